@@ -84,31 +84,35 @@ class Foreign:
         return self.compiled.library._get_module_for_linking()
 
     # ---- code for this machine
-    def emit(self, lower, values):
-        """Call it at the emitter's place, in all lanes that live; what the operation gives."""
+    def emit(self, here, values):
+        """Call it at a place, in all lanes that live; what the operation gives. On a GPU by numba-cuda."""
+        if here.ops.target.straight:
+            from . import device
+
+            return device.emit(here, self, values)
         if not isinstance(self.function, Dispatcher):
             raise TypeClash(
                 f"'{self.name}' is numba-cuda's, for devices; here kernels call functions of @njit, "
                 f"or pk.function({self.name}), which reads its text for every space"
             )
-        W, masked = lower.W, lower.W > 1 and lower.mask is not None
-        mask = [Value("bool", VARYING, lower.mask)] if masked else []
-        args = [_stored(lower, v) for v in (*mask, *values)]
-        name = f"portable.{self.name}.{self.code[:16]}.{W}{'.masked' * masked}"
-        if name not in lower.links:
-            lower.links[name] = self._lanes(name, [x.type for x in args], W, masked)
-        result = lower.call(name, args, self._struct(W))
+        result = self._called(here, values)
         numbers = []
         for k, dtype in enumerate(self.dtypes):
-            x = lower.b.extract_value(result, k)
-            numbers.append(Value(dtype, VARYING, lower.b.trunc(x, _as(I1, W)) if dtype == "bool" else x))
+            x = here.b.extract_value(result, k)
+            x = here.b.trunc(x, _as(I1, here.ops.W)) if dtype == "bool" else x
+            numbers.append(Value(dtype, VARYING, x))
         return numbers[0] if self.n_results is None else tuple(numbers)
 
-    def emit_on_device(self, lower, values):
-        """The same on a GPU, by numba-cuda."""
-        from . import device
-
-        return device.emit(lower, self, values)
+    def _called(self, here, values):
+        """The call, in all lanes that live."""
+        ops, W = here.ops, here.ops.W
+        masked = W > 1 and here.mask is not None
+        mask = [Value("bool", VARYING, here.mask)] if masked else []
+        args = [_stored(ops, v) for v in (*mask, *values)]
+        name = f"portable.{self.name}.{self.code[:16]}.{W}{'.masked' * masked}"
+        if name not in here.lower.links:
+            here.lower.links[name] = self._lanes(name, [x.type for x in args], W, masked)
+        return ops.call(name, args, self._struct(W))
 
     def _struct(self, W):
         return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
@@ -173,6 +177,20 @@ class Foreign:
         return str(linked)
 
 
+def linked(target, text, links):
+    """An IR text with the texts of the functions that it calls, kept to itself; on a GPU these are PTX, which
+    LLVM hands on as it is and puts in front."""
+    if target.straight:
+        lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
+        escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
+        return text + "".join(f'\nmodule asm "{line}"' for line in escaped)
+    module = llvm.parse_assembly(text)
+    for name, own in links.items():
+        module.link_in(llvm.parse_assembly(own))
+        module.get_function(name).linkage = "internal"
+    return str(module)
+
+
 @functools.cache
 def _versions():
     """Of what makes code of numba's functions, on a GPU too."""
@@ -187,10 +205,10 @@ def _as(scalar, W):
     return ir.VectorType(scalar, W) if W > 1 else scalar
 
 
-def _stored(lower, v):
+def _stored(ops, v):
     """A number of the emitter's in all lanes, as memory has it."""
-    x = lower.get(v, None, VARYING)
-    return lower.b.zext(x, _as(I8, lower.W)) if lower.strong(v.dtype) == "bool" else x
+    x = ops.get(v, None, VARYING)
+    return ops.b.zext(x, _as(I8, ops.W)) if ops.strong(v.dtype) == "bool" else x
 
 
 def _place(b, kind, value):

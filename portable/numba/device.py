@@ -134,24 +134,29 @@ def _compiled(function, dtypes):
 def result_of(function, dtypes):
     """(numba's type of the result, a hash of the code) of a device function for arguments of these dtypes."""
     _, ptx, dtype = _compiled(function, tuple(dtypes))
-    return NUMBA[dtype], hashlib.sha256(ptx.encode()).hexdigest()
+    return NUMBA[dtype], _hash(ptx)
 
 
-def emit(lower, foreign, values):
+def _hash(ptx):
+    return hashlib.sha256(ptx.encode()).hexdigest()
+
+
+def emit(here, foreign, values):
     """A call of a function of numba's at the place of our emitter; its Value."""
-    lower.diverges()
-    dtypes = tuple(lower.strong(v.dtype) for v in values)
+    ops = here.ops
+    ops.diverges()
+    dtypes = tuple(ops.strong(v.dtype) for v in values)
     name, ptx, dtype = _compiled(foreign.function, dtypes)
     if foreign.dtypes != [dtype]:
         raise TypeClash(
             f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU"
         )
-    b, out = lower.b, I32 if dtype == "bool" else SCALAR[dtype]
-    args = [b.zext(x, I32) if x.type == I1 else x for x in map(lower.get, values)]
+    b, out = here.b, I32 if dtype == "bool" else SCALAR[dtype]
+    args = [b.zext(x, I32) if x.type == I1 else x for x in map(ops.get, values)]
     body = assembly.block(ptx, name, [x.type for x in args], [out])
     if body is None:
-        own = f"{name}_{hashlib.sha256(ptx.encode()).hexdigest()[:12]}"
-        lower.links[own] = _as_text(ptx, name, own)
+        own = f"{name}_{_hash(ptx)[:12]}"
+        here.lower.links[own] = _as_text(ptx, name, own)
         body = assembly.calling(own, [x.type for x in args], out)
     (x,) = assembly.call(b, body, [out], args, False)
     return Value(dtype, VARYING, b.trunc(x, I1) if dtype == "bool" else x)

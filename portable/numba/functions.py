@@ -92,13 +92,15 @@ class Linked:
         builder = Builder(function.append_basic_block("begin"))
         lower.begin(builder)
         place = function.args[0]
-        args = arguments(self.signature, lower, written.portable_text.params, place)
+        args = arguments(self.signature, lower.ops, written.portable_text.params, place)
         start = builder.append_basic_block("start")
         builder.branch(start)
         builder.position_at_end(start)
-        result = lower.inline(written.portable_text, args)
+        result = lower.here().inline(written.portable_text, args)
         for k, v in enumerate(flat(result) if self.llvm else ()):
-            builder.store(lower.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k))
+            builder.store(
+                lower.ops.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k)
+            )
         builder.ret_void()
         return lower.links
 

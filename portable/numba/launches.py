@@ -53,15 +53,6 @@ _OPTIONS = {
 }
 
 
-class _Plain(Entry):
-    # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
-    target = Unwatched
-
-
-class _Scan(ScanEntry):
-    target = Unwatched
-
-
 class Known(types.Dummy):
     """numba's type of an object that is known when code is made: a reducer."""
 
@@ -134,8 +125,9 @@ class Launch:
 
     def _compile(self, kind, specs):
         with dispatch.compiling:
-            self.entry = (_Scan if kind.startswith("scan") else _Plain)(
-                self.written, kind, specs, self.reducers
+            # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+            self.entry = (ScanEntry if kind.startswith("scan") else Entry)(
+                self.written, kind, specs, self.reducers, target=Unwatched
             )
             if self.pattern == "for" and not writes(self.written.portable_text):
                 dispatch.refuse_results(self.written)

@@ -11,7 +11,7 @@ import pytest
 import portable as pk
 from portable.library import algorithms, rows, segments
 from portable.core.machines.cuda import engine
-from portable.watch.counts.cuda import ExecutedFor
+from portable.watch.counts.cuda import executed
 from portable.watch.counts.cuda import ptx as counting_ptx
 from portable.core.machines.cuda.lower import Entry
 from portable.core.machines.cuda.scan import ScanEntry
@@ -78,13 +78,13 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
-    entry = ExecutedFor(
+    entry = executed(
         kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
     )
-    ptx = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
+    ptx, counts = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
     assert (
-        ptx.count("atom.global.add.u64") >= len(entry.mixes) > 0
-        and sum(mix.total() for mix in entry.mixes) > 0
+        ptx.count("atom.global.add.u64") >= len(counts.mixes) > 0
+        and sum(mix.total() for mix in counts.mixes) > 0
     )
     assemble(ptx, CAPABILITIES[-1], tmp_path)
 

@@ -16,13 +16,13 @@ from ..launching import launch_for, launch_reduce
 from .debug_kernels import BROKEN, far_apart, gather, whole
 
 
-_fault_place = faults.Debugged.fault_place
+_fault_place = faults.Debug.fault_place
 
 
-def _where_kernels_are_left(entry):
-    entry.lower.leaves = True
-    place = _fault_place(entry)
-    entry.lower.leaves = False
+def _where_kernels_are_left(watch, entry):
+    watch.leaves = True
+    place = _fault_place(watch, entry)
+    watch.leaves = False
     return place
 
 
@@ -33,14 +33,14 @@ def space():
 
 @pytest.fixture(autouse=True)
 def going_on(monkeypatch):
-    identity = faults.Debugged.identity_of_code
+    identity = lower.Entry.identity_of_code
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(lower.Entry, "lanes", staticmethod(lambda signature: 1))
-    monkeypatch.setattr(faults.Debugged, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and room, behind
-    monkeypatch.setattr(faults.Debugged, "fault_place", _where_kernels_are_left)
+    monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and room, behind
+    monkeypatch.setattr(faults.Debug, "fault_place", _where_kernels_are_left)
     monkeypatch.setattr(faults, "teller", lambda module, behind: sites.teller(module, None))
     monkeypatch.setattr(
-        faults.Debugged, "identity_of_code", property(lambda self: identity.fget(self) + "goes on")
+        lower.Entry, "identity_of_code", property(lambda self: identity.fget(self) + "goes on")
     )
     made = []
     usual = launches._compiled

@@ -224,14 +224,14 @@ def built(tmp_path, monkeypatch):
     for known in (cache.folder, cache._directory):
         known.cache_clear()
     monkeypatch.setattr(fingerprint, "compiler", lambda: "this compiler")
-    names, plain = [], entry.Entry.__init__
+    names, plain = [], TypedEntry.__init__
 
     def counted(self, kernel, *args):
         if self.__class__ is entry.Entry:  # not the one of the same kernel that emits
             names.append(kernel.name)
         plain(self, kernel, *args)
 
-    monkeypatch.setattr(entry.Entry, "__init__", counted)
+    monkeypatch.setattr(TypedEntry, "__init__", counted)
     yield names
     for name in ("config", "kernels", "inner"):
         sys.modules.pop(name, None)
@@ -377,13 +377,13 @@ def test_scratch_copies_and_loops_are_known_from_the_disk(built, tmp_path):
 
 
 def test_a_change_while_it_is_compiled_leaves_nothing(built, tmp_path, monkeypatch):
-    plain = entry.Entry.__init__
+    plain = TypedEntry.__init__
 
     def slow(self, kernel, *args):
         plain(self, kernel, *args)
         sys.modules["config"].N = 2
 
-    monkeypatch.setattr(entry.Entry, "__init__", slow)
+    monkeypatch.setattr(TypedEntry, "__init__", slow)
     change = "N = {}", "import config\n@pk.kernel\ndef f(i, out): out[i] = config.N"
     imported(tmp_path, "config", change[0].replace("{}", "1"))
     pk.parallel_for(

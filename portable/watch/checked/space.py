@@ -24,7 +24,7 @@ class Entry(entry.Entry):
     """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is
     read-only."""
 
-    lower = Operations
+    ops = Operations
 
     class target:
         step = 1

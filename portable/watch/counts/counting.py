@@ -1,24 +1,25 @@
-"""Emitters for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track
-of lines and leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says
+"""Watches of counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of
+lines and leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says
 what the text became.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 
 from llvmlite import ir
 
+from ...core.language import types as t
 from ...core.texts import draws
 from ...core.compiler.writing.emit import Emitter, described
-from ...core.compiler.reading.known import text_of
 from ...core.compiler.writing.lines import Builder
-from .recording import KNOWN, LATE, WORKER, outlined
+from .recording import KNOWN, LATE, WORKER, Recorder, outlined
 from ...core.compiler.reading.tree import flat, mapped
 from ...core.language.types import UNIFORM, VARYING, itemsize
 from ...core.compiler.reading.typing import typed
-from ...core.compiler.writing.values import I64, Value
+from .reuse import EVENTS, HASHED, SAMPLES
+from ...core.compiler.writing.values import I64, PTR, Value, ViewValue
+from ...core.compiler.writing.watch import Watch
 
 ISSUED = "", "issued", ""
 # Of a GPU's shared memory: banks, and bytes of a word; every so many accesses are looked at
@@ -27,221 +28,266 @@ PASSES = "banks taken", "banks least"
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
-class _Named(Emitter):
-    """Knows when a function of the layer's own is called that counts as one operation."""
+class Reached(Watch):
+    """Notes how lines reach views: `accesses`, (line, view, how)."""
 
-    silent = False
+    def __init__(self, entry):
+        self.accesses = set()
 
-    def layers_text(self, name, pair, values, dtype, part=None):
-        if self.silent:
-            return super().layers_text(name, pair, values, dtype, part)
-        text = text_of(pair[self.strong(dtype) == "float64"])
-        result = self.special(name, text, values, self.strong(dtype))
-        result = result if part is None else result[part]
-        return Value(dtype, result.kind, result.ir, result.const)
+    def access(self, here, view, indices, ways, locate):
+        located = how, _ = locate()
+        if how not in ("contiguous", "pairs"):  # side by side where one index alone differs and counts by one
+            terms = *view.prefix, *zip(indices, view.strides)
+            apart = [(v.step, stride) for v, stride in terms if v.kind != UNIFORM]
+            one_by_one = apart == [(here.ops.step, itemsize(view.dtype))]
+            how = "contiguous" if one_by_one else "strided or gathered" if apart else "uniform"
+        self.accesses.add((here.ops.line, view.label, "contiguous" if how == "pairs" else how))
+        return located
 
-    def emit_call(self, call):
-        if self.silent or call.text.file != draws.__file__:
-            super().emit_call(call)
-            return
-        results = self.special(
-            f"random.{call.text.name}",
-            call.text,
-            [mapped(self.value, v) for v in call.inputs],
-            self.float_dtype,
-        )
-        for output, value in zip(call.outputs, flat(results)):
+
+class Named(Watch):
+    """Knows when random numbers are drawn, by a function of the layer's own that counts as one operation."""
+
+    def call(self, here, node):
+        if node.text.file != draws.__file__:
+            return False
+        inputs = [mapped(here.value, v) for v in node.inputs]
+        name, ops = f"random.{node.text.name}", here.ops
+        results = self.own(here, name, node.text, inputs, ops.float_dtype)
+        for output, value in zip(node.outputs, () if results is None else flat(results)):
             if output.op == "get":
-                self.b.store(self.get(value, output.dtype, output.kind), self.slot_of(output.attr))
+                here.b.store(ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
             elif output.op != "const":
-                self.values[output] = self.values[output.args[0] if output.op == "rounded" else output] = (
-                    value
-                )
+                named = output.args[0] if output.op == "rounded" else output
+                here.scope.values[output] = here.scope.values[named] = value
+        return results is not None
 
 
-class Tally(_Named):
-    """Counts each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
+class Tally(Named):
+    """Counts each line, operation and dtype, in registers until the entry's end. Nothing counts but visits.
 
     Of a pack each lane that takes part counts one. A block of code with one mask has one counter, of its
-    runs: `counters` are (how often one run counts what, the counter's place).
+    runs: `kept` are (how often one run counts what, the counter's place).
+
+    Parameters
+    ----------
+    look : what looks at accesses: None, Touching or Banks
+    packs : counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off
+        or not
     """
 
-    def begin(self, builder, mask=None):
-        super().begin(builder, mask)
-        self.counters, self.added, self.silent = [], {}, True
+    def __init__(self, look, packs, entry):
+        self.look, self.packs = look and look(), packs
+        self.branches, self.silent = entry.width == 1, False
+        self.pairs = look is not Touching  # which looks at pairs lane by lane
 
-    @contextlib.contextmanager
-    def speaking(self, on=True):
-        outer, self.silent = self.silent, not on
-        yield
-        self.silent = outer
+    def opened(self, entry, function):
+        self.counters, self.added = [], {}
+        if function.name == "entry":
+            self.kept = self.counters
+            if self.look is not None:
+                self.look.opened(self, entry, function)
 
-    @property
-    def always_branches(self):
-        return self.W == 1
+    def done(self, entry):
+        """Add all counters, in their order, to the numbers of the block's, whoever else does so at the same
+        time."""
+        function, b = entry.module.globals["entry"], entry.ops.b
+        entry.block = function.args[0]
+        blocks = (block for block in function.blocks if block.terminator)
+        (end,) = (block for block in blocks if block.terminator.opname == "ret void")
+        b.position_before(end.terminator)
+        base = entry.extra("counter", PTR)
+        base = entry.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
+        for k, (_, place) in enumerate(self.kept):
+            total = b.gep(base, [I64(k)], I64)
+            b.atomic_rmw("add", total, b.load(place, I64), "monotonic")
 
-    def special(self, name, text, args, float_dtype):
-        with self.speaking(False), self.under(float_dtype=float_dtype):
-            result = self.inline(text, args)
-        return self.counted(name, result)
+    def counted(self, totals):
+        """How often each (line, operation, type) happened, from what the counters hold."""
+        found = collections.Counter()
+        for (mix, _), runs in zip(self.kept, totals):
+            for key, n in mix.items():
+                found[key] += n * runs
+        return dict(found)
 
-    def counted(self, operation, value=None, dtype=None):
+    # ---- operations
+    def own(self, here, name, text, args, float_dtype):
+        if self.silent or not self.visiting:
+            return None
+        self.silent = True
+        result = here.own_text(text, args, float_dtype)
+        self.silent = False
+        self._count(here, name, result)
+        return result
+
+    def operation(self, here, o, args, emit):
+        ops, result = here.ops, emit(here, o, *args)
+        if o.counts and not _does_nothing(ops, o):
+            if o.op == "whole" and o.attr != "trunc" and t.is_float(args[0].dtype):
+                self._count(here, o.attr, result, args[0].dtype)
+            dtype = None
+            if o.op == "compare":
+                dtype = t.promote(o.args[0].dtype, o.args[-1].dtype)
+            elif o.op == "together":
+                dtype = ""
+            elif o.view is not None:
+                dtype = t.part(o.view.dtype)
+            self._count(here, o.counts, result, dtype)
+        return result
+
+    def _count(self, here, operation, value, dtype=None):
         first = value[0] if isinstance(value, tuple) and value else value
-        if self.silent or isinstance(first, Value) and first.const is not None:
-            return value
-        self.add((self.line, operation, self.strong(dtype if dtype is not None else first.dtype)))
-        return value
+        known = isinstance(first, Value) and first.const is not None
+        if not (self.silent or not self.visiting or known):
+            dtype = here.ops.strong(first.dtype if dtype is None else dtype)
+            self._add(here, (here.ops.line, operation, dtype))
+            if self.packs:
+                self._add(here, ISSUED, True)
 
-    def add(self, key, all_lanes=False):
-        here = id(self.b.block), all_lanes or id(self.mask)
-        if here not in self.added:
-            _, place = self._new(here, self.b.block, self.mask)
-            self.b.store(self.b.add(self.b.load(place, typ=I64), self._lanes(all_lanes)), place)
-        self.added[here][0][key] += 1
+    def _add(self, here, key, all_lanes=False):
+        ops, b = here.ops, here.b
+        what = id(b.block), all_lanes or id(here.mask)
+        if what not in self.added:
+            _, place = self._new(ops, what, b.block, here.mask)
+            b.store(b.add(b.load(place, I64), _n_lanes(here, all_lanes)), place)
+        self.added[what][0][key] += 1
 
-    def _new(self, what, *kept):
-        self.counters.append((collections.Counter(), self.slot(I64)))
+    def _new(self, ops, what, *kept):
+        self.counters.append((collections.Counter(), ops.slot(I64)))
         self.added[what] = *self.counters[-1], kept  # whose ids no other thing gets
         return self.counters[-1]
 
-    def counter(self, what):
+    def counter(self, ops, what):
         """The place of a counter of what is no operation: of accesses to another line than the one before at
         the same place of the text, say."""
         if what not in self.added:
-            self._new(what)[0]["", what, ""] = 1
+            self._new(ops, what)[0]["", what, ""] = 1
         return self.added[what][1]
 
-    def _lanes(self, all_lanes):
-        if all_lanes or self.W == 1 or self.mask is None:
-            return I64(self.W)
-        bits = ir.IntType(self.W)
-        count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
-        return self.b.zext(count, I64)
-
-    def _places(self, how, pointer, size):
-        """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
-        n = 1 if how == "uniform" else self.W
-        whole = ir.IntType(self.W)
-        live = whole(-1) if self.mask is None else self.b.bitcast(self.mask, whole)
-        if how == "uniform" and self.W > 1:
-            live = self.b.icmp_unsigned("!=", live, whole(0))
-        vector = ir.VectorType(I64, n)
-        if how == "scattered":
-            return self.b.ptrtoint(pointer, vector), live
-        places = pointer if how == "apart" else [self.advance(pointer, size * k) for k in range(n)]
-        addresses = ir.Constant(vector, ir.Undefined)
-        for k, place in enumerate(places):
-            addresses = self.b.insert_element(addresses, self.b.ptrtoint(place, I64), I64(k))
-        return addresses, live
-
-    def flush(self, base):
-        """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same
-        time."""
-        for k, (_, place) in enumerate(self.counters):
-            total = self.b.gep(base, [I64(k)], source_etype=I64)
-            self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
-
-
-class Touching(Tally):
-    """Also marks each element of an argument that is read, and each that is written, in maps of a byte an
-    element.
-
-    And how often each place of the text goes on from a line of memory to another, a sample of which it
-    records; of a pack lane by lane, or elements side by side at once.
-    """
-
-    def begin(self, builder, mask=None):
-        super().begin(builder, mask)
-        self.about, self.ways = {}, 0
-
-    def watch(self, views, maps, record, samples, worker):
-        """Look at the accesses to views: `record` (see `Recorder`) is told of each, with what is known of its
-        view. `maps`: of each view the addresses (reading, writing) of its map's byte for element 0."""
-        self.record = record
-        for view, both in zip(views, maps):
-            about = self.about[view.label] = self.slot(ir.ArrayType(I64, KNOWN + 1 + record.n_samples))
-            places = [
-                self.b.gep(about, [I64(k)], source_etype=I64) for k in range(KNOWN + 1 + record.n_samples)
-            ]
-            shift = I64(itemsize(view.dtype).bit_length() - 1)
-            for what, place in zip((shift, *both, samples, self.b.shl(worker, I64(WORKER))), places):
-                self.b.store(what, place)
-            names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(record.n_samples))
-            self.counters += [
-                (collections.Counter({("", name, ""): 1}), place)
-                for name, place in zip(names, places[KNOWN:])
-            ]
-
-    def load(self, view, indices):
-        return self._going(1, super().load, view, indices)
-
-    def store(self, view, indices, value):
-        return self._going(2, super().store, view, indices, value)
-
-    def atomic(self, op, view, *rest, **options):
-        return self._going(3, super().atomic, op, view, *rest, **options)
-
-    def _going(self, ways, reach, *args, **options):
-        outer, self.ways = self.ways, ways
-        result = reach(*args, **options)
-        self.ways = outer
-        return result
-
-    def locate(self, view, indices, pairs=False):
-        how, pointer = super().locate(view, indices)  # pairs lane by lane
-        if not self.silent and not view.store and view.label in self.about:
-            rest = self.about[view.label], self.slot(I64), I64(self.ways)
-            if self.mask is None and how in ("uniform", "contiguous"):
-                n = 1 if how == "uniform" else self.W
-                self.b.call(self.record(n), [self.b.ptrtoint(pointer, I64), *rest])
-            else:
-                addresses, live = self._places(how, pointer, itemsize(view.dtype))
-                self.b.call(self.record(addresses.type), [addresses, live, *rest])
+    # ---- accesses
+    def access(self, here, view, indices, ways, locate):
+        how, pointer = locate()
+        if self.look is not None and self.visiting and not self.silent:
+            self.look.access(self, here, view, how, pointer, ways)
         return how, pointer
 
 
-class Packs(Tally):
-    """Counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off or
-    not."""
+def _does_nothing(ops, o):
+    """True if an operation is none of its own (a float's // and % count where their text is emitted)."""
+    first = o.args[0] if o.args else None
+    if o.op in ("cast", "whole"):
+        return ops.strong(first.dtype) == ops.strong(o.dtype)
+    if o.op == "abs":
+        return o.dtype in t.UNSIGNED
+    if o.op == "binary":
+        return o.attr in ("//", "%") and t.is_float(o.dtype)
+    return o.op == "select" and first.const is not None
 
-    def add(self, key, all_lanes=False):
-        super().add(key)
-        super().add(ISSUED, all_lanes=True)
+
+def _n_lanes(here, all_lanes):
+    ops = here.ops
+    if all_lanes or ops.W == 1 or here.mask is None:
+        return I64(ops.W)
+    bits = ir.IntType(ops.W)
+    count = ops.call(f"llvm.ctpop.i{ops.W}", [ops.b.bitcast(here.mask, bits)], bits)
+    return ops.b.zext(count, I64)
 
 
-class Banks(Tally):
-    """Also samples accesses to scratch: words that the lanes of a pack, a GPU's warp, take of one bank, one
-    after the other, of which the bank with most decides; and how often there would be one alone.
+def _places(here, how, pointer, size):
+    """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
+    ops, b, n = here.ops, here.b, 1 if how == "uniform" else here.ops.W
+    whole = ir.IntType(ops.W)
+    live = whole(-1) if here.mask is None else b.bitcast(here.mask, whole)
+    if how == "uniform" and ops.W > 1:
+        live = b.icmp_unsigned("!=", live, whole(0))
+    vector = ir.VectorType(I64, n)
+    if how == "scattered":
+        return b.ptrtoint(pointer, vector), live
+    places = pointer if how == "apart" else [ops.advance(pointer, size * k) for k in range(n)]
+    addresses = ir.Constant(vector, ir.Undefined)
+    for k, place in enumerate(places):
+        addresses = b.insert_element(addresses, b.ptrtoint(place, I64), I64(k))
+    return addresses, live
+
+
+class Touching:
+    """Marks each element of an argument that is read, and each that is written, in maps of a byte an element.
+
+    And how often each place of the text goes on from a line of memory to another, a sample of which it
+    records; of a pack lane by lane, or elements side by side at once. The block's counters begin with the
+    addresses of a trace and of maps, two for each view among the arguments: `n_words`.
+    """
+
+    def opened(self, tally, entry, function):
+        """Take what is known of the views: of each the addresses (reading, writing) of its map's byte for
+        element 0."""
+        ops, b, self.about = entry.ops, entry.ops.b, {}
+        self.views = [v for v in flat(tuple(entry.args)) if isinstance(v, ViewValue)]
+        self.n_words = 1 + 2 * len(self.views)
+        if not self.views:
+            return
+        base = entry.extra("counter", PTR)
+        samples, *maps = (b.load(entry.word(base, k), I64) for k in range(self.n_words))
+        self.record = Recorder(entry.module, HASHED, SAMPLES, EVENTS)
+        for view, *both in zip(self.views, maps[::2], maps[1::2]):
+            self._about(tally, ops, view, *both, samples, function.args[3])
+
+    def _about(self, tally, ops, view, reading, writing, samples, worker):
+        """Keep what is known of a view at a place, behind which are its counters."""
+        b, n = ops.b, KNOWN + 1 + self.record.n_samples
+        about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))
+        places = [b.gep(about, [I64(k)], I64) for k in range(n)]
+        shift = I64(itemsize(view.dtype).bit_length() - 1)
+        worker = b.shl(worker, I64(WORKER))
+        for what, place in zip((shift, reading, writing, samples, worker), places):
+            b.store(what, place)
+        names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(self.record.n_samples))
+        tally.counters += [
+            (collections.Counter({("", name, ""): 1}), place) for name, place in zip(names, places[KNOWN:])
+        ]
+
+    def access(self, tally, here, view, how, pointer, ways):
+        """Record one access."""
+        ops, b = here.ops, here.b
+        if view.store or view.label not in self.about:
+            return
+        rest = self.about[view.label], ops.slot(I64), I64(ways)
+        if here.mask is None and how in ("uniform", "contiguous"):
+            n = 1 if how == "uniform" else ops.W
+            b.call(self.record(n), [b.ptrtoint(pointer, I64), *rest])
+        else:
+            addresses, live = _places(here, how, pointer, itemsize(view.dtype))
+            b.call(self.record(addresses.type), [addresses, live, *rest])
+
+
+class Banks:
+    """Samples accesses to scratch: words that the lanes of a pack, a GPU's warp, take of one bank, one after
+    the other, of which the bank with most decides; and how often there would be one alone.
 
     As NVIDIA documents it: 32 banks hold successive words of four bytes, and give one word at a time, to as
     many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
     """
 
-    def __init__(self, *args):
-        self.passes = {}  # the functions that there are, by lanes and bytes of an element
-        super().__init__(*args)
+    def opened(self, tally, entry, function):
+        """Know no function yet that counts passes, by lanes and bytes of an element."""
+        self.passes = {}
 
-    def locate(self, view, indices, pairs=False):
-        how, pointer = super().locate(view, indices, pairs)
-        if not self.silent and view.store == "(scratch)":
-            seen = self.slot(I64)
-            n = self.b.load(seen, typ=I64)
-            self.b.store(self.b.add(n, I64(1)), seen)
-            with self.b.if_then(self.b.icmp_unsigned("==", self.b.urem(n, I64(SAMPLED)), I64(0))):
-                self._look(how, pointer, itemsize(view.dtype))
-        return how, pointer
-
-    def _look(self, how, pointer, size):
-        """Count one access."""
-        addresses, live = self._places(how, pointer, size)
-        key = addresses.type.count, max(size, BANK)
-        if key not in self.passes:
-            self.passes[key] = _Passes(self.b.module, *key).function
-        both = self.b.call(self.passes[key], [addresses, live])
-        for k, name in enumerate(PASSES):
-            place = self.counter(name)
-            more = self.b.extract_value(both, k)
-            self.b.store(self.b.add(self.b.load(place, typ=I64), more), place)
+    def access(self, tally, here, view, how, pointer, ways):
+        """Count one access, if it is of the sample."""
+        if view.store != "(scratch)":
+            return
+        ops, b, seen = here.ops, here.b, here.ops.slot(I64)
+        n = b.load(seen, I64)
+        b.store(b.add(n, I64(1)), seen)
+        with b.if_then(b.icmp_unsigned("==", b.urem(n, I64(SAMPLED)), I64(0))):
+            addresses, live = _places(here, how, pointer, itemsize(view.dtype))
+            key = addresses.type.count, max(itemsize(view.dtype), BANK)
+            if key not in self.passes:
+                self.passes[key] = _Passes(b.module, *key).function
+            both = b.call(self.passes[key], [addresses, live])
+            for k, name in enumerate(PASSES):
+                place, more = tally.counter(ops, name), b.extract_value(both, k)
+                b.store(b.add(b.load(place, I64), more), place)
 
 
 class _Passes:
@@ -302,118 +348,95 @@ class _Passes:
         return vector
 
 
-class Marked(_Named):
+class Marked(Named):
     """Gives each instruction its line as debug information: the k-th of `lines`; 0 is for no line of a
     kernel."""
 
-    def __init__(self, *args):
-        self.lines, self.specials, self._line, self._scope = [""], {}, "", None
-        super().__init__(*args)
+    def __init__(self, entry):
+        self.lines, self.specials, self._scope = [""], {}, None
 
-    @property
-    def line(self):
-        return self._line
+    def at(self, ops, line):
+        if line not in self.lines:
+            self.lines.append(line)
+        where = {"line": self.lines.index(line), "column": 1, "scope": self._scope}
+        ops.b.debug_metadata = ops.b.module.add_debug_info("DILocation", where)
 
-    @line.setter
-    def line(self, where):
-        self._line = where
-        if self.__dict__.get("b") is not None and self._scope is not None:
-            if where not in self.lines:
-                self.lines.append(where)
-            self.b.debug_metadata = self.b.module.add_debug_info(
-                "DILocation", {"line": self.lines.index(where), "column": 1, "scope": self._scope}
-            )
-
-    def begin(self, builder, mask=None):
-        super().begin(builder, mask)
-        module, function = builder.module, builder.function
+    def begin(self, ops):
+        module, function = ops.b.module, ops.b.function
         if "llvm.module.flags" not in module.namedmetadata:
-            module.add_named_metadata(
-                "llvm.module.flags",
-                [
-                    ir.Constant(ir.IntType(32), n) if isinstance(n, int) else n
-                    for n in (2, "Debug Info Version", 3)
-                ],
-            )
+            flags = ir.IntType(32)(2), "Debug Info Version", ir.IntType(32)(3)
+            module.add_named_metadata("llvm.module.flags", list(flags))
         file = module.add_debug_info("DIFile", {"filename": "kernel", "directory": ""})
-        unit = module.add_debug_info(
-            "DICompileUnit",
-            {
-                "language": ir.DIToken("DW_LANG_Python"),
-                "file": file,
-                "isOptimized": True,
-                "emissionKind": ir.DIToken("NoDebug"),
-            },
-            is_distinct=True,
-        )
+        unit = {
+            "language": ir.DIToken("DW_LANG_Python"),
+            "file": file,
+            "isOptimized": True,
+            "emissionKind": ir.DIToken("NoDebug"),
+        }
+        unit = module.add_debug_info("DICompileUnit", unit, is_distinct=True)
         kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
         if "llvm.dbg.cu" not in module.namedmetadata:
             module.add_named_metadata("llvm.dbg.cu")
         module.get_named_metadata("llvm.dbg.cu").add(unit)
-        self._scope = module.add_debug_info(
-            "DISubprogram",
-            {
-                "name": function.name,
-                "file": file,
-                "line": 1,
-                "type": kind,
-                "unit": unit,
-                "spFlags": ir.DIToken("DISPFlagDefinition"),
-            },
-            is_distinct=True,
-        )
+        scope = {
+            "name": function.name,
+            "file": file,
+            "line": 1,
+            "type": kind,
+            "unit": unit,
+            "spFlags": ir.DIToken("DISPFlagDefinition"),
+        }
+        self._scope = module.add_debug_info("DISubprogram", scope, is_distinct=True)
         function.set_metadata("dbg", self._scope)
-        self.line = ""
+        self.at(ops, "")
 
-    def special(self, name, text, args, float_dtype):
-        """A call of a function with the text's code, which the optimiser does not look into."""
+    def own(self, here, name, text, args, float_dtype):
+        """Call a function with the text's code, which the optimiser does not look into."""
+        ops = here.ops
         args = [
-            Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v
+            Value(v.dtype, VARYING, ops.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v
             for v in args
         ]
-        label = (
-            f"{SPECIAL}{name} "
-            + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args)
-            + f" x{self.W}"
-        )
-        passed = [v for v in args if v.const is None]
+        types = " ".join(f"{ops.strong(v.dtype)} {v.kind} {v.const}" for v in args)
+        label = f"{SPECIAL}{name} {types} x{ops.W}"
         if label not in self.specials:
-            self.specials[label] = self._define(text, args, label, float_dtype)
+            self.specials[label] = _define(here.lower, text, args, label, float_dtype)
         function, results = self.specials[label]
-        x = self.b.call(function, [self.get(v) for v in passed])
+        x = ops.b.call(function, [ops.get(v) for v in args if v.const is None])
         if not isinstance(results, tuple):
             return Value(results.dtype, results.kind, x)
-        return tuple(Value(r.dtype, r.kind, self.b.extract_value(x, k)) for k, r in enumerate(results))
+        return tuple(Value(r.dtype, r.kind, ops.b.extract_value(x, k)) for k, r in enumerate(results))
 
-    def _define(self, text, args, label, float_dtype):
-        """The function of a special, and what it gives."""
-        lower = Emitter(self.target, self.W, float_dtype, self.fastmath, self.kernel_name)
-        known = tuple(described(v, None) for v in args)
-        results = typed(text, known, self.W, self.target.step, float_dtype, self.kernel_name).result
-        returned = [lower.type_of(v.dtype, v.kind) for v in flat(results)]
-        returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
-        types = [lower.type_of(v.dtype, v.kind) for v in args if v.const is None]
-        function = outlined(self.b.module, returned, types, label)
-        return function, self._fill(function, lower, text, args)
 
-    @staticmethod
-    def _fill(function, lower, text, args):
-        """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those
-        whose numbers are not known."""
-        builder = Builder(function.append_basic_block("begin"))
-        start = builder.append_basic_block("start")
-        builder.branch(start)
-        builder.position_at_end(start)
-        lower.begin(builder)
-        passed = iter(function.args)
-        result = lower.inline(
-            text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
-        )
-        values = [lower.get(v) for v in flat(result)]
-        whole = values[0]
-        if isinstance(result, tuple):
-            whole = ir.Constant(function.function_type.return_type, ir.Undefined)
-            for k, x in enumerate(values):
-                whole = builder.insert_value(whole, x, k)
-        builder.ret(whole)
-        return result
+def _define(outer, text, args, label, float_dtype):
+    """The function of a special, and what it gives."""
+    ops = outer.ops
+    lower = Emitter(ops.target, ops.W, float_dtype, bool(ops.flags), outer.kernel_name)
+    known = tuple(described(v, None) for v in args)
+    results = typed(text, known, ops.W, ops.step, float_dtype, outer.kernel_name).result
+    returned = [lower.ops.type_of(v.dtype, v.kind) for v in flat(results)]
+    returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
+    types = [lower.ops.type_of(v.dtype, v.kind) for v in args if v.const is None]
+    function = outlined(ops.b.module, returned, types, label)
+    return function, _fill(function, lower, text, args)
+
+
+def _fill(function, lower, text, args):
+    """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those whose
+    numbers are not known."""
+    builder = Builder(function.append_basic_block("begin"))
+    start = builder.append_basic_block("start")
+    builder.branch(start)
+    builder.position_at_end(start)
+    lower.begin(builder)
+    passed = iter(function.args)
+    args = [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
+    result = lower.here().inline(text, args)
+    values = [lower.ops.get(v) for v in flat(result)]
+    whole = values[0]
+    if isinstance(result, tuple):
+        whole = ir.Constant(function.function_type.return_type, ir.Undefined)
+        for k, x in enumerate(values):
+            whole = builder.insert_value(whole, x, k)
+    builder.ret(whole)
+    return result

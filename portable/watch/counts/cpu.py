@@ -11,119 +11,38 @@ executed   instructions of the optimised code, by line
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import functools
 
-
 from ...core import locks
-from .counting import Banks, Packs, Tally, Touching
-from .recording import Recorder
+from .counting import Banks, Marked, Reached, Tally, Touching
 from ...core.compiler.writing.block import EXTRA
 from ...core.compiler.reading.signature import without_scatter
 from ...core.language.types import UNIFORM, VARYING
 from ...core.compiler.reading.shown import shown
-from ...core.compiler.reading.tree import flat
-from ...core.compiler.writing.values import I64, PTR, Value, ViewValue
+from ...core.compiler.writing.values import I64, Value
 from .executed import Executed
 from ...core.machines.cpu import engine, stop
 from ...core.machines.cpu import space as launches
 from ...core.machines.cpu.lanes import CpuTeam, Unwatched
 from ...core.machines.cpu.lower import Entry
-from .reuse import EVENTS, HASHED, SAMPLES
 from ...core.machines.cpu.scan import ScanEntry
 from .touched import Marks
-
-
-class _Tallied(Entry):
-    emitter, target = Tally, Unwatched
-
-    def emit(self):
-        super().emit()
-        function = self.module.globals["entry"]
-        self.block = function.args[0]
-        (end,) = (
-            block for block in function.blocks if block.terminator and block.terminator.opname == "ret void"
-        )
-        self.lower.b.position_before(end.terminator)
-        self.lower.counters = self.kept
-        self.flush(self.extra("counter", PTR))
-
-    def flush(self, base):
-        self.lower.flush(base)
-
-    def open(self, function):
-        super().open(function)
-        if function.name == "entry":
-            self.kept = self.lower.counters
-
-    def visit(self, *args, **options):
-        with self.lower.speaking():
-            super().visit(*args, **options)
-
-    def counted(self, totals):
-        found = collections.Counter()
-        for (mix, _), runs in zip(self.kept, totals):
-            for key, n in mix.items():
-                found[key] += n * runs
-        return dict(found)
-
-
-class _Text(_Tallied):
-    @staticmethod
-    def lanes(signature):
-        return 1
-
-
-class _Touched(_Text):
-    """The block's counters begin with the addresses of a trace and of maps, two for each view among the
-    arguments."""
-
-    emitter = Touching
-
-    def open(self, function):
-        super().open(function)
-        views = [v for v in flat(tuple(self.args)) if isinstance(v, ViewValue)]
-        if function.name == "entry":
-            self.views = views
-        if function.name == "entry" and views:
-            base, b = self.extra("counter", PTR), self.lower.b
-            samples, *maps = (b.load(self.word(base, k), typ=I64) for k in range(1 + 2 * len(views)))
-            recorder = Recorder(self.module, HASHED, SAMPLES, EVENTS)
-            self.lower.watch(views, zip(maps[::2], maps[1::2]), recorder, samples, function.args[3])
-
-    def flush(self, base):
-        self.lower.flush(self.word(base, 1 + 2 * len(self.views)))
-
-
-class _Lanes(_Tallied):
-    emitter = Packs
-
-
-class _Banks(_Tallied):
-    emitter = Banks
 
 
 class _WideTeam(CpuTeam):
     """Of more members than registers have lanes: LLVM compresses no such vectors."""
 
-    def append(self, lower, view, at, value, keep):
-        x, mask, kept = (
-            lower.get(value, view.dtype, VARYING),
-            lower.get(keep, "bool", VARYING),
-            lower.const(0),
-        )
-        for k in range(lower.W):
-            one = lower.b.extract_element(mask, I64(k))
-            with lower.b.if_then(one):
-                outer, lower.mask = lower.mask, None
-                lower.store(
-                    view,
-                    [lower.binary("+", at, kept)],
-                    Value(view.dtype, UNIFORM, lower.b.extract_element(x, I64(k))),
-                )
-                lower.mask = outer
-            kept = lower.binary("+", kept, Value("int", UNIFORM, lower.b.zext(one, I64)))
+    def append(self, here, view, at, value, keep):
+        ops, b = here.ops, here.b
+        x, mask = ops.get(value, view.dtype, VARYING), ops.get(keep, "bool", VARYING)
+        kept, there = ops.const(0), here._replace(mask=None)
+        for k in range(ops.W):
+            one = b.extract_element(mask, I64(k))
+            with b.if_then(one):
+                place, own = ops.binary("+", at, kept), b.extract_element(x, I64(k))
+                here.memory.store(there, view, [place], Value(view.dtype, UNIFORM, own))
+            kept = ops.binary("+", kept, Value("int", UNIFORM, b.zext(one, I64)))
         return kept
 
 
@@ -143,7 +62,7 @@ class _Executed(Executed):
         """Where the counters of this call's worker begin."""
         names = [f"%{a.name or k}" for k, a in enumerate(function.value.arguments)]
         worker = names[3] if len(names) > 3 else "0"
-        place = 8 * (self.signature.n_words + EXTRA.index("counter"))
+        place = 8 * (self.entry.signature.n_words + EXTRA.index("counter"))
         return (
             f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}",
             "  %count.all = load ptr, ptr %count.place",
@@ -163,56 +82,52 @@ class _Executed(Executed):
         return super().counted(totals, self.inside)
 
 
-class _ExecutedFor(_Executed, Entry):
-    target = Unwatched
+_LOOKS = {"touched": Touching, "banks": Banks}
 
 
-class _ExecutedScan(_Executed, ScanEntry):
-    target = Unwatched
+def entry_of(kernel, policy_kind, specs, reducers, build):
+    """The entry of a counting build, whose watch counts."""
+    name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
+    if name == "executed":
+        kind = ScanEntry if policy_kind.startswith("scan") else Entry
+        return kind(kernel, policy_kind, specs, reducers, watch=Marked, target=Unwatched)
+    lanes = int(width) if width.isdigit() else 1 if name in ("text", "touched") and not width else None
+    look = functools.partial(Tally, _LOOKS.get(name), name == "lanes")
+    entry = Entry(kernel, policy_kind, specs, reducers, watch=look, target=Unwatched, lanes=lanes)
+    if lanes is not None and lanes > 16:
+        entry.team = _WideTeam
+    return entry
 
 
 @locks.alone
 def _made(kernel, policy_kind, specs, reducers, build):
-    if build == "executed":
-        entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(
-            kernel, policy_kind, specs, reducers
-        )
-        return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
-    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes, "banks": _Banks}[name]
-    if width == "lanes":
-        entry = type(entry.__name__, (entry,), {"lanes": Entry.lanes})
-    elif width:
-        wide = {"team": _WideTeam} if int(width) > 16 else {}
-        entry = type(
-            entry.__name__,
-            (entry,),
-            {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide},
-        )
-    entry = entry(kernel, policy_kind, specs, reducers)
-    return entry, engine.load(entry.text, kernel.name, level=0)
+    entry = entry_of(kernel, policy_kind, specs, reducers, build)
+    if build != "executed":
+        return entry, entry.watch, engine.load(entry.text, kernel.name, level=0)
+    counts = _Executed(entry)
+    return entry, counts, engine.rewritten(entry.text, kernel.name, counts.instrumented)
 
 
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
     if reducers or build != "executed":  # in a text they are its atomics
         specs = without_scatter(specs)
-    entry, function = _compiled(kernel, policy_kind, specs, reducers, build)
-    n = len(entry.mixes) * space.n_threads if build == "executed" else len(entry.kept)
-    marks = Marks(entry, words, space.n_threads) if build.startswith("touched") else None
+    entry, counts, function = _compiled(kernel, policy_kind, specs, reducers, build)
+    n = len(counts.mixes) * space.n_threads if build == "executed" else len(counts.kept)
+    marks = Marks(entry, counts.look.views, words, space.n_threads) if build.startswith("touched") else None
     first = marks.addresses if marks else []
     totals = (ctypes.c_int64 * max(len(first) + n, 1))(*first)
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
     if not launches.copies_fit(compiled, words, space.n_threads):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)
-    found = entry.counted(list(totals)[len(first) : len(first) + n])
+    found = counts.counted(list(totals)[len(first) : len(first) + n])
     return marks.found(found) if marks else found
 
 
 @locks.alone
 def _compiled(kernel, policy_kind, specs, reducers, build):
-    """(entry, function) of a counting build, made once."""
+    """(entry, what counts, function) of a counting build, made once."""
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
         stop.known()  # what is counted may look for Ctrl-C
@@ -236,7 +151,7 @@ def _assembly(kernel, policy_kind, specs, reducers):
 
 
 def explain(space, kernel, policy, policy_kind, specs):
-    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs)
+    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs, watch=Reached)
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return (
@@ -245,6 +160,6 @@ def explain(space, kernel, policy, policy_kind, specs):
             "spills in the assembly": assembly.count("Spill"),
             "scratch, bytes": entry.scratch_static,
         },
-        entry.accesses,
+        sorted(entry.watch.accesses),
         shown(entry.tree),
     )

@@ -14,6 +14,7 @@ from ...core.compiler.writing.optimise import optimise, verified
 from ...core.compiler.reading.shown import shown
 from ...core.compiler.reading.signature import without_scatter
 from ...core.locks import once
+from .counting import Marked, Reached
 from .executed import Executed
 from ...core.machines.cuda import driver, engine, space as launches
 from ...core.machines.cuda.lower import Entry
@@ -50,39 +51,36 @@ class _Executed(Executed):
         return [f"  %count.v{k} = atomicrmw add ptr addrspace(1) {place}, i64 {by} monotonic"]
 
 
-class ExecutedFor(_Executed, Entry):
-    pass
-
-
-class ExecutedScan(_Executed, ScanEntry):
-    pass
+def executed(kernel, policy_kind, *args):
+    """The entry of the counting build."""
+    kind = ScanEntry if policy_kind.startswith("scan") else Entry
+    return kind(kernel, policy_kind, *args, watch=Marked)
 
 
 def ptx(entry, capability, name, allocate):
-    """PTX of an entry with counters at the address that `allocate` gives for so many bytes."""
-    machine = engine.machine(capability)
+    """PTX of an entry with counters at the address that `allocate` gives for so many bytes; what counts."""
+    machine, counts = engine.machine(capability), _Executed(entry)
     text = str(optimise(entry.text, machine, name))
-    entry.address = allocate(8 * sum(function.n_counters for function in entry.functions(text)[1].values()))
-    return machine.emit_assembly(verified(entry.instrumented(text), name))
+    n_counters = sum(function.n_counters for function in counts.functions(text)[1].values())
+    counts.address = allocate(8 * n_counters)
+    return machine.emit_assembly(verified(counts.instrumented(text), name)), counts
 
 
 class _Counting(launches.Compiled):
-    entries = ExecutedFor, ExecutedScan
+    entries = executed, executed
 
     def _load(self, entry, name):
-        self.entry = entry
-        return self.context.load(
-            self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate))
-        )
+        code, self.counts = ptx(entry, self.context.device.compute_capability, name, self._allocate)
+        return self.context.load(self.context.link(code))
 
     def _allocate(self, n_bytes):
         self.totals = self.context.allocate(n_bytes)
         return self.totals.pointer
 
     def counted(self):
-        host = (ctypes.c_int64 * len(self.entry.mixes))()
+        host = (ctypes.c_int64 * len(self.counts.mixes))()
         self.context.copy_to_host(ctypes.addressof(host), self.totals.pointer, ctypes.sizeof(host))
-        return self.entry.counted(list(host))
+        return self.counts.counted(list(host))
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -122,7 +120,9 @@ def explain(space, kernel, policy, policy_kind, specs):
     )
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
     device = compiled.context.device
-    entry = launches._emitted(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
+    specs = compiled.signature.specs
+    entry = Entry(kernel, policy_kind, specs, (), compiled.team_size, watch=Reached)
+    entry._emit()
     each = compiled.indices // compiled.threads
     return (
         {
@@ -137,6 +137,6 @@ def explain(space, kernel, policy, policy_kind, specs):
                 " can hold"
             ),
         },
-        entry.accesses,
+        sorted(entry.watch.accesses),
         shown(entry.tree),
     )

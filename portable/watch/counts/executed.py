@@ -12,7 +12,7 @@ import collections
 
 import llvmlite.binding as llvm
 
-from .counting import SPECIAL, Marked
+from .counting import SPECIAL
 
 _TERMINATORS = "ret", "br", "switch", "unreachable"
 # of what fills or copies memory: what it does with each byte
@@ -71,14 +71,14 @@ class Function:
 
 
 class Executed:
-    """Mixed into an entry: its optimised code with counters; `mixes` holds what each block does, in their
-    order.
+    """An entry's optimised code with counters; `mixes` holds what each block does, in their order.
 
     A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k.
     What fills or copies memory has a counter of its own, which grows by the bytes.
     """
 
-    emitter = Marked
+    def __init__(self, entry):
+        self.entry = entry
 
     def functions(self, text):
         """The code in parts, as a list, and {k: Function} of those that are functions; lines of the kernel
@@ -131,7 +131,7 @@ class Executed:
 
     def _line(self, text):
         mark = text.partition("!dbg ")[2].partition(",")[0]
-        return self.lower.lines[self.lines.get(mark, 0)]
+        return self.entry.watch.lines[self.lines.get(mark, 0)]
 
     def counted(self, totals, inside=()):
         """How often each (line, instruction, type) ran, from the runs of blocks: rows of them, one a worker.

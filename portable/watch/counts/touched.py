@@ -26,8 +26,8 @@ class Marks:
         numbered.
     """
 
-    def __init__(self, entry, words, n_workers):
-        self.regions = _regions(_views(entry, words))
+    def __init__(self, entry, views, words, n_workers):
+        self.regions = _regions(_views(entry, views, words))
         sizes = [region.size * len(region.marks[0]) for region in self.regions]
         self.trace = Trace(sum(sizes) // LINE, n_workers)
         self.addresses = [self.trace.samples.ctypes.data] + [
@@ -76,10 +76,10 @@ class _Region:
         return self
 
 
-def _views(entry, words):
+def _views(entry, views, words):
     """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a
     launch."""
-    names = [v.label for v in entry.views]
+    names = [v.label for v in views]
     word = place = 0
     for spec in flatten(entry.signature.specs):
         if spec[0] in ("view", "scatter"):

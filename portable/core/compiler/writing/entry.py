@@ -216,7 +216,7 @@ class Entry(Launched):
                 f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of"
                 f" {len(numbers)} number(s), but a state of {len(state)}"
             )
-        return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
+        return tuple(self.ops.strong_const(n, v.dtype) for n, v in zip(numbers, state))
 
 
 def _shape(final):

@@ -1,354 +1,248 @@
-"""Code for the operations of a typed tree: one method for each, from the values of its arguments to its
-own."""
+"""Code for the operations of a typed tree: a function for each, in the table EMITTED.
+
+Each takes the place (`here`), the operation and the values of its arguments, and gives its own value. Types,
+effects and Python meaning of operations belong to rooms that know nothing of code (reading), or of LLVM
+(watch/checked): each room has its own column, keyed by the operation's name.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import math
-
-import numpy as np
-from llvmlite import ir
+import functools
 
 from ...language import types as t
 from ..reading.known import text_of, texts
-from .memory import Memory, row_major
 from ..reading.team import combine_states
 from ...language.types import UNIFORM, VARYING
-from .values import I8, I64, PTR, Value, ViewValue
-
-
-class Instructions(Memory):
-    """Needs from the class on top: `values`, `slots`, `frame`, `team`, `under`, `inline` and `block` (see
-    emit.py)."""
-
-    # ---- storage
-    def slot(self, llvm_type):
-        with self.b.goto_entry_block():
-            place = self.b.slot(llvm_type)
-        if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
-            self.b.position_before(self.b.block.terminator)
-        return place
-
-    def dummy(self):
-        """A place of 64 bytes that nobody reads."""
-        if self._dummy is None:
-            with self.b.goto_entry_block():
-                self._dummy = self.b.alloca(ir.ArrayType(I64, 8))
-        return self._dummy
-
-    def emit_view(self, view):
-        if view.options:
-            result = self.chosen(view, self.value(view.items[0]))
-        elif view.base is not None:
-            items = [
-                tuple(i and self.value(i) for i in item) if isinstance(item, tuple) else self.value(item)
-                for item in view.items
-            ]
-            result = self.part(self.values[view.base], items)
-        elif view.store == "(local)":
-            result = self._private(view)
-        elif view.store == "(table)":
-            result = self._table(view)
-        else:
-            shape = [n if isinstance(n, int) else self.index_number(self.value(n)) for n in view.shape]
-            result = self.team.scratch(self, view.label, view.dtype, shape)
-        self.values[view] = result
-
-    def chosen(self, view, number):
-        """One of several views."""
-        first, *others = [self.values[v] for v in view.options]
-        parts = [first.pointer, *first.shape, *first.strides]
-        for k, other in enumerate(others, 1):
-            here = self.get(self.compare("==", number, self.const(k)), "bool", UNIFORM)
-            for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
-                if a is not b and a != b:
-                    parts[n] = self.b.select(here, *(I64(v) if isinstance(v, int) else v for v in (b, a)))
-        d = len(first.shape) + 1
-        return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
-
-    def _table(self, view):
-        dtype, shape, strides = row_major(self.strong(view.dtype), view.shape)
-        data = np.array(view.data, dtype).tobytes()
-        name = f"table_{hashlib.sha256(data).hexdigest()[:16]}"
-        place = self.b.module.globals.get(name)
-        if place is None:
-            place = ir.GlobalVariable(self.b.module, ir.ArrayType(I8, len(data)), name)
-            place.initializer, place.global_constant, place.linkage, place.align = (
-                ir.Constant(place.value_type, bytearray(data)),
-                True,
-                "internal",
-                64,
-            )
-        return ViewValue(view.label, dtype, place, shape, strides, readonly=True, store="(table)")
-
-    def _private(self, view):
-        dtype, shape, strides = row_major(view.dtype, view.shape)
-        with self.b.goto_entry_block():
-            place = self.b.alloca(ir.ArrayType(self.memory_type(dtype), math.prod(shape) * self.W))
-            place.align, place.type = 64, PTR
-        return ViewValue(view.label, dtype, place, shape, strides, lanes_last=True, store="(local)")
-
-    # ---- operations
-    def emit_get(self, o):
-        return self.read(o.attr)
-
-    def read(self, variable):
-        loops = self.frame.loops if self.frame else ()
-        place = next(
-            (loop.free[variable] for loop in reversed(loops) if variable in loop.free), None
-        ) or self.slot_of(variable)
-        return Value(
-            variable.dtype, variable.kind, self.b.load(place, typ=self.type_of(variable.dtype, variable.kind))
-        )
-
-    def slot_of(self, variable):
-        if variable not in self.slots:
-            self.slots[variable] = self.slot(self.type_of(variable.dtype, variable.kind))
-        return self.slots[variable]
-
-    def emit_binary(self, o, a, b):
-        return self.binary(o.attr, a, b)
-
-    def emit_compare(self, o, a, b):
-        return self.compare(o.attr, a, b)
-
-    def emit_cast(self, o, a):
-        return self.cast(a, o.dtype)
-
-    emit_settle = emit_cast
-
-    def emit_one(self, o, a):
-        return self.cast(self.const(1), a.dtype)
-
-    def emit_rounded(self, o, a):
-        return rounded(a)
-
-    def emit_not(self, o, a):
-        return self.logical_not(a)
-
-    def emit_negate(self, o, a):
-        return self.negate(a)
-
-    def emit_invert(self, o, a):
-        return self.invert(a)
-
-    def emit_select(self, o, condition, a, b):
-        return self.select(condition, a, b)
-
-    def emit_extreme(self, o, a, b):
-        (op, nan_wins), dtype = o.attr, o.dtype
-        if nan_wins and t.is_float(dtype):
-            kind = self.kind_of(a, b)
-            return Value(
-                dtype,
-                kind,
-                self.intrinsic(
-                    "minimum" if op == "<" else "maximum", [self.get(v, dtype, kind) for v in (a, b)]
-                ),
-            )
-        if nan_wins:
-            return self.select(self.compare(op, a, b), a, b)
-        # Python's min and max: the first unless a later one is better
-        return self.select(self.compare(op, b, a), b, a)
-
-    def emit_abs(self, o, a):
-        if t.is_float(a.dtype):
-            return Value(a.dtype, a.kind, self.intrinsic("fabs", [self.get(a)]))
-        return (
-            a
-            if a.dtype in t.UNSIGNED
-            else self.select(self.compare("<", a, self.const(0)), self.negate(a), a)
-        )
-
-    def emit_intrinsic(self, o, *values):
-        return self.float_intrinsic(o.attr, values)
-
-    def float_intrinsic(self, name, values):
-        dtype, kind = t.common_float(values), self.kind_of(*values)
-        return Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values]))
-
-    def emit_whole(self, o, a):
-        if not t.is_float(a.dtype):
-            return self.cast(a, "int") if a.dtype == "bool" else a
-        if a.const is not None:  # of a number that wraps where it is stored, see `Operations.whole`
-            own = self.strong(a.dtype)
-            a = Value(own, UNIFORM, self.get(a, own, UNIFORM))
-        return self.cast(
-            a if o.attr == "trunc" else self.counted(o.attr, self.float_intrinsic(o.attr, [a])), "int"
-        )
-
-    def emit_bits(self, o, a):
-        return self._reinterpret(a, self.strong(a.dtype), o.dtype)
-
-    def emit_from_bits(self, o, a):
-        integer = "int32" if o.attr == "float32" else "int64"
-        return self._reinterpret(self.cast(a, integer), integer, o.attr)
-
-    def _reinterpret(self, v, dtype, to):
-        kind = VARYING if v.kind != UNIFORM else UNIFORM
-        x = self.get(v, dtype, kind)
-        return Value(to, kind, self.b.bitcast(x, self.type_of(to, kind)))
-
-    def emit_lanes(self, o, c):
-        if self.W == 1 or c.kind == UNIFORM:
-            return c
-        c = self.get(c, "bool", VARYING)
-        c = c if o.attr == "any" else self.b.not_(c)
-        some = self.any_lane(c if self.mask is None else self.b.and_(c, self.mask))
-        return Value("bool", UNIFORM, some if o.attr == "any" else self.b.not_(some))
-
-    def emit_math(self, o, *values):
-        name, fast = o.attr
-        dtype = t.common_float(values)
-        values = [self.cast(v, self.strong(dtype)) for v in values]
-        native = self.target.fast_math(self, name, values) if fast or self.fastmath else None
-        if native is not None:
-            return native
-        return self.layers_text(
-            ("fast_" if fast else "") + name, texts(name, fast or self.fastmath), values, dtype
-        )
-
-    def float_division(self, op, a, b, dtype):
-        """Python's // and % of floats, by the layer's own text."""
-        values = [self.cast(v, self.strong(dtype)) for v in (a, b)]
-        return self.layers_text(op, texts("divmod"), values, dtype, op == "%")
-
-    def layers_text(self, name, pair, values, dtype, part=None):
-        """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it
-        gives."""
-        strong = self.strong(dtype)
-        with self.under(float_dtype=strong):  # constants among themselves are of the function's dtype
-            result = self.inline(text_of(pair[strong == "float64"]), values)
-        result = result if part is None else result[part]
-        return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
-
-    def emit_load(self, o, *indices):
-        x = self.load(self.values[o.view], indices)
-        return x if x.dtype == o.dtype else Value(o.dtype, x.kind, x.ir)  # of a table of weak numbers
-
-    def emit_store(self, o, *args):
-        view, value = self.values[o.view], args[-1]
-        if t.is_float(value.dtype) and not t.is_float(view.dtype) and value.const is None:
-            value = self.cast(value, view.dtype)
-        self.store(view, args[:-1], value)
-
-    def emit_atomic(self, o, *args):
-        (op, wanted), n = o.attr, len(o.view.shape)
-        return self.atomic(
-            op, self.values[o.view], args[:n], args[-1], args[n] if op == "cas" else None, wanted
-        )
-
-    # ---- operands that are evaluated only where others let them
-    def emit_junction(self, o, c, left):
-        conjunction, branches = o.attr
-        if self.W > 1 and c.kind != UNIFORM:
-            right = self._lazily(o.parts[0], c, conjunction)
-        elif branches or self.always_branches:
-            return self.branch_value(
-                c if conjunction else self.logical_not(c), lambda: self._part(o.parts[0]), lambda: left
-            )
-        else:
-            right = self._part(o.parts[0])
-        if left.dtype != "bool" or right.dtype != "bool":
-            return self.select(c, right, left) if conjunction else self.select(c, left, right)
-        kind = self.kind_of(left, right)
-        x, y = self.get(left, "bool", kind), self.get(right, "bool", kind)
-        return Value("bool", kind, self.b.and_(x, y) if conjunction else self.b.or_(x, y))
-
-    def emit_choice(self, o, c):
-        if self.W > 1 and c.kind != UNIFORM:
-            a, b = self._lazily(o.parts[0], c, True), self._lazily(o.parts[1], c, False)
-        elif o.attr or self.always_branches:
-            return self.branch_value(c, *(lambda part=part: self._part(part) for part in o.parts))
-        else:
-            a, b = map(self._part, o.parts)
-        return self.select(c, a, b)
-
-    always_branches = False  # also where a select would do
-
-    def _part(self, part):
-        block, result = part
-        self.block(block)
-        return self.value(result)
-
-    def _lazily(self, part, condition, holds):
-        """An operand for the lanes in which the condition holds, or does not."""
-        mask = (self.mask_and if holds else self.mask_without)(self.mask, condition)
-        with self.under(mask=mask, alive=False):
-            return self._part(part)
-
-    def branch_value(self, condition, then, otherwise):
-        """The value of one of two expressions, chosen by a branch."""
-        with self.b.if_else(self.get(condition, "bool", UNIFORM)) as (yes, no):
-            with yes:
-                a = then()
-                end_a = self.b.block
-            with no:
-                b = otherwise()
-                end_b = self.b.block
-        dtype = t.promote(a.dtype, b.dtype)
-        kind = VARYING if condition.kind != UNIFORM else self.kind_of(a, b)
-        after = self.b.block
-        spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM
-        incoming = []
-        for v, end in ((a, end_a), (b, end_b)):  # convert where the value was made
-            self.b.position_before(end.terminator)
-            incoming.append((self.get(v, dtype, spread), end))
-        self.b.position_at_end(after)
-        phi = self.b.phi(incoming[0][0].type)
-        for value, end in incoming:
-            phi.add_incoming(value, end)
-        return Value(dtype, kind, phi)
-
-    # ---- teams
-    def emit_league_rank(self, o):
-        return Value("int", UNIFORM, self.team.league_rank)
-
-    def emit_league_size(self, o):
-        return Value("int", UNIFORM, self.team.league_size)
-
-    def emit_rank(self, o):
-        return self.team.rank(self)
-
-    def emit_together(self, o):
-        return None
-
-    def emit_barrier(self, o):
-        self.team.barrier(self)
-
-    def emit_broadcast(self, o, value, rank):
-        return self.team.pick(self, value, rank)
-
-    def emit_append(self, o, at, value, keep):
-        return self.team.append(self, self.values[o.view], at, value, keep)
-
-    def emit_tally(self, o, index):
-        return self.team.tally(self, self.values[o.view], index, o.view.shape[0])
-
-    def emit_combine(self, o, *state):
-        if o.attr.commutes:
-            return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
-        last = self.const(self.described_team[1] - 1)  # the members' before the last one, and its own
-        return tuple(
-            self.team.pick(self, v, last)
-            for v in combine_states(self, o.attr, self.emit_before(o, *state), state)
-        )
-
-    def emit_item(self, o, states):
-        return states[o.attr]
-
-    emit_part = emit_item
-
-    def emit_foreign(self, o, *values):
-        return self.target.foreign(self, o.attr, values)
-
-    def emit_before(self, o, *own):
-        own = tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in own)
-        neutral = tuple(self.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))
-        found = self.team.before(self, own, neutral, lambda a, b: combine_states(self, o.attr, a, b))
-        return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in found)
+from .values import Ops, Value
 
 
 def rounded(v):
     """What crosses the end of a function: a product is a number like any other, which no sum takes apart."""
     return Value(v.dtype, v.kind, v.ir, v.const) if isinstance(v, Value) and v.factors else v
+
+
+def _of_values(method):
+    """The function of an operation on values alone."""
+    return lambda here, o, *values: method(here.ops, *values)
+
+
+# ---- numbers
+def _binary(here, o, a, b):
+    op, ops, check = o.attr, here.ops, None
+    if op in ("//", "%", "<<", ">>"):
+        dtype = t.arithmetic(a.dtype, b.dtype, op)
+        if t.is_float(dtype) and ops.folded(op, a, b) is None:
+            # Python's // and % of floats, by the layer's own text
+            values = [ops.cast(v, ops.strong(dtype)) for v in (a, b)]
+            return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")
+        check = functools.partial(here.lower.watch.divide, here, op)
+    return ops.binary(op, a, b, check)
+
+
+def _cast(here, o, a):
+    return here.ops.cast(a, o.dtype)
+
+
+def _rounded(here, o, a):
+    return rounded(a)
+
+
+def _extreme(here, o, a, b):
+    ops, (op, nan_wins) = here.ops, o.attr
+    if nan_wins and t.is_float(o.dtype):
+        return ops.float_intrinsic("minimum" if op == "<" else "maximum", (a, b), o.dtype)
+    if nan_wins:
+        return ops.select(ops.compare(op, a, b), a, b)
+    # Python's min and max: the first unless a later one is better
+    return ops.select(ops.compare(op, b, a), b, a)
+
+
+def _abs(here, o, a):
+    ops = here.ops
+    if t.is_float(a.dtype):
+        return Value(a.dtype, a.kind, ops.intrinsic("fabs", [ops.get(a)]))
+    if a.dtype in t.UNSIGNED:
+        return a
+    return ops.select(ops.compare("<", a, ops.const(0)), ops.negate(a), a)
+
+
+def _whole(here, o, a):
+    ops = here.ops
+    if not t.is_float(a.dtype):
+        return ops.cast(a, "int") if a.dtype == "bool" else a
+    if a.const is not None:  # of a number that wraps where it is stored, see `Operations.whole`
+        own = ops.strong(a.dtype)
+        a = Value(own, UNIFORM, ops.get(a, own, UNIFORM))
+    return ops.cast(a if o.attr == "trunc" else ops.float_intrinsic(o.attr, (a,), a.dtype), "int")
+
+
+def _bits(here, o, a):
+    return _reinterpreted(here.ops, a, here.ops.strong(a.dtype), o.dtype)
+
+
+def _from_bits(here, o, a):
+    integer = "int32" if o.attr == "float32" else "int64"
+    return _reinterpreted(here.ops, here.ops.cast(a, integer), integer, o.attr)
+
+
+def _reinterpreted(ops, v, dtype, to):
+    kind = VARYING if v.kind != UNIFORM else UNIFORM
+    return Value(to, kind, ops.b.bitcast(ops.get(v, dtype, kind), ops.type_of(to, kind)))
+
+
+def _lanes(here, o, c):
+    """`any` or `all` of the live lanes."""
+    ops, b = here.ops, here.b
+    if ops.W == 1 or c.kind == UNIFORM:
+        return c
+    c = ops.get(c, "bool", VARYING)
+    c = c if o.attr == "any" else b.not_(c)
+    some = ops.any_lane(c if here.mask is None else b.and_(c, here.mask))
+    return Value("bool", UNIFORM, some if o.attr == "any" else b.not_(some))
+
+
+def _math(here, o, *values):
+    (name, fast), ops = o.attr, here.ops
+    dtype, fast = t.common_float(values), fast or bool(ops.flags)
+    values = [ops.cast(v, ops.strong(dtype)) for v in values]
+    native = ops.target.fast_math(ops, name, values) if fast else None
+    if native is not None:
+        return native
+    label = ("fast_" if o.attr[1] else "") + name
+    return _layers_text(here, label, texts(name, fast), values, dtype)
+
+
+def _layers_text(here, name, pair, values, dtype, part=None):
+    """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it
+    gives."""
+    strong = here.ops.strong(dtype)
+    text = text_of(pair[strong == "float64"])
+    result = here.lower.watch.own(here, name, text, values, strong)
+    if result is None:
+        result = here.own_text(text, values, strong)
+    result = result if part is None else result[part]
+    return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
+
+
+# ---- variables and memory
+def _load(here, o, *indices):
+    x = here.load(here.scope.values[o.view], indices)
+    return x if x.dtype == o.dtype else Value(o.dtype, x.kind, x.ir)  # of a table of weak numbers
+
+
+def _store(here, o, *args):
+    view, value = here.scope.values[o.view], args[-1]
+    if t.is_float(value.dtype) and not t.is_float(view.dtype) and value.const is None:
+        value = here.ops.cast(value, view.dtype)
+    here.memory.store(here, view, args[:-1], value)
+
+
+def _atomic(here, o, *args):
+    (op, wanted), n, view = o.attr, len(o.view.shape), here.scope.values[o.view]
+    expected = args[n] if op == "cas" else None
+    return here.memory.atomic(here, op, view, args[:n], args[-1], expected, wanted)
+
+
+# ---- operands that are evaluated only where others let them
+def _junction(here, o, c, left):
+    (conjunction, branches), ops, (right,) = o.attr, here.ops, o.parts
+    if ops.W > 1 and c.kind != UNIFORM:
+        right = _lazily(here, right, c, conjunction)
+    elif branches or here.lower.watch.branches:
+        c = c if conjunction else ops.logical_not(c)
+        return ops.branch_value(c, lambda: here.part(right), lambda: left)
+    else:
+        right = here.part(right)
+    if left.dtype != "bool" or right.dtype != "bool":
+        return ops.select(c, right, left) if conjunction else ops.select(c, left, right)
+    kind = ops.kind_of(left, right)
+    x, y = ops.get(left, "bool", kind), ops.get(right, "bool", kind)
+    return Value("bool", kind, ops.b.and_(x, y) if conjunction else ops.b.or_(x, y))
+
+
+def _choice(here, o, c):
+    ops, (yes, no) = here.ops, o.parts
+    if ops.W > 1 and c.kind != UNIFORM:
+        a, b = _lazily(here, yes, c, True), _lazily(here, no, c, False)
+    elif o.attr or here.lower.watch.branches:
+        return ops.branch_value(c, lambda: here.part(yes), lambda: here.part(no))
+    else:
+        a, b = here.part(yes), here.part(no)
+    return ops.select(c, a, b)
+
+
+def _lazily(here, part, condition, holds):
+    """An operand for the lanes in which the condition holds, or does not."""
+    narrow = here.ops.mask_and if holds else here.ops.mask_without
+    return here.under(narrow(here.mask, condition)).part(part)
+
+
+# ---- teams
+def _append(here, o, at, value, keep):
+    return here.team.append(here, here.scope.values[o.view], at, value, keep)
+
+
+def _tally(here, o, index):
+    view = here.scope.values[o.view]
+    return here.team.tally(here, view, index, o.view.shape[0])
+
+
+def _combine(here, o, *state):
+    ops, team, combine = here.ops, here.team, functools.partial(combine_states, here, o.attr)
+    if o.attr.commutes:
+        return team.combine(ops, state, combine, again=here.call.depth > 1 or bool(here.loops))
+    last = ops.const(here.lower.described_team[1] - 1)  # the members' before the last one, and its own
+    whole = combine(_before(here, o, *state), state)
+    return tuple(team.pick(ops, v, last) for v in whole)
+
+
+def _before(here, o, *own):
+    ops, combine = here.ops, functools.partial(combine_states, here, o.attr)
+    own = ops.spread(own)
+    neutral = tuple(ops.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))
+    return ops.spread(here.team.before(ops, own, neutral, combine))
+
+
+def _item(here, o, states):
+    return states[o.attr]
+
+
+EMITTED = {
+    "abs": _abs,
+    "append": _append,
+    "atomic": _atomic,
+    "barrier": lambda here, o: here.team.barrier(here.ops),
+    "before": _before,
+    "binary": _binary,
+    "bits": _bits,
+    "broadcast": lambda here, o, value, rank: here.team.pick(here.ops, value, rank),
+    "cast": _cast,
+    "choice": _choice,
+    "combine": _combine,
+    "compare": lambda here, o, a, b: here.ops.compare(o.attr, a, b),
+    "extreme": _extreme,
+    "foreign": lambda here, o, *values: o.attr.emit(here, values),
+    "from_bits": _from_bits,
+    "get": lambda here, o: here.read(o.attr),
+    "intrinsic": lambda here, o, *values: here.ops.float_intrinsic(o.attr, values, t.common_float(values)),
+    "invert": _of_values(Ops.invert),
+    "item": _item,
+    "junction": _junction,
+    "lanes": _lanes,
+    "league_rank": lambda here, o: Value("int", UNIFORM, here.team.league_rank),
+    "league_size": lambda here, o: Value("int", UNIFORM, here.team.league_size),
+    "load": _load,
+    "math": _math,
+    "negate": _of_values(Ops.negate),
+    "not": _of_values(Ops.logical_not),
+    "one": lambda here, o, a: here.ops.cast(here.ops.const(1), a.dtype),
+    "part": _item,
+    "rank": lambda here, o: here.team.rank(here.ops),
+    "rounded": _rounded,
+    "select": _of_values(Ops.select),
+    "settle": _cast,
+    "store": _store,
+    "tally": _tally,
+    "together": lambda here, o: None,
+    "whole": _whole,
+}

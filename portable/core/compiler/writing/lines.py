@@ -101,7 +101,7 @@ class Builder(ir.IRBuilder):
         self.store(ir.Constant(typ, None), place)
         return place
 
-    def load(self, place, align=None, typ=None):
+    def load(self, place, typ=None, align=None):
         typ, end = typ or place.allocated_type, "" if align is None else f", align {align}"
         return self.line(typ, "load", (place,), f"load {typ}, {_typed(place)}{end}")
 
@@ -109,7 +109,7 @@ class Builder(ir.IRBuilder):
         end = "" if align is None else f", align {align}"
         return self.line(VOID, "store", (value, place), f"store {_typed(value, place)}{end}")
 
-    def gep(self, place, indices, inbounds=False, source_etype=None):
+    def gep(self, place, indices, source_etype=None, inbounds=False):
         how = "getelementptr inbounds" if inbounds else "getelementptr"
         operands = place, *indices
         return self.line(place.type, "getelementptr", operands, f"{how} {source_etype}, {_typed(*operands)}")
@@ -128,6 +128,15 @@ class Builder(ir.IRBuilder):
         return made
 
     cbranch = branch
+
+    def blocks(self, *names):
+        """Begin new blocks of this function."""
+        return [self.append_basic_block(name) for name in names]
+
+    def go(self, block):
+        """Branch to a block, and go on there."""
+        self.branch(block)
+        self.position_at_end(block)
 
 
 def _arithmetic(op):

@@ -7,11 +7,15 @@ varying.
 
 from __future__ import annotations
 
+import contextlib
+
 from llvmlite import ir
 
 from ...language import types as t
+from .arithmetic import arithmetic
 from .lines import Integer, Written, full, pack_of, pack_of_numbers
 from ...language.types import LINEAR, UNIFORM, VARYING
+from ..reading.tree import node
 
 I1, I8, I16, I32, I64 = (Integer(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -31,10 +35,20 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
-_OF_FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+NSW = ("nsw",)  # what does not wrap
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
+class Unpacked(Exception):
+    """Packs do not pay for this text: emit it for one lane at a time. The reason is the message."""
+
+
+def word(n):
+    """A number of 64 bits, Python's or LLVM's, as LLVM's."""
+    return I64(n) if isinstance(n, int) else n
+
+
+@node
 class Value(t.Number):
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
@@ -43,69 +57,77 @@ class Value(t.Number):
     fastmath: a sum that it meets rounds once.
     """
 
-    __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned", "factors")
+    dtype: str
+    kind: str
+    ir: object
+    const: object = None
+    step: int = 0
+    aligned: bool = False
+    factors: tuple = ()
 
-    def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False, factors=()):
-        self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
-        self.aligned, self.factors = aligned, factors
 
-
+@node
 class ViewValue:
     """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers.
 
     `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
-    __slots__ = (
-        "label",
-        "dtype",
-        "pointer",
-        "shape",
-        "strides",
-        "readonly",
-        "lanes_last",
-        "prefix",
-        "scatter",
-        "unshared",
-        "store",
-        "element",
-    )
-
-    def __init__(
-        self,
-        label,
-        dtype,
-        pointer,
-        shape,
-        strides,
-        readonly=False,
-        lanes_last=False,
-        prefix=(),
-        scatter=False,
-        store="",
-    ):
-        self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
-        self.store = store
-        self.element = dtype  # of an argument; of complex numbers `dtype` is that of their parts
-        # lanes_last: private to each lane, the lane the last index
-        self.readonly, self.lanes_last = readonly, lanes_last
-        # (index, stride) pairs of leading dimensions already indexed, differently in each lane
-        self.prefix = prefix
-        self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
+    label: str
+    dtype: str  # of a complex view's parts; `element` is that of an argument
+    pointer: object
+    shape: list
+    strides: list
+    readonly: bool = False
+    lanes_last: bool = False  # private to each lane, the lane the last index
+    prefix: tuple = ()  # (index, stride) of leading dimensions already indexed, differently in each lane
+    scatter: bool = False  # only added to
+    store: str = ""
+    element: str | None = None
+    unshared: bool = False  # a copy that nobody else touches
 
 
 class Ops:
-    """Emits instructions on values into `self.b`. Needs from the class on top: `float_division`, `diverges`
-    (see calls.py, frames.py)."""
+    """Instructions on values, put where the builder `b` is. It knows no mask and no text.
 
-    def __init__(self, width, float_dtype, fastmath, step=1):
-        self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else ()
-        self.b, self.step = None, step  # of the indices of neighbouring lanes
+    Parameters
+    ----------
+    target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
+        indices lie; `straight`, whether it has packs of its own for straight-line code; `look`, which lets a
+        launch end at this place; `strip`, trips of a light loop between two looks, 0 for none
+    width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
+    """
 
-    def counted(self, operation, value=None, dtype=None):
-        """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it
-        here."""
-        return value
+    def __init__(self, target, width, float_dtype, fastmath):
+        self.target, self.W, self.step = target, width, target.step
+        self.float_dtype, self.flags = float_dtype, FAST if fastmath else ()
+        self.b, self.line = None, ""  # "file:line" of what is being emitted
+
+    def diverges(self):
+        """Note that control flow may diverge or reconverge here: packs that only keep more loads in flight
+        want straight-line code."""
+        if self.W > 1 and self.target.straight:
+            raise Unpacked("the text has conditions or loops")
+
+    @property
+    def mask_type(self):
+        """The type of a mask."""
+        return pack_of(I1, self.W)
+
+    @contextlib.contextmanager
+    def floats_as(self, dtype):
+        """Let weak floats be of a dtype for a while."""
+        outer, self.float_dtype = self.float_dtype, dtype
+        yield
+        self.float_dtype = outer
+
+    def slot(self, llvm_type):
+        """A place on the stack that begins as zero."""
+        with self.b.goto_entry_block():
+            place = self.b.slot(llvm_type)
+        if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
+            self.b.position_before(self.b.block.terminator)
+        return place
 
     # ---- types and constants
     def strong(self, dtype):
@@ -170,10 +192,14 @@ class Ops:
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
             # an int32 wraps here
-            x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)
-            return self._convert(x, own, dtype)
-        x = self._convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
+            x = self.convert(self.b.add(self.splat(v.ir), steps, flags=NSW), "int64", own)
+            return self.convert(x, own, dtype)
+        x = self.convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
+
+    def spread(self, state):
+        """Numbers of a state in all lanes."""
+        return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in state)
 
     @staticmethod
     def constant(number, dtype):
@@ -185,13 +211,13 @@ class Ops:
         t.check_fits(number, dtype)
         return t.wrapped(number, t.BITS[dtype])
 
-    def _convert(self, x, a, b):
+    def convert(self, x, a, b):
         if a == b or SCALAR[a] == SCALAR[b]:
             return x
-        build, to, fa, fb = self.b, self._shaped(SCALAR[b], x), t.is_float(a), t.is_float(b)
+        build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), t.is_float(a), t.is_float(b)
         if b == "bool":
             differs = build.fcmp_unordered if fa else build.icmp_signed
-            return differs("!=", x, self._alike(x, 0))
+            return differs("!=", x, self.alike(x, 0))
         if fa and fb:
             return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
         if fa:
@@ -203,7 +229,7 @@ class Ops:
             return build.trunc(x, to)
         return build.zext(x, to) if unsigned else build.sext(x, to)
 
-    def _shaped(self, scalar, x):
+    def shaped(self, scalar, x):
         """A type, of vectors where an LLVM value is one."""
         return pack_of(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
@@ -212,14 +238,14 @@ class Ops:
         makes of others is open."""
         b, (low, high) = self.b, t.bounds(dtype)
         whole = (b.fptoui if dtype in t.UNSIGNED else b.fptosi)(x, to)
-        beyond = b.fcmp_ordered(">=", x, self._alike(x, float(high + 1)))
-        whole = b.select(beyond, self._alike(whole, t.wrapped(high, t.BITS[dtype])), whole)
+        beyond = b.fcmp_ordered(">=", x, self.alike(x, float(high + 1)))
+        whole = b.select(beyond, self.alike(whole, t.wrapped(high, t.BITS[dtype])), whole)
         if dtype in t.UNSIGNED:
-            return b.select(b.fcmp_ordered(">", x, self._alike(x, 0.0)), whole, self._alike(whole, 0))
-        whole = b.select(b.fcmp_ordered("<", x, self._alike(x, float(low))), self._alike(whole, low), whole)
-        return b.select(b.fcmp_unordered("uno", x, x), self._alike(whole, 0), whole)
+            return b.select(b.fcmp_ordered(">", x, self.alike(x, 0.0)), whole, self.alike(whole, 0))
+        whole = b.select(b.fcmp_ordered("<", x, self.alike(x, float(low))), self.alike(whole, low), whole)
+        return b.select(b.fcmp_unordered("uno", x, x), self.alike(whole, 0), whole)
 
-    def _alike(self, x, number):
+    def alike(self, x, number):
         """A constant of the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
@@ -253,19 +279,21 @@ class Ops:
         return None if number is None else self.const(number)
 
     # ---- arithmetic
-    def binary(self, op, a, b):
+    def binary(self, op, a, b, check=None):
+        """`a op b`, but for // and % of floats. `check`: called with both numbers, their dtype and what is
+        known of the second one, before the instructions on two integers."""
         folded = self.folded(op, a, b)
         if folded is not None:
             return folded
         dtype = t.arithmetic(a.dtype, b.dtype, op)
-        if op in ("//", "%") and t.is_float(dtype):
-            return self.float_division(op, a, b, dtype)
         linear = self._linear(op, a, b, dtype)
         if linear is not None:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
+        if check is not None:
+            check(x, y, dtype, b.const)
+        result = self._fused(op, a, b, dtype, kind) or arithmetic(self, op, x, y, self.strong(dtype), b.const)
         return Value(
             dtype,
             kind,
@@ -285,88 +313,27 @@ class Ops:
             x, z = (x, self.b.fneg(z)) if product is a else (self.b.fneg(x), z)
         return self.intrinsic("fma", [x, y, z])
 
+    def float_intrinsic(self, name, values, dtype):
+        """An intrinsic of LLVM's of floats as `dtype`."""
+        kind = self.kind_of(*values)
+        return Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values]))
+
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs;
         None of others."""
         if t.in_rows(op, a, b, self.W):
-            x = self._divide(op, a.ir, I64(b.const), "int64", b.const)
+            x = arithmetic(self, op, a.ir, I64(b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
         kind, step = t.consecutive(op, a, b, dtype)
         if kind == UNIFORM:
-            x = self.b.sub(a.ir, b.ir, flags=("nsw",))
-            return Value(dtype, UNIFORM, self._convert(x, "int64", self.strong(dtype)))
+            x = self.b.sub(a.ir, b.ir, flags=NSW)
+            return Value(dtype, UNIFORM, self.convert(x, "int64", self.strong(dtype)))
         if kind is None:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
-        x = (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",))
+        x = (self.b.add if op == "+" else self.b.sub)(x, y, flags=NSW)
         aligned = t.stays_aligned(op, a, b, dtype, LINEAR, self.W)
         return Value(dtype, LINEAR, x, step=step, aligned=aligned)
-
-    def _arithmetic(self, op, x, y, dtype, const_b):
-        b = self.b
-        if t.is_float(dtype):
-            return getattr(b, _OF_FLOATS[op])(x, y, flags=self.flags)
-        if op in ("+", "-", "*"):
-            wrap = ("nsw",) if dtype == "int64" else ()
-            if op == "*":
-                return self.target.product(b, x, y, flags=wrap)
-            return (b.add if op == "+" else b.sub)(x, y, flags=wrap)
-        if op in ("//", "%"):
-            return self._divide(op, x, y, dtype, const_b)
-        if op in ("<<", ">>"):
-            return self._shift(op, x, y, dtype, const_b)
-        return {"&": b.and_, "|": b.or_, "^": b.xor}[op](x, y)
-
-    def _shift(self, op, x, y, dtype, count):
-        """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative
-        number -1)."""
-        b, bits = self.b, t.BITS[dtype]
-        if count is not None and 0 <= count < bits:
-            return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
-        y = self.intrinsic("umin", [y, self._alike(y, bits)])  # LLVM takes the lower half of a count for PTX
-        inside = b.icmp_unsigned("<", y, self._alike(y, bits))
-        if op == ">>" and dtype not in t.UNSIGNED:
-            return b.ashr(x, b.select(inside, y, self._alike(y, bits - 1)))
-        return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), self._alike(x, 0))
-
-    def _divide(self, op, x, y, dtype, const_b):
-        """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
-        b, zero, by_zero = self.b, self._alike(x, 0), None
-        if self._packed(dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
-            return self._by_power(op, x, const_b)
-        if const_b is None or const_b in (0, -1):
-            by_zero, y = self._divisor(x, y, dtype, self._packed(dtype) and op == "%")
-        if dtype in t.UNSIGNED:
-            q, r = b.udiv(x, y), b.urem(x, y)
-        else:
-            q, r = b.sdiv(x, y), b.srem(x, y)
-            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
-            q = b.sub(q, b.zext(below, x.type))
-            r = b.add(r, b.select(below, y, zero))
-        result = q if op == "//" else r
-        return result if by_zero is None else b.select(by_zero, zero, result)
-
-    def _packed(self, dtype):
-        """Whether integers of a dtype are signed, in packs of a CPU."""
-        return self.W > 1 and dtype not in t.UNSIGNED and not self.target.straight
-
-    def _by_power(self, op, x, power):
-        """The same by a power of two."""
-        if op == "%":
-            return self.b.and_(x, self._alike(x, power - 1))
-        return self.b.ashr(x, self._alike(x, power.bit_length() - 1))
-
-    def _divisor(self, x, y, dtype, modulo):
-        """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1
-        as well, and nobody need know where: both leave 0."""
-        b = self.b
-        one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
-        by_zero = traps = b.icmp_signed("==", y, self._alike(x, 0))
-        if modulo:
-            return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
-        if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
-            traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
-        return by_zero, b.select(traps, one, y)
 
     def compare(self, op, a, b):
         if a.const is not None and b.const is not None:
@@ -395,12 +362,8 @@ class Ops:
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(v.dtype, kind, self.b.not_(self.get(v, None, kind)))
 
-    def truth(self, v):
-        """`v` as a bool."""
-        return self.cast(v, "bool")
-
     def logical_not(self, v):
-        v = self.truth(v)
+        v = self.cast(v, "bool")
         if v.const is not None:
             return Value("bool", UNIFORM, None, not v.const)
         return Value("bool", v.kind, self.b.not_(v.ir))
@@ -415,6 +378,84 @@ class Ops:
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
         return Value(dtype, kind, self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind)))
+
+    # ---- places in memory, numbers of LLVM's or Python's
+    def bytes_times(self, index, stride):
+        """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
+        if isinstance(index, int) and isinstance(stride, int):
+            return index * stride
+        if isinstance(index, int):
+            index, stride = stride, index
+        if isinstance(stride, int):
+            if stride == 1:
+                return index
+            stride = self.alike(index, stride)
+        elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
+            stride = self.splat(stride)
+        return self.b.mul(index, stride, flags=NSW)
+
+    def plus(self, a, b):
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int):
+            if b == 0:
+                return a
+            b = self.alike(a, b)
+        return self.b.add(a, b, flags=NSW)
+
+    def smaller(self, a, b):
+        return self._extreme(min, "llvm.smin.i64", a, b)
+
+    def larger(self, a, b):
+        return self._extreme(max, "llvm.smax.i64", a, b)
+
+    def _extreme(self, choose, intrinsic, a, b):
+        """One of two signed integers, LLVM's or Python's."""
+        if isinstance(a, int) and isinstance(b, int):
+            return choose(a, b)
+        return self.call(intrinsic, [word(a), word(b)], I64)
+
+    def index_number(self, v):
+        """A uniform index as a Python int or an i64."""
+        return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
+
+    def advance(self, pointer, offset):
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            offset = I64(offset)
+        return self.b.gep(pointer, [offset], I8, inbounds=True)
+
+    def length(self, n):
+        """An extent, LLVM's or Python's or that of each lane, as a Value."""
+        if isinstance(n, Value):
+            return n
+        return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
+
+    def branch_value(self, condition, then, otherwise):
+        """The value of one of two expressions, chosen by a branch."""
+        with self.b.if_else(self.get(condition, "bool", UNIFORM)) as (yes, no):
+            with yes:
+                a = then()
+                end_a = self.b.block
+            with no:
+                b = otherwise()
+                end_b = self.b.block
+        dtype = t.promote(a.dtype, b.dtype)
+        kind = VARYING if condition.kind != UNIFORM else self.kind_of(a, b)
+        after = self.b.block
+        spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM
+        incoming = []
+        for v, end in ((a, end_a), (b, end_b)):  # convert where the value was made
+            self.b.position_before(end.terminator)
+            incoming.append((self.get(v, dtype, spread), end))
+        self.b.position_at_end(after)
+        phi = self.b.phi(incoming[0][0].type)
+        for value, end in incoming:
+            phi.add_incoming(value, end)
+        return Value(dtype, kind, phi)
 
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def mask_and(self, mask, condition):

@@ -18,7 +18,12 @@ class Target:
 class Entry(entry.Entry):
     """A kernel for the cores of this machine."""
 
-    target, chained = Target, 16
+    target, n_lanes = Target, None  # lanes that a pack has in any case
+
+    @property
+    def chained(self):
+        """The least width of a kernel that calls a chain."""
+        return self.n_lanes or 16
 
     @property
     def light(self):
@@ -37,6 +42,8 @@ class Entry(entry.Entry):
         return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in text.nodes)
 
     def lanes(self, signature):
+        if self.n_lanes is not None:
+            return self.n_lanes
         return signature.width if self.kernel.packed is True else self.kernel.packed or 1
 
     @staticmethod

@@ -40,4 +40,4 @@ def _state(b, machine):
         return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
     place = b.alloca(I32)
     b.call(_known(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
-    return b.load(place, typ=I32)
+    return b.load(place, I32)

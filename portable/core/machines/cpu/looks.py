@@ -10,11 +10,11 @@ from .engine import CONVENTION, HEARS
 STRIP = 1024  # packs of straight text between two looks
 
 
-def look(lower):
+def look(ops):
     """Leave the function if the flag is up and this launch is to end."""
     if not HEARS:
         return
-    b = lower.b
+    b = ops.b
     module, function = b.module, b.function
     if "portable_flag" not in module.globals:
         ir.GlobalVariable(module, I64, "portable_flag")
@@ -40,9 +40,9 @@ def _rarely(branch, module):
     branch.set_metadata("prof", module.rarely)
 
 
-def leave(lower):
+def leave(ops):
     """Leave the function."""
-    lower.b.branch(_way_out(lower.b.function))
+    ops.b.branch(_way_out(ops.b.function))
 
 
 def _way_out(function):

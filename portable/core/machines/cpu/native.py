@@ -29,10 +29,10 @@ class Operation:
     def results(self, dtypes):
         return self.dtypes
 
-    def emit(self, lower, values):
+    def emit(self, here, values):
         from ...compiler.writing.values import Value
 
-        made = self.made(lower.b, *(lower.get(v, "int64") for v in values))
+        made = self.made(here.b, *(here.ops.get(v, "int64") for v in values))
         if self.n_results is None:
             return Value("int64", VARYING, made)
         return tuple(Value("int64", VARYING, x) for x in made)
@@ -125,8 +125,9 @@ def text(functions):
         function.calling_convention = getattr(fn, "convention", "")
         lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
         lower.begin(Builder(function.append_basic_block()))
-        result = lower.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
-        lower.b.ret(I64(0) if result is None else lower.get(result, "int64"))
+        here = lower.here()
+        result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
+        here.b.ret(I64(0) if result is None else here.ops.get(result, "int64"))
     return str(module)
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...compiler.writing.scanned import Scanned, words_of
-from ...compiler.reading.team import combine_states, finished
+from ...compiler.reading.team import finished
 from ...compiler.reading.tree import flat
 from ...language.types import UNIFORM, VARYING
-from ...compiler.writing.values import I32, I64, PTR, Value
+from ...compiler.writing.values import I32, I64, NSW, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from . import lower as cpu
 from .engine import STREAMS
@@ -38,69 +38,65 @@ class ScanEntry(Scanned, cpu.Entry):
             self._pass("apply", store=True)
 
     def _slots(self):
-        return [self.lower.slot(self.lower.scalar(v.dtype)) for v in self.state]
+        return [self.ops.slot(self.ops.scalar(v.dtype)) for v in self.state]
 
     def _combined(self, a, b):
-        return combine_states(self.lower, self.reducer, a, b)
+        return self.combined(self.reducer, a, b)
 
     def _pass(self, name, store):
         function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
-        b = self.lower.b
+        b = self.b
         outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
         bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
         carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
-            whole = self._smaller(b.sdiv(b.sub(end, begin, flags=("nsw",)), size), last)
+            whole = self._smaller(b.sdiv(b.sub(end, begin, flags=NSW), size), last)
             first = self.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
         self.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
 
     def _blocks(self, number, bounds, carries, outs):
         """Neighbouring blocks, one beside the other; several are whole ones."""
-        b, (begin, end, size) = self.lower.b, bounds
+        b, (begin, end, size) = self.b, bounds
         numbers = [b.add(number, I64(k)) for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
-        lows = [b.add(begin, b.mul(k, size, flags=("nsw",)), flags=("nsw",)) for k in numbers]
-        high = self._smaller(b.add(lows[0], size, flags=("nsw",)), end)
+        lows = [b.add(begin, b.mul(k, size, flags=NSW), flags=NSW) for k in numbers]
+        high = self._smaller(b.add(lows[0], size, flags=NSW), end)
         self._packs(lows, high, carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
-        self.target.look(self.lower)
+        self.target.look(self.ops)
 
     def _places(self, number):
         """The words of a block in `partials`."""
-        number = self.lower.b.add(number, I64(1))
-        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
+        number = self.b.add(number, I64(1))
+        return words_of(self.ops, self.extra("partials", PTR), number, len(self.state))
 
     def _packs(self, lows, high, carries, outs):
         """The indices lows[0]..high, and as many from each of the others on: whole packs, then the rest under
         a mask."""
-        lower, b, step = self.lower, self.lower.b, self._in_turn if self.in_turn else self._pack
-        others = [b.sub(low, lows[0], flags=("nsw",)) for low in lows]
+        ops, b, step = self.ops, self.b, self._in_turn if self.in_turn else self._pack
+        others = [b.sub(low, lows[0], flags=NSW) for low in lows]
 
         def several(base, mask=None):
-            bases = [b.add(base, other, flags=("nsw",)) for other in others]
-            step([lower.lanes(base) for base in bases], mask, carries, outs)
+            bases = [b.add(base, other, flags=NSW) for other in others]
+            step([ops.lanes(base) for base in bases], mask, carries, outs)
 
         rest = self.packs(lows[0], high, self.width, several)
         if self.width > 1 and len(lows) == 1:
             with b.if_then(b.icmp_signed("<", rest, high)):
-                several(rest, lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir)
+                several(rest, ops.compare("<", ops.lanes(rest), Value("int", UNIFORM, high)).ir)
 
     def _contribution(self, index, mask):
         """The states of a pack, neutral where the mask says so."""
-        lower = self.lower
-        lower.begin_pack(mask)
-        result = lower.inline(self.kernel.portable_text, [index, *self.args])
-        (value,) = self._contributions(result)
-        state, neutral = self._state(self.reducer, value, index, VARYING), self._neutral()
-        if mask is not None:
-            state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
-        lower.begin_pack(None)
-        return state
+        state, neutral = self._contributed(index, mask), self._neutral()
+        if mask is None:
+            return state
+        known = Value("bool", VARYING, mask)
+        return tuple(self.ops.select(known, v, n) for v, n in zip(state, neutral))
 
     def _in_turn(self, indices, mask, carries, outs):
         """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
@@ -117,55 +113,50 @@ class ScanEntry(Scanned, cpu.Entry):
 
     def _store_in_turn(self, index, mask, prefixes, outs):
         """A pack's prefixes, a state a lane."""
-        lower = self.lower
-        numbers = zip(*(flat(finished(lower, self.reducer, prefix)) for prefix in prefixes))
-        lower.mask = mask
+        numbers = zip(*(flat(finished(self.lower.here(), self.reducer, prefix)) for prefix in prefixes))
         for out, lanes in zip(outs, numbers):
-            lower.store(out, [index], self._joined(lanes))
-        lower.mask = None
+            self.lower.memory.store(self.lower.here(mask), out, [index], self._joined(lanes))
 
     def _lanes_own(self, state, k):
         """The state of one lane."""
         return tuple(
-            Value(v.dtype, UNIFORM, self._lane(self.lower.get(x, v.dtype, VARYING), k))
+            Value(v.dtype, UNIFORM, self._lane(self.ops.get(x, v.dtype, VARYING), k))
             for v, x in zip(self.state, state)
         )
 
     def _lane(self, x, k):
-        return x if self.width == 1 else self.lower.lane(x, k)
+        return x if self.width == 1 else self.ops.lane(x, k)
 
     def _joined(self, numbers):
         """The pack of a number a lane."""
-        lower, dtype = self.lower, numbers[0].dtype
+        ops, dtype = self.ops, numbers[0].dtype
         if self.width == 1:
-            return Value(dtype, VARYING, lower.get(numbers[0], dtype))
-        pack = ir.Constant(ir.VectorType(lower.scalar(dtype), self.width), ir.Undefined)
+            return Value(dtype, VARYING, ops.get(numbers[0], dtype))
+        pack = ir.Constant(ir.VectorType(ops.scalar(dtype), self.width), ir.Undefined)
         for k, v in enumerate(numbers):
-            pack = lower.b.insert_element(pack, lower.get(v, dtype), I32(k))
+            pack = ops.b.insert_element(pack, ops.get(v, dtype), I32(k))
         return Value(dtype, VARYING, pack)
 
     def _pack(self, indices, mask, carries, outs):
         """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
-        (index,), (carry,), lower = indices, carries, self.lower
+        (index,), (carry,), ops = indices, carries, self.ops
         state, before = self._contribution(index, mask), self._read(carry)
         if outs:
             self._prefixes(index, mask, before, state, carry, outs)
         else:
-            self._carry(before, last_prefix(lower, state, self._combined), carry)
+            self._carry(before, last_prefix(ops, state, self._combined), carry)
 
     def _prefixes(self, index, mask, before, state, carry, outs):
         """A pack's prefixes, stored."""
-        lower = self.lower
-        inclusive, exclusive = lane_prefixes(lower, state, self._neutral(), self._combined)
+        ops = self.ops
+        inclusive, exclusive = lane_prefixes(ops, state, self._neutral(), self._combined)
         self._carry(before, inclusive, carry)
         if self.policy_kind == "scan exclusive":
             running = before if self.width == 1 else self._combined(before, exclusive)
         else:
             running = self._combined(before, inclusive)
-        lower.mask = mask
-        for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
-            lower.store(out, [index], x)
-        lower.mask = None
+        for out, x in zip(outs, flat(finished(self.lower.here(), self.reducer, running))):
+            self.lower.memory.store(self.lower.here(mask), out, [index], x)
 
     def _carry(self, before, state, places):
         """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
@@ -175,7 +166,7 @@ class ScanEntry(Scanned, cpu.Entry):
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")
         self.open(function)
-        lower, b = self.lower, self.lower.b
+        b = self.b
         _, first, last, _ = function.args
         running, kept = self._slots(), self._places(I64(-1))
         self._write(self._neutral(), running)
@@ -183,7 +174,6 @@ class ScanEntry(Scanned, cpu.Entry):
             self._write(self._read(kept), running)
 
         def step(number):
-            lower.begin_pack(None)
             places = self._places(number)
             before, total = self._read(running), self._read(places)
             self._write(before, places)

@@ -11,14 +11,11 @@ import re
 
 from llvmlite import ir
 
-from ...compiler.writing.block import EXTRA
-from ...compiler.writing.emit import Unpacked
 from ...compiler.writing.emitted import Emitted
 from ...language.types import itemsize
 from ...compiler.reading.signature import flatten
-from ...compiler.reading.team import TeamHandle, combine_states
-from ...language.types import UNIFORM, VARYING
-from ...compiler.writing.values import I8, I64, PTR, Value
+from ...compiler.reading.team import TeamHandle
+from ...compiler.writing.values import I64, I8, NSW, PTR, Unpacked
 from ...locks import kept
 from .lanes import (
     RANGE_THREADS,
@@ -54,10 +51,10 @@ class Entry(Emitted):
 
     target = CudaTarget
 
-    def __init__(self, kernel, policy_kind, specs, reducers, team_size):
+    def __init__(self, kernel, policy_kind, specs, reducers, team_size, watch=None):
         self.team_size = team_size
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
-        super().__init__(kernel, policy_kind, specs, reducers)
+        super().__init__(kernel, policy_kind, specs, reducers, watch=watch)
 
     @kept
     def text(self):
@@ -94,15 +91,14 @@ class Entry(Emitted):
         )()
         if self.reducers:
             self._finish()
-        self.lower.b.ret_void()
+        self.b.ret_void()
 
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
         bound = f'"nvvm.maxntid"="{self.threads}"' + (
             f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else ""
         )
-        n_words = self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
-        n_words += hasattr(self, "sites")  # of a debug build: where faults go
+        n_words = self.fault_word() + (self.sites is not None)
         return re.sub(
             r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
             rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}',
@@ -111,46 +107,46 @@ class Entry(Emitted):
 
     def _first(self, indices):
         """This thread's first index, counted from the policy's, where a block takes so many."""
-        return self._sum(self._times(block(self.lower), indices), thread(self.lower))
+        return self._sum(self._times(block(self.ops), indices), thread(self.ops))
 
     def _range(self):
         """One index a thread, or a pack of them; the last block goes through what is left one by one."""
-        lower, b, W, step = self.lower, self.lower.b, self.width, I64(self.threads)
-        index = b.add(self.extra("begin"), self._first(self.threads * W), flags=("nsw",))
+        ops, b, W, step = self.ops, self.b, self.width, I64(self.threads)
+        index = b.add(self.extra("begin"), self._first(self.threads * W), flags=NSW)
         end = self.extra("end")
         if W == 1:
             with b.if_then(b.icmp_signed("<", index, end)):
-                self.visit(lower.lanes(index), None, 0)
+                self.visit(ops.lanes(index))
             return
-        whole = b.icmp_signed("<", b.add(index, I64(self.threads * (W - 1)), flags=("nsw",)), end)
+        whole = b.icmp_signed("<", b.add(index, I64(self.threads * (W - 1)), flags=NSW), end)
         with b.if_else(whole) as (pack, rest):
             with pack:
-                self.visit(lower.lanes(index), None, 0)
+                self.visit(ops.lanes(index))
                 if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
                     raise Unpacked("the text is long")
             with rest:
-                lower.W = 1
-                self.steps(index, end, step, lambda k: self.visit(lower.lanes(k), None, 0))
-                lower.W = W
+                ops.W = 1
+                self.steps(index, end, step, lambda k: self.visit(ops.lanes(k)))
+                ops.W = W
 
     def _sum(self, *terms):
         """A sum of indices, no step of which wraps."""
-        return functools.reduce(lambda x, y: self.lower.b.add(x, y, flags=("nsw",)), terms)
+        return functools.reduce(lambda x, y: self.b.add(x, y, flags=NSW), terms)
 
     def _times(self, x, n):
         """An index times a Python number, which does not wrap."""
-        return self.lower.b.mul(x, I64(n), flags=("nsw",))
+        return self.b.mul(x, I64(n), flags=NSW)
 
     def _reduced_range(self):
         """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
         the last a grid apart."""
-        lower = self.lower
+        ops = self.ops
         copies = 1 if self.has_loops else _COPIES[self.state_words > 1]
-        width = self._times(grid(lower), self.threads)
+        width = self._times(grid(ops), self.threads)
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
         def visit(copy, index):
-            self.visit(lower.lanes(index), None, copy)
+            self.visit(ops.lanes(index), slot=copy)
 
         def whole(base):
             for k in range(copies):
@@ -163,12 +159,12 @@ class Entry(Emitted):
         last = self.loop(self.extra("begin"), self.extra("end"), self._times(width, copies), whole)
         for k in range(copies):
             index = self._sum(self._sum(last, even), self._times(width, k))
-            with lower.b.if_then(lower.b.icmp_signed("<", index, self.extra("end"))):
+            with ops.b.if_then(ops.b.icmp_signed("<", index, self.extra("end"))):
                 visit(k, index)
 
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         own, copies = _shared_base(self.module), []
 
         def clear(element, mine, total):
@@ -177,17 +173,17 @@ class Entry(Emitted):
         for view in self.scatters:
             copies.append((view, own, view.pointer))
             size = b.and_(b.add(self.n_bytes(view), I64(7)), I64(-8))
-            own = b.gep(own, [size], source_etype=I8)
+            own = b.gep(own, [size], I8)
             self._each_element(*copies[-1], clear)
-        barrier(lower)
+        barrier(ops)
         for view, copy, _ in copies:
             view.pointer = copy
         self._reduced_range()
-        barrier(lower)
+        barrier(ops)
 
         def hand_over(element, mine, total):
             add = "add" if isinstance(element, ir.IntType) else "fadd"
-            b.atomic_rmw(add, total, b.load(mine, typ=element), "monotonic")
+            b.atomic_rmw(add, total, b.load(mine, element), "monotonic")
 
         for copy in copies:
             self._each_element(*copy, hand_over)
@@ -195,13 +191,13 @@ class Entry(Emitted):
     def _each_element(self, view, mine, total, body):
         """body(type, place in this block's copy, place in the view) for this thread's share of a view's
         elements."""
-        lower, b, element = self.lower, self.lower.b, self.lower.scalar(view.dtype)
+        ops, b, element = self.ops, self.b, self.ops.scalar(view.dtype)
         size = b.sdiv(self.n_bytes(view), I64(itemsize(view.dtype)))
 
         def at(j):
-            body(element, *(b.gep(place, [j], source_etype=element) for place in (mine, total)))
+            body(element, *(b.gep(place, [j], element) for place in (mine, total)))
 
-        self.steps(thread(lower), size, I64(self.threads), at)
+        self.steps(thread(ops), size, I64(self.threads), at)
 
     def _tile(self):
         """A block is a tile of a box's last two dimensions, 2^block_size wide.
@@ -209,50 +205,50 @@ class Entry(Emitted):
         Returns the bounds of all dimensions, this thread's last index, its row in the tile, and the tile's
         height.
         """
-        lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
+        ops, b, d = self.ops, self.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        bits, here, one = self.extra("block_size"), thread(lower), I64(1)
+        bits, here, one = self.extra("block_size"), thread(ops), I64(1)
         height = b.ashr(I64(self.threads), bits)
-        place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=("nsw",))
-        return bounds, b.add(bounds[-1][0], place, flags=("nsw",)), b.ashr(here, bits), height
+        place = b.add(b.shl(block(ops), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=NSW)
+        return bounds, b.add(bounds[-1][0], place, flags=NSW), b.ashr(here, bits), height
 
     def _leading(self, bounds):
         """The bounds of the dimensions before a tile's, counted row by row, and what splits such a number
         into an index of each."""
         if len(bounds) < 4:
             return bounds[0], lambda number: [number]
-        b, (first, end), (low, high) = self.lower.b, *bounds[:2]
-        width = b.sub(high, low, flags=("nsw",))
+        b, (first, end), (low, high) = self.b, *bounds[:2]
+        width = b.sub(high, low, flags=NSW)
 
         def split(number):
             places = b.sdiv(number, width), b.srem(number, width)
-            return [b.add(v, begin, flags=("nsw",)) for v, begin in zip(places, (first, low))]
+            return [b.add(v, begin, flags=NSW) for v, begin in zip(places, (first, low))]
 
-        return (I64(0), b.mul(b.sub(end, first), width, flags=("nsw",))), split
+        return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
 
     def _box(self):
         """One index a thread; the second grid axis counts tiles, the third the dimensions before a tile's."""
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         bounds, last, row, height = self._tile()
-        near = b.add(bounds[-2][0], b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
+        near = b.add(bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row), flags=NSW)
         (begin, _), split = self._leading(bounds)
         outer = [near]
         if len(bounds) > 2:
-            outer[:0] = split(b.add(begin, block(lower, "z"), flags=("nsw",)))
+            outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
         inside = b.and_(b.icmp_signed("<", last, bounds[-1][1]), b.icmp_signed("<", near, bounds[-2][1]))
         with b.if_then(inside):
-            self.visit(lower.lanes(last), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
+            self.visit(ops.lanes(last), outer=outer)
 
     def _reduced_box(self):
         """Tiles again, `depth` of them deep along the dimensions before, so that a block leaves one state for
         many indices."""
-        lower, b, depth = self.lower, self.lower.b, self.extra("depth")
+        ops, b, depth = self.ops, self.b, self.extra("depth")
         bounds, index, row, height = self._tile()
         leading, split = self._leading(bounds)
 
         def visit(*outer):
             with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
-                self.visit(lower.lanes(index), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
+                self.visit(ops.lanes(index), outer=outer)
 
         if len(bounds) == 2:
             self._deep(leading, depth, height, row, "y", visit)
@@ -263,78 +259,74 @@ class Entry(Emitted):
             self._deep(leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
 
         begin, end = bounds[-2]
-        first = self._sum(begin, b.add(b.mul(block(lower, "y"), height), row))
-        self.steps(first, end, b.mul(grid(lower, "y"), height), tile)
+        first = self._sum(begin, b.add(b.mul(block(ops, "y"), height), row))
+        self.steps(first, end, b.mul(grid(ops, "y"), height), tile)
 
     def _deep(self, bounds, depth, step, offset, axis, body):
         """What is before a tile: `depth` steps from this block's own on."""
-        b, (begin, end) = self.lower.b, bounds
-        start = self._sum(begin, b.mul(b.mul(block(self.lower, axis), depth), step))
+        b, (begin, end) = self.b, bounds
+        start = self._sum(begin, b.mul(b.mul(block(self.ops, axis), depth), step))
         last = self._sum(start, b.mul(depth, step))
         last = b.select(b.icmp_signed("<", last, end), last, end)
         self.steps(self._sum(start, offset), last, step, body)
 
     def _team(self):
-        lower = self.lower
-        lower.scratch_used = 0
+        ops = self.ops
         base = _shared_base(self.module)
-        rank, league_size = block(lower), self.extra("league_size")
+        rank, league_size = block(ops), self.extra("league_size")
         # an empty league's reduction has one block
-        with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):
-            self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0)
+        with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
+            self.visit(CudaTeam(rank, league_size, self.team_size, base))
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
     def _finish(self):
-        lower, b = self.lower, self.lower.b
-        lower.begin_pack(None)
+        ops, b = self.ops, self.b
         states = self.collected()
         if self.policy_kind != "team":
             states = self._block_states(states)
         partials, counter = self.extra("partials", PTR), self.extra("counter", PTR)
         number, n_blocks = self._block_number()
-        last = shared_words(lower, 1, "last")
-        leader = b.icmp_signed("==", thread(lower), I64(0))
+        last = shared_words(ops, 1, "last")
+        leader = b.icmp_signed("==", thread(ops), I64(0))
         with b.if_then(leader):
             self.write_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
             b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
             arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
             b.fence("acq_rel", "device")
             b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)
-        barrier(lower)
-        with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), I64(0))):
+        barrier(ops)
+        with b.if_then(b.icmp_signed("!=", b.load(last, I64), I64(0))):
             self._combine_partials(states, partials, n_blocks, counter, leader)
 
     def _block_number(self):
         """This block's number in the grid, and the number of blocks."""
-        lower, b = self.lower, self.lower.b
-        number, n_blocks = block(lower), grid(lower)
+        ops, b = self.ops, self.b
+        number, n_blocks = block(ops), grid(ops)
         if self.policy_kind.startswith("box"):
             for axis in "yz":
-                number = b.add(number, b.mul(n_blocks, block(lower, axis)))
-                n_blocks = b.mul(n_blocks, grid(lower, axis))
+                number = b.add(number, b.mul(n_blocks, block(ops, axis)))
+                n_blocks = b.mul(n_blocks, grid(ops, axis))
         return number, n_blocks
 
     def _block_states(self, states):
-        lower, result = self.lower, []
+        ops, result = self.ops, []
         for reducer, state in zip(self.reducers, states):
-            state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)
-            result.append(combine_block(lower, state, reducer, combine_states, self.threads))
+            state = ops.spread(state)
+            result.append(combine_block(ops, state, functools.partial(self.combined, reducer), self.threads))
         return result
 
     def _combine_partials(self, states, partials, n_blocks, counter, leader):
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         self.open_accumulators()
         rows = [self._accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, states))]
 
         def fold(number):
-            lower.begin_pack(None)
             parts = self.read_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
             for reducer, part, row in zip(self.reducers, parts, rows):
-                for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):
-                    b.store(lower.get(v), p)
+                for v, p in zip(self.combined(reducer, self._loaded(part, row), part), row):
+                    b.store(ops.get(v), p)
 
-        self.steps(thread(lower), n_blocks, I64(self.threads), fold)
-        lower.begin_pack(None)
+        self.steps(thread(ops), n_blocks, I64(self.threads), fold)
         totals = self._block_states(self.collected())
         with b.if_then(leader):
             self.write_results(totals)

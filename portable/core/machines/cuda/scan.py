@@ -30,10 +30,10 @@ from llvmlite import ir
 
 from ...language import types as t
 from ...compiler.writing.scanned import Scanned, words_of
-from ...compiler.reading.team import combine_states, finished
+from ...compiler.reading.team import finished
 from ...compiler.reading.tree import flat
 from ...language.types import VARYING
-from ...compiler.writing.values import I32, I64, PTR, Value
+from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
 from ...places.policy import WITH_PREFIXES
 from . import lower as cuda
 from .engine import KEEPING, KEEPS
@@ -76,9 +76,9 @@ class Hints:
     def __init__(self, b, policy=None):
         self.b, self.policy = b, policy
 
-    def load(self, pointer, align, typ):
+    def load(self, pointer, typ, align):
         if str(typ) not in _LETTERS:
-            return self.b.load(pointer, align=align, typ=typ)
+            return self.b.load(pointer, typ, align=align)
         (letter, bits), operands = _LETTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
         text = "ld.global" + (KEEPS if self.policy else ".cs.b{} $0, [$1];")
         return self._call(text.format(bits), f"={letter}", typ, operands, ",l" * len(operands))
@@ -113,18 +113,18 @@ class ScanEntry(Scanned, cuda.Entry):
         (self.reducer,) = self.reducers
         self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
         self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
-        self.shelves = [shared_words(lower, n_words, "tile") for _ in range(n_shelves)]
+        self.shelves = [shared_words(ops, n_words, "tile") for _ in range(n_shelves)]
         self.keeping = b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
         self._take_tiles(self.extra("depth"))
         b.ret_void()
 
     def _take_tiles(self, lag):
         """The next number, and what is to be done for tiles with it and before."""
-        b = self.lower.b
-        self.last = b.sub(b.sub(grid(self.lower), lag), I64(1))
+        b = self.b
+        self.last = b.sub(b.sub(grid(self.ops), lag), I64(1))
         number = self._take_number()
         with b.if_then(b.icmp_signed("<=", number, self.last)):
             self._total(number)
@@ -138,61 +138,61 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _is_warp(self, number):
         """Whether this thread is one of the warp of that number."""
-        return self._equal(self.lower.b.sub(thread(self.lower), self.lane), number * WARP)
+        return self._equal(self.b.sub(thread(self.ops), self.lane), number * WARP)
 
     def _hint(self, policy):
         """How the kernel's elements are read from here on; those of loops are read more often than twice."""
-        self.lower.hints = None if self.has_loops else Hints(self.lower.b, policy)
+        self.lower.memory.hints = None if self.has_loops else Hints(self.b, policy)
 
     def _all(self, *conditions):
-        return functools.reduce(self.lower.b.and_, conditions)
+        return functools.reduce(self.b.and_, conditions)
 
     def _equal(self, number, n):
-        return self.lower.b.icmp_signed("==", number, I64(n))
+        return self.b.icmp_signed("==", number, I64(n))
 
     def _is_tile(self, number):
-        b = self.lower.b
+        b = self.b
         return b.and_(b.icmp_signed(">=", number, I64(0)), b.icmp_signed("<=", number, self.last))
 
     def _combined(self, a, b):
-        result = combine_states(self.lower, self.reducer, a, b)
-        return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
+        result = self.combined(self.reducer, a, b)
+        return tuple(Value(v.dtype, VARYING, self.ops.get(x, v.dtype)) for v, x in zip(self.state, result))
 
     def _take_number(self):
         """The next number, and the launch's mark, an odd one of 32 bits.
 
         Both are in the first word. Who takes the last number gives the next launch another mark.
         """
-        lower, b = self.lower, self.lower.b
-        self.words, taken = self.extra("partials", PTR), shared_words(lower, 1, "taken")
-        rank = thread(lower)
+        ops, b = self.ops, self.b
+        self.words, taken = self.extra("partials", PTR), shared_words(ops, 1, "taken")
+        rank = thread(ops)
         self.first, self.lane = self._equal(rank, 0), b.and_(rank, I64(WARP - 1))
         with b.if_then(self.first):
             ticket = b.atomic_rmw("add", self.words, I64(1), "monotonic")
             b.store(ticket, taken)
-            last = b.sub(grid(lower), I64(1))
+            last = b.sub(grid(ops), I64(1))
             with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
                 b.store(b.add(b.sub(ticket, last), I64(2 << 32)), self.words)
-        barrier(lower)
-        ticket = b.load(taken, typ=I64)
+        barrier(ops)
+        ticket = b.load(taken, I64)
         self.mark = b.or_(b.lshr(ticket, _HALF), I64(1))
         return b.and_(ticket, _LOW)
 
     # ---- a tile
     def _start(self, tile):
-        b = self.lower.b
-        return b.add(self.extra("begin"), b.mul(tile, I64(self.tile)), flags=("nsw",))
+        b = self.b
+        return b.add(self.extra("begin"), b.mul(tile, I64(self.tile)), flags=NSW)
 
     def _coalesced(self, start):
         """The indices of this thread's items when neighbours are neighbours."""
-        b = self.lower.b
-        first = b.add(start, self._place(), flags=("nsw",))
-        return [b.add(first, I64(k * WARP), flags=("nsw",)) for k in range(self.items)]
+        b = self.b
+        first = b.add(start, self._place(), flags=NSW)
+        return [b.add(first, I64(k * WARP), flags=NSW) for k in range(self.items)]
 
     def _place(self):
         """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
-        b = self.lower.b
-        warp = b.sub(thread(self.lower), self.lane)
+        b = self.b
+        warp = b.sub(thread(self.ops), self.lane)
         return b.add(b.mul(warp, I64(self.items)), self.lane)
 
     def _shelf(self, first, further):
@@ -201,9 +201,9 @@ class ScanEntry(Scanned, cuda.Entry):
         Both parts are counted with padding: no carry of the one reaches the other's sixteens, so that a
         thread has one address and constants.
         """
-        b = self.lower.b
+        b = self.b
         word = b.add(b.add(first, b.ashr(first, _ROW)), I64(further + further // 16))
-        return [b.gep(shelf, [word], source_etype=I64) for shelf in self.shelves]
+        return [b.gep(shelf, [word], I64) for shelf in self.shelves]
 
     def _across(self, k):
         """The place of this thread's item k when neighbours are neighbours."""
@@ -211,40 +211,34 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _items(self):
         """The places of this thread's neighbouring items."""
-        first = self.lower.b.mul(thread(self.lower), I64(self.items))
+        first = self.b.mul(thread(self.ops), I64(self.items))
         return [self._shelf(first, k) for k in range(self.items)]
 
     def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
-        lower, b = self.lower, self.lower.b
-        rest = b.sub(self.extra("end"), start, flags=("nsw",))
+        ops, b = self.ops, self.b
+        rest = b.sub(self.extra("end"), start, flags=NSW)
         with b.if_else(b.icmp_signed(">=", rest, I64(self.tile))) as (whole, part):
             with whole:  # no condition, and no store before the last load: all are in flight at once
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
                     self._write(state, self._across(k))
-                barrier_of_warp(lower)
+                barrier_of_warp(ops)
             with part:
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
-                barrier(lower)
-                self.steps(thread(lower), rest, I64(self.threads), lambda k: self._one(start, k))
-                barrier(lower)
-        lower.begin_pack(None)
+                barrier(ops)
+                self.steps(thread(ops), rest, I64(self.threads), lambda k: self._one(start, k))
+                barrier(ops)
 
     def _one(self, start, place):
         """The contribution at a place of a tile."""
-        state = self._contribution(self.lower.b.add(start, place, flags=("nsw",)))
+        state = self._contribution(self.b.add(start, place, flags=NSW))
         self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
         """What the kernel returns at one index."""
-        lower = self.lower
-        lower.begin_pack(None)
-        position = lower.lanes(index)
-        result = lower.inline(self.kernel.portable_text, [position, *self.args])
-        (value,) = self._contributions(result)
-        return self._state(self.reducer, value, position, VARYING)
+        return self._contributed(self.ops.lanes(index))
 
     def _own(self):
         """This thread's neighbouring items, combined."""
@@ -252,32 +246,32 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _total(self, tile):
         """A tile's total, left for others."""
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         self._hint(self.keeping)
         self._run_kernel(self._start(tile))
-        parts = fold_block(lower, self._own(), self._combined, self.threads)
+        parts = fold_block(ops, self._own(), self._combined, self.threads)
         with b.if_then(self.first):
-            self._leave(0, tile, functools.reduce(self._combined, parts()))
+            self._leave(0, tile, functools.reduce(self._combined, [*parts]))
 
     def _total_of_group(self, group):
         """By one warp: a group's total, and behind the section's last group what lies before the next one."""
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         section, place = self._split(group)
         (own,) = self._await(self._member(0, group))
-        own = fold_warp(lower, own, self._combined)
+        own = fold_warp(ops, own, self._combined)
         with b.if_then(self.first):
             self._leave(1, group, own)
         with b.if_then(self._equal(place, GROUP - 1)):
             groups, origin = self._await(self._member(1, section), self._origin(section))
-            own = self._combined(origin, fold_warp(lower, groups, self._combined))
+            own = self._combined(origin, fold_warp(ops, groups, self._combined))
             with b.if_then(self.first):
                 self._leave(2, b.add(section, I64(1)), own)
 
     def _prefixes(self, tile):
         """A tile's prefixes, behind what lies before it; behind the last tile is the total of all."""
-        lower, b = self.lower, self.lower.b
-        found = shared_words(lower, len(self.state), "before")
-        places = words_of(lower, found, I64(0), len(self.state))
+        ops, b = self.ops, self.b
+        found = shared_words(ops, len(self.state), "before")
+        places = words_of(ops, found, I64(0), len(self.state))
         with b.if_then(self._is_warp(self.threads // WARP - 1)):  # the first has left the total meanwhile
             state = self._before(tile)
             with b.if_then(self._equal(self.lane, 0)):
@@ -285,34 +279,33 @@ class ScanEntry(Scanned, cuda.Entry):
         self._hint(None)
         start = self._start(tile)
         self._run_kernel(start)
-        before, total = scan_block(lower, self._own(), self._neutral(), self._combined, self.threads)
+        before, total = scan_block(ops, self._own(), self._neutral(), self._combined, self.threads)
         prefix = self._read(places)
         with b.if_then(b.and_(self.first, b.icmp_signed("==", tile, self.last))):
             self.write_results([self._combined(prefix, total)])
-        lower.begin_pack(None)
         if self.outs:
             like = self._keep_prefixes(self._combined(prefix, before))
-            barrier_of_warp(lower)
+            barrier_of_warp(ops)
             self._store(start, like)
 
     def _keep_prefixes(self, running):
         """This thread's items become prefixes, finished, which have fewer words than states as a rule;
         returned as the last one is."""
-        lower, exclusive, prefix = self.lower, self.policy_kind == "scan exclusive", ()
+        ops, exclusive, prefix = self.ops, self.policy_kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
-            prefix = flat(finished(lower, self.reducer, running if exclusive else after))
+            prefix = flat(finished(self.lower.here(), self.reducer, running if exclusive else after))
             for x, place in zip(prefix, places):
-                lower.b.store(lower.get(x), place)
+                ops.b.store(ops.get(x), place)
             running = after
         return prefix
 
     def _store(self, start, like):
-        lower, b = self.lower, self.lower.b
+        ops, b = self.ops, self.b
         for k, index in enumerate(self._coalesced(start)):
             with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
                 for out, x in zip(self.outs, self._loaded(like, self._across(k))):
-                    lower.store(out, [lower.lanes(index)], x)
+                    self.lower.memory.store(self.lower.here(), out, [ops.lanes(index)], x)
 
     # ---- what lies before a tile
     def _before(self, tile):
@@ -321,29 +314,29 @@ class ScanEntry(Scanned, cuda.Entry):
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
-            self._member(0, group, self.lower.b.add(place, I64(1))),
+            self._member(0, group, self.b.add(place, I64(1))),
             self._member(1, section, place_of_group),
             self._origin(section),
         )
-        tiles = self._where(self.lower.b.icmp_signed("<", lane, place), tiles)
-        states = [fold_warp(self.lower, state, self._combined) for state in (groups, tiles)]
+        tiles = self._where(self.b.icmp_signed("<", lane, place), tiles)
+        states = [fold_warp(self.ops, state, self._combined) for state in (groups, tiles)]
         return functools.reduce(self._combined, states, origin)
 
     def _split(self, number):
         """(the group, the place in it) of what is numbered."""
-        b = self.lower.b
+        b = self.b
         bits = I64(GROUP.bit_length() - 1)
         return b.ashr(number, bits), b.and_(number, I64(GROUP - 1))
 
     def _member(self, level, group, n=GROUP):
         """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
-        b, lane = self.lower.b, self.lane
-        n = I64(n) if isinstance(n, int) else n
+        b, lane = self.b, self.lane
+        n = word(n)
         return level, b.add(b.mul(group, I64(GROUP)), lane), b.icmp_signed("<", lane, n)
 
     def _origin(self, section):
         """What lies before a section."""
-        return 2, section, self.lower.b.icmp_signed(">", section, I64(0))
+        return 2, section, self.b.icmp_signed(">", section, I64(0))
 
     # ---- what tiles leave for those behind
     def _halves(self):
@@ -353,28 +346,28 @@ class ScanEntry(Scanned, cuda.Entry):
     def _places(self, level, number):
         """Where the halves of a state are left: the same half of a group's members side by side, and then the
         next half, so that a thread has one address and constants."""
-        b, n_halves = self.lower.b, sum(self._halves())
-        entries = b.and_(b.add(grid(self.lower), I64(GROUP)), I64(-GROUP))
+        b, n_halves = self.b, sum(self._halves())
+        entries = b.and_(b.add(grid(self.ops), I64(GROUP)), I64(-GROUP))
         entry = b.add(b.mul(entries, I64(level)), number)
         place = b.and_(entry, I64(GROUP - 1))
         group = b.mul(b.sub(entry, place), I64(n_halves))
-        first = b.gep(self.words, [b.add(group, place)], source_etype=I64)
-        return [b.gep(first, [I64(1 + k * GROUP)], source_etype=I64) for k in range(n_halves)]
+        first = b.gep(self.words, [b.add(group, place)], I64)
+        return [b.gep(first, [I64(1 + k * GROUP)], I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Leave a state for the tiles behind."""
-        b, words = self.lower.b, []
+        b, words = self.b, []
         for v, n_halves in zip(state, self._halves()):
-            bits = b.bitcast(self.lower.get(v), ir.IntType(32 * n_halves))
+            bits = b.bitcast(self.ops.get(v), ir.IntType(32 * n_halves))
             bits = b.zext(bits, I64) if n_halves == 1 else bits
             words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
-        for place, word in zip(self._places(level, number), words):
-            b.call(_STORE, [place, b.or_(word, self.mark)])
+        for place, half in zip(self._places(level, number), words):
+            b.call(_STORE, [place, b.or_(half, self.mark)])
 
     def _await(self, *wanted):
         """The states of (level, number, condition) each, once they are there; the neutral one where the
         condition does not hold."""
-        b = self.lower.b
+        b = self.b
         places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
         self.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
@@ -390,14 +383,14 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _joined(self, words):
         """The state whose halves these words hold."""
-        lower, b, words, state = self.lower, self.lower.b, iter(words), []
+        ops, b, words, state = self.ops, self.b, iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
             bits = b.lshr(next(words), _HALF)
             bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
-            state.append(Value(v.dtype, VARYING, b.bitcast(bits, lower.scalar(v.dtype))))
+            state.append(Value(v.dtype, VARYING, b.bitcast(bits, ops.scalar(v.dtype))))
         return state
 
     def _where(self, there, state):
         """The state, or the neutral one where the condition does not hold."""
         known = Value("bool", VARYING, there)
-        return tuple(self.lower.select(known, v, n) for v, n in zip(state, self._neutral()))
+        return tuple(self.ops.select(known, v, n) for v, n in zip(state, self._neutral()))

@@ -1,0 +1,78 @@
+"""Arithmetic on numbers of LLVM's, with Python's meaning of division, modulo and shifts."""
+
+from __future__ import annotations
+
+from ...language import types as t
+
+
+def arithmetic(ops, op, x, y, dtype, const_b):
+    """Emit `x op y` on two numbers of LLVM's; `const_b`: what is known of y, or None."""
+    b = ops.b
+    if t.is_float(dtype):
+        return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=ops.flags)
+    if op in ("+", "-", "*"):
+        wrap = ("nsw",) if dtype == "int64" else ()
+        if op == "*":
+            return ops.target.product(b, x, y, flags=wrap)
+        return (b.add if op == "+" else b.sub)(x, y, flags=wrap)
+    if op in ("//", "%"):
+        return _divide(ops, op, x, y, dtype, const_b)
+    if op in ("<<", ">>"):
+        return _shift(ops, op, x, y, dtype, const_b)
+    return {"&": b.and_, "|": b.or_, "^": b.xor}[op](x, y)
+
+
+def _shift(ops, op, x, y, dtype, count):
+    """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative
+    number -1)."""
+    b, bits = ops.b, t.BITS[dtype]
+    if count is not None and 0 <= count < bits:
+        return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+    y = ops.intrinsic("umin", [y, ops.alike(y, bits)])  # LLVM takes the lower half of a count for PTX
+    inside = b.icmp_unsigned("<", y, ops.alike(y, bits))
+    if op == ">>" and dtype not in t.UNSIGNED:
+        return b.ashr(x, b.select(inside, y, ops.alike(y, bits - 1)))
+    return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), ops.alike(x, 0))
+
+
+def _divide(ops, op, x, y, dtype, const_b):
+    """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
+    b, zero, by_zero = ops.b, ops.alike(x, 0), None
+    if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
+        return _by_power(ops, op, x, const_b)
+    if const_b is None or const_b in (0, -1):
+        by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
+    if dtype in t.UNSIGNED:
+        q, r = b.udiv(x, y), b.urem(x, y)
+    else:
+        q, r = b.sdiv(x, y), b.srem(x, y)
+        below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+        q = b.sub(q, b.zext(below, x.type))
+        r = b.add(r, b.select(below, y, zero))
+    result = q if op == "//" else r
+    return result if by_zero is None else b.select(by_zero, zero, result)
+
+
+def _packed(ops, dtype):
+    """Whether integers of a dtype are signed, in packs of a CPU."""
+    return ops.W > 1 and dtype not in t.UNSIGNED and not ops.target.straight
+
+
+def _by_power(ops, op, x, power):
+    """The same by a power of two."""
+    if op == "%":
+        return ops.b.and_(x, ops.alike(x, power - 1))
+    return ops.b.ashr(x, ops.alike(x, power.bit_length() - 1))
+
+
+def _divisor(ops, x, y, dtype, modulo):
+    """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1
+    as well, and nobody need know where: both leave 0."""
+    b = ops.b
+    one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+    by_zero = traps = b.icmp_signed("==", y, ops.alike(x, 0))
+    if modulo:
+        return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
+    if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
+        traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
+    return by_zero, b.select(traps, one, y)

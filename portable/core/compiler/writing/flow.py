@@ -1,0 +1,35 @@
+"""What is open while code is being emitted: texts, calls and loops."""
+
+from __future__ import annotations
+
+
+class Scope:
+    """What a text has given so far: values of its nodes, places of its variables; its team."""
+
+    def __init__(self, team=None):
+        self.values, self.slots, self.team = {}, {}, team
+
+
+class OpenCall:
+    """A call being emitted: how many it stands in, where it ends, and the lanes that have not returned (a
+    slot)."""
+
+    def __init__(self, depth):
+        self.depth, self.exit_block, self.active = depth, None, None
+
+
+class OpenLoop:
+    """A loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs
+    only).
+
+    Of a masked loop also `free`: places of variables as the loop alone sees them, where lanes that have left
+    hold anything, so that what decides about the next trip does not wait for masks; `entry`: the block before
+    the first trip; `first`, `trip`: the masks of the first trip and of this one; `before`: the blocks that
+    were there when it began.
+    """
+
+    def __init__(self, node, next_block=None, exit_block=None, live=None, current=None):
+        self.node, self.next_block, self.exit_block = node, next_block, exit_block
+        self.live, self.current = live, current
+        self.entry = self.first = self.trip = None
+        self.free, self.before = {}, ()

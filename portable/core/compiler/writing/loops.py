@@ -1,0 +1,248 @@
+"""Loops of a typed tree, as functions of a place."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...texts import draws, elementary, elementary_c99, elementary_gamma
+from .flow import OpenLoop
+from ...language.types import UNIFORM
+from .values import I64, NSW, Value
+
+# the layer's own texts, whose loops are short
+OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, draws)}
+
+
+def emit_loop(here, loop):
+    """Emit a Loop of a tree; the place behind it."""
+    if loop.form == "trips":
+        return trips(here, loop, [(block, None) for block in loop.trips])
+    if loop.form == "while":
+        test = loop.test, loop.condition
+        return run_loop(here, loop, lambda here: here.part(test), _nothing, _nothing)
+    start, stop = here.value(loop.start), here.value(loop.stop)
+    if loop.form == "members":
+        return here.team.thread_range(here, loop, start, stop)
+    step = loop.step if isinstance(loop.step, int) else here.value(loop.step)
+    return counted_loop(here, loop, start, stop, step)
+
+
+def _nothing():
+    """A loop without a counter."""
+
+
+def trips(here, loop, trips):
+    """(block, member) pairs one after the other; lanes may leave."""
+    ops, b, masked = here.ops, here.b, here.ops.W > 1 and loop.varying_exit
+    live = current = None
+    if masked:
+        live, current = ops.slot(here.ops.mask_type), ops.slot(here.ops.mask_type)
+        b.store(ops.mask_value(here.mask), live)
+    exit_block = b.append_basic_block("done")
+    for block, member in trips:
+        after_trip, there = b.append_basic_block("next"), here
+        if masked:
+            there = here.under(b.load(live, here.ops.mask_type), True)
+            b.store(there.mask, current)
+            body = b.append_basic_block("trip")
+            b.cbranch(ops.any_lane(there.mask), body, exit_block)
+            b.position_at_end(body)
+        _trip(there, OpenLoop(loop, after_trip, exit_block, live, current), block, member)
+        b.position_at_end(after_trip)
+    b.go(exit_block)
+    return here
+
+
+def counted_loop(here, loop, start, stop, step):
+    """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not known."""
+    ops, b, known = here.ops, here.b, isinstance(step, int)
+    by = ops.const(step) if known else step
+    kind = ops.kind_of(start, by)
+    if known and abs(step) > 1 and loop.form == "range":
+        return _striding_loop(here, loop, start, stop, step, kind)
+    counter = ops.slot(ops.type_of("int", kind))
+    b.store(ops.get(start, "int", kind), counter)
+    stop = ops.cast(stop, "int") if stop.kind != UNIFORM or stop.const is None else stop
+
+    def value():
+        return Value("int", kind, b.load(counter, ops.type_of("int", kind)))
+
+    def advance():
+        b.store(ops.get(ops.binary("+", value(), by), "int", kind), counter)
+
+    one_by_one = known and step == 1 and (ops.W == 1 or kind == stop.kind == UNIFORM)
+    strips = (counter, stop, 1) if one_by_one else None
+    return run_loop(here, loop, lambda here: _goes_on(ops, value, stop, step), value, advance, strips)
+
+
+def _goes_on(ops, value, stop, step):
+    """Whether what `value` gives has not come to the stop."""
+    if isinstance(step, int):
+        return ops.compare("<" if step > 0 else ">", value(), stop)
+    up, down = (
+        ops.select(ops.compare(op, step, ops.const(0)), ops.compare(other, value(), stop), ops.const(False))
+        for op, other in ("><", "<>")
+    )
+    return ops.select(up, up, down)
+
+
+def _striding_loop(here, loop, start, stop, step, kind):
+    """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
+    ops, b, n, one = here.ops, here.b, _trips_of(here.ops, start, stop, step), I64(1)
+    first, trip = ops.get(start, "int", kind), ops.slot(I64)
+    b.store(I64(0), trip)
+
+    def value():
+        way = b.mul(b.load(trip, I64), I64(step))
+        way = ops.splat(way) if isinstance(first.type, ir.VectorType) else way
+        return Value("int", kind, b.add(first, way))
+
+    def more(here):
+        return ops.compare("<", Value("int", UNIFORM, b.load(trip, I64)), n)
+
+    def advance():
+        b.store(b.add(b.load(trip, I64), one, flags=NSW), trip)
+
+    strips = (trip, n, 1) if ops.W == 1 or n.kind == UNIFORM else None
+    return run_loop(here, loop, more, value, advance, strips)
+
+
+def _trips_of(ops, start, stop, step):
+    """How many numbers are in range(start, stop, step)."""
+    b, kind = ops.b, ops.kind_of(start, stop)
+    first, last = (ops.get(v, "int", kind) for v in (start, stop))
+    gap = b.sub(last, first) if step > 0 else b.sub(first, last)
+    one = ops.alike(first, 1)
+    n = b.add(b.udiv(b.sub(gap, one), ops.alike(first, abs(step))), one)
+    some = b.icmp_signed("<" if step > 0 else ">", first, last)
+    return Value("int", kind, b.select(some, n, ops.alike(first, 0)))
+
+
+def run_loop(here, loop, test, item, advance, counted=None):
+    """A loop: `test` (of the place) at its head, `item` (its counter's value) at the top of the body,
+    `advance` before the next trip.
+
+    counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of two
+        that meet the stop
+    """
+    ops = here.ops
+    ops.diverges()
+    test = here.lower.watch.loop(here, loop, test)
+    emit = _masked_loop if loop.masked and ops.W > 1 else _plain_loop
+    if loop.call.text.file in OWN or loop.few():
+        emit(here, loop, test, item, advance)
+        return here
+    looks, strip = not here.looping or loop.form == "while", ops.target.strip
+    if looks and counted and strip and emit is _plain_loop and loop.innermost():
+        _in_strips(here, loop, item, advance, *counted)
+        return here
+
+    def next_trip():
+        advance()
+        if looks:
+            ops.target.look(ops)
+
+    emit(here._replace(looping=True), loop, test, item, next_trip)
+    return here
+
+
+def _in_strips(here, loop, item, advance, place, stop, step):
+    """A plain loop of a counter at `place`, in strips between which the launch may end: polling on each trip
+    would double a light loop."""
+    ops, b = here.ops, here.b
+    stop, trip = ops.get(stop, "int"), ops.slot(I64)
+    strip, more = b.blocks("strip", "more")
+
+    def in_strip(here):
+        return Value("bool", UNIFORM, b.icmp_unsigned("<", b.load(trip, I64), n_trips))
+
+    def next_trip():
+        advance()
+        b.store(b.add(b.load(trip, I64), I64(1), flags=("nsw", "nuw")), trip)
+
+    def between(exit_block):
+        b.cbranch(b.icmp_signed("<", b.load(place, I64), stop), more, exit_block)
+        b.position_at_end(more)
+        ops.target.look(ops)
+        b.branch(strip)
+
+    b.go(strip)
+    n_trips = _trips_of_strip(ops, place, stop, step)
+    b.store(I64(0), trip)
+    _plain_loop(here, loop, in_strip, item, next_trip, between)
+
+
+def _trips_of_strip(ops, place, stop, step):
+    """How many trips the counter at `place` has left, or as many as a strip has."""
+    b, most = ops.b, I64(ops.target.strip)
+    n_left = b.lshr(b.sub(stop, b.load(place, I64)), I64(step.bit_length() - 1))
+    some = b.icmp_signed("<", b.load(place, I64), stop)
+    return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), I64(0))
+
+
+def _plain_loop(here, loop, test, item, advance, between=None):
+    """`between` : what is emitted where the test fails, if the loop is not over then."""
+    b = here.b
+    head, body, after_body, exit_block = b.blocks("head", "body", "next", "done")
+    ended = b.append_basic_block("ended") if between else exit_block
+    b.go(head)
+    b.cbranch(here.ops.get(test(here), "bool", UNIFORM), body, ended)
+    b.position_at_end(body)
+    _trip(here, OpenLoop(loop, after_body, exit_block), loop.body, item)
+    b.position_at_end(after_body)
+    advance()
+    b.branch(head)
+    if between:
+        b.position_at_end(ended)
+        between(exit_block)
+    b.position_at_end(exit_block)
+
+
+def _masked_loop(here, node, test, item, advance):
+    """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
+    ops, b, loop = here.ops, here.b, _opened(here, node, test)
+    loop.entry, body, loop.next_block, loop.exit_block = b.blocks("enter", "body", "next", "done")
+    b.cbranch(ops.any_lane(loop.first), loop.entry, loop.exit_block)
+    b.position_at_end(loop.entry)
+    b.go(body)
+    loop.trip = b.load(loop.live, here.ops.mask_type)
+    b.store(loop.trip, loop.current)
+    _trip(here.under(loop.trip, True), loop, node.body, item)
+    b.position_at_end(loop.next_block)
+    advance()
+    b.cbranch(ops.any_lane(_next_trip(here, loop, test)), body, loop.exit_block)
+    b.position_at_end(loop.exit_block)
+
+
+def _opened(here, node, test):
+    """A masked loop with its slots, and the mask of its first trip."""
+    ops, b = here.ops, here.b
+    loop = OpenLoop(node, live=ops.slot(here.ops.mask_type), current=ops.slot(here.ops.mask_type))
+    b.store(ops.mask_value(here.mask), loop.live)
+    for variable in node.free:
+        if variable in here.scope.slots:
+            copy = ops.slot(ops.type_of(variable.dtype, variable.kind))
+            b.store(here.read(variable).ir, copy)
+            loop.free[variable] = copy
+    loop.first = _next_trip(here, loop, test)
+    loop.before = set(b.function.blocks)
+    return loop
+
+
+def _next_trip(here, loop, test):
+    """The mask of the lanes that go on, which are the ones that live from now on."""
+    b = here.b
+    live = b.load(loop.live, here.ops.mask_type)
+    c = test(here._replace(mask=live, alive=False, loops=(*here.loops, loop)))
+    trip = live if c.const else here.ops.mask_and(live, c)
+    b.store(trip, loop.live)
+    return trip
+
+
+def _trip(here, loop, block, item):
+    """One trip; `item`: gives the counter's value, or is it."""
+    here = here._replace(loops=(*here.loops, loop))
+    if loop.node.counter is not None:
+        here.scope.values[loop.node.counter] = item() if callable(item) else item
+    if here.block(block):
+        here.b.branch(loop.next_block)

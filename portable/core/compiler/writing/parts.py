@@ -1,0 +1,76 @@
+"""Parts of views: what remains after indices and slices."""
+
+from __future__ import annotations
+
+from ...language.types import UNIFORM
+from .values import I64, ViewValue, word
+
+
+def part(ops, view, items):
+    """The view that remains after indices and slices, (lower, upper) pairs of a Value or None, of the leading
+    dimensions."""
+    offset, shape, strides, prefix = 0, [], [], list(view.prefix)
+    for item, extent, stride in zip(items, view.shape, view.strides):
+        start = item
+        if isinstance(item, tuple):
+            start, extent = _slice(ops, *item, extent)
+            shape.append(extent)
+            strides.append(stride)
+        if start.kind == UNIFORM:
+            offset = ops.plus(offset, ops.bytes_times(ops.index_number(start), stride))
+        else:
+            prefix.append((start, stride))
+    shape += view.shape[len(items) :]
+    strides += view.strides[len(items) :]
+    scale = ops.W if view.lanes_last else 1
+    pointer = ops.advance(view.pointer, ops.bytes_times(offset, scale))
+    rest = view.readonly, view.lanes_last, tuple(prefix)
+    return ViewValue(view.label, view.dtype, pointer, shape, strides, *rest, store=view.store)
+
+
+def _slice(ops, lower, upper, extent):
+    """Where a slice of a dimension begins, a Value, and its extent."""
+    length = ops.length(extent)
+    if ops.kind_of(length, *(v for v in (lower, upper) if v is not None)) != UNIFORM:
+        return _own_stretch(ops, lower, upper, length)
+    start = 0 if lower is None else _bound(ops, lower, extent)
+    stop = extent if upper is None else _bound(ops, upper, extent)
+    stop = stop if lower is None or upper is None else ops.larger(start, stop)
+    return ops.length(start), ops.plus(stop, ops.bytes_times(start, -1))
+
+
+def _own_stretch(ops, lower, upper, extent):
+    """Where a slice begins in each lane, and its extent.
+
+    A bound that differs between lanes is not negative, so that consecutive ones stay so; where nothing is
+    left the beginning may be anywhere.
+    """
+    zero = ops.const(0)
+
+    def larger(a, b):
+        return ops.select(ops.compare("<", a, b), b, a)
+
+    def bound(v):
+        v = ops.cast(v, "int")
+        if v.kind != UNIFORM:
+            return v
+        behind = larger(ops.binary("+", v, extent), zero)
+        return ops.select(ops.compare("<", v, zero), behind, v)
+
+    def within(v):
+        return ops.select(ops.compare("<", v, extent), v, extent)
+
+    start = zero if lower is None else bound(lower)
+    stop = extent if upper is None else within(bound(upper))
+    inside = ops.select(ops.compare("<", start, zero), extent, within(start))
+    return start, larger(ops.binary("-", stop, inside), zero)
+
+
+def _bound(ops, v, extent):
+    """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that end."""
+    bound = ops.index_number(v)
+    if isinstance(bound, int):
+        return ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)
+    below = ops.b.icmp_signed("<", bound, I64(0))
+    behind = ops.b.select(below, ops.b.add(bound, word(extent)), bound)
+    return ops.smaller(ops.larger(behind, 0), extent)
