@@ -12,7 +12,8 @@ import pytest
 import portable as pk
 from portable.core import cache
 from portable.core.language import frontend
-from portable.core.compiler.writing import entry
+from portable.core.compiler.writing.entry import Entry as TypedEntry
+from portable.core.machines.cpu import entry
 from portable.core.compiler.reading import fingerprint
 
 # (what changes, the text of a module `config`, the text of one with kernels, what {} is: a, then b)
