@@ -289,12 +289,15 @@ def _compare(options, space):
     if options.against is not None:
         return _compare_against(options, space)
     if options.minutes:
-        raise InputError(
-            "--minutes limits the rounds of --against; of peers, --rounds N takes so many samples."
-        )
+        raise InputError("--minutes is for --against; peers take --rounds.")
     facts = machine.facts(space)
     _warn_if_busy(facts)
-    duels = listed.load(options.case).duels(space, options.n, options.quick)
+    case = listed.load(options.case)
+    if hasattr(case, "command"):
+        return case.command(options, space, facts)
+    if options.only or options.record:
+        raise InputError("--only, --record: say `compare kernels`.")
+    duels = case.duels(space, options.n, options.quick)
     outcomes, interrupted = [], False
     try:
         with _progress() as progress:
@@ -330,10 +333,7 @@ def _tell_duel(outcome):
 
 def _compare_against(options, space):
     if options.rounds:
-        raise InputError(
-            "--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at"
-            " most."
-        )
+        raise InputError("--rounds is for peers; say --minutes N with --against.")
     other = revision.find(options.against, options.case)
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     _warn_if_busy(facts)

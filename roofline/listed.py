@@ -24,6 +24,7 @@ COMPARED = (  # have `duels`
     "filters",
     "hawkes",
     "hawkes_triggering",
+    "kernels",
     "lanes",
     "launch",
     "layer",

@@ -97,11 +97,11 @@ OPTIONS = (
     _flag("ceilings", "--fresh", "measure anew, whatever was kept"),
     _flag("ceilings", "--quick", "tiny measurements: shows that everything runs"),
     ("compare", "case", {"choices": listed.COMPARED}),
-    ("compare", "--n", {"type": positive, "help": "size (default: the case's own for the space)"}),
+    ("compare", "--n", {"type": positive, "help": "size (default: the case's own)"}),
     (
         "compare",
         "--rounds",
-        {"type": positive, "help": "samples of each side (default: 7, or 3 of slow ones)"},
+        {"type": positive, "help": "samples a side (default: 7, or 3 of slow ones)"},
     ),
     _flag("compare", "--quick", "tiny inputs: shows that everything runs"),
     (
@@ -109,7 +109,7 @@ OPTIONS = (
         "--against",
         {
             "metavar": "REV",
-            "help": "instead of peers, this project at another commit, in a process of its own",
+            "help": "instead of peers, another commit, in its own process",
         },
     ),
     (
@@ -126,14 +126,14 @@ OPTIONS = (
     (
         "validate",
         "--seed",
-        {"type": int, "help": "of the pairs' sizes and data (default: another one each time)"},
+        {"type": int, "help": "of the pairs' sizes and data (default: another each time)"},
     ),
     (
         "validate",
         "--only",
         {
             "metavar": "TEXT,...",
-            "help": "the pairs whose name, or a cause that was planted in them, contains one of these",
+            "help": "the pairs whose name, or planted cause, contains one of these",
         },
     ),
     _flag("validate", "--quick", "tiny inputs: shows that everything runs, and judges nothing of worth"),
@@ -143,20 +143,20 @@ OPTIONS = (
         {"type": positive_number, "help": "it ends by then (default: 6 on a GPU, 10 on a CPU)"},
     ),
     (
-        "scoreboard",
+        "scoreboard compare",
         "--only",
-        {"metavar": "TEXT,...", "help": "the headlines whose names contain one of these"},
+        {"metavar": "TEXT,...", "help": "headlines or kernels whose names contain one of these"},
     ),
-    _flag("scoreboard", "--record", "put what was seen on record, in place of what was"),
+    _flag("scoreboard compare", "--record", "put what was seen on record"),
     (
-        "scoreboard measured",
+        "scoreboard compare measured",
         "--records",
-        {"metavar": "FOLDER", "help": "where records are, or the file of one (default: docs/records)"},
+        {"metavar": "FOLDER", "help": "of records, or one's file (default: docs/records)"},
     ),
     (
-        "scoreboard",
+        "scoreboard compare",
         "--commit",
-        {"metavar": "HASH", "help": "of what is recorded, where the files are no git checkout"},
+        {"metavar": "HASH", "help": "of what is recorded, outside git"},
     ),
     ("scaleout", "--cores", {"type": positive, "help": "of this machine that workers share (default: all)"}),
     (

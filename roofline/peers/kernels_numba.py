@@ -8,6 +8,7 @@ import textwrap
 import numba
 import numpy as np
 
+import portable as pk
 from portable.roofline.peers import kernels_text, numba_threads
 
 WORDS = {r"pk\.local\(": "np.empty(", r"pk\.rsqrt\(": "1 / math.sqrt("}
@@ -31,7 +32,7 @@ def contenders(task, threads):
     lines += [f"{array}{axis} = {array}.shape[{axis}]" for array, axis, _ in task.extents()]
     lines += [f"for step in range({task.steps}):"] * bool(task.steps)
     for k, (index, ends) in enumerate(zip(task.indices, task.bounds, strict=True)):
-        lines.append(f"for {index} in {'range' if k else 'prange'}({', '.join(ends)}):")
+        lines.append(f"for {index} in {'range' if k else 'prange'}({', '.join(ends).removeprefix('0, ')}):")
     call = f"{name}({', '.join([*task.indices, *names])})"
     lines.append(f"total += {call}" if task.form == "sum" else call)
     deep, made = 0, ""
@@ -40,6 +41,7 @@ def contenders(task, threads):
         deep += line.endswith(":")
     made += " return total\n"
     space = {**task.kernel.fn.__globals__, "np": np, "math": math, "prange": numba.prange}
+    space |= {k: numba.njit(fastmath=True)(v.fn) for k, v in space.items() if isinstance(v, pk.Function)}
     exec(text, space)
     space[name] = numba.njit(fastmath=True)(space[name])
     exec(made, space)

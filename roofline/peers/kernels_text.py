@@ -142,6 +142,7 @@ C = r"""#include <math.h>
 #include <stdlib.h>
 #include <tgmath.h>
 typedef long idx;
+#define LOOP(k, n) for (idx k = 0; k < n; ++k)
 #define ADD(place, value) _Pragma("omp atomic") place += value
 #define rsqrt(x) (1 / sqrt(x))
 #define min(a, b) ((a) < (b) ? (a) : (b))
@@ -156,7 +157,7 @@ def c(task):
     """The text of a C function `run(threads, arguments ...)`."""
     body = C_BODIES.get(task.name) or BODIES[task.name]
     found, macros = _parameters(task, "restrict")
-    plain = not re.search(r"\b(for|while|ADD|__sync)", body)
+    plain = not re.search(r"\b(for|LOOP|while|ADD|__sync)", body)
     simd = plain and len(task.bounds) == 1
     pragma = f"omp parallel for{' simd' * simd} num_threads(threads)"
     pragma += " reduction(+:total)" * (task.form == "sum")
@@ -179,6 +180,7 @@ def c(task):
 
 
 CUDA = r"""typedef int idx;
+#define LOOP(k, n) for (idx k = 0; k < n; ++k)
 #define ADD(place, value) atomicAdd(&(place), value)
 #define UNROLL _Pragma("unroll")
 __device__ T warp_sum(T v) {
@@ -248,12 +250,11 @@ def launch(task, step=0):
     return tuple(-(-n // k) for n, k in zip(sizes, block, strict=False)), block
 
 
-UNEVEN = {"mandelbrot", "queens"}  # indices of very different work
+UNEVEN = {"mandelbrot"}  # indices of very different work
 
 # the body in both languages, unless a table below has another
 BODIES = {
     "copy": "c[i] = a[i];",
-    "add": "c[i] = a[i]+b[i];",
     "triad": "a[i] = b[i]+s*c[i];",
     "dot": "r = a[i]*b[i];",
     "daxpy": "y[i] += a*x[i];",
@@ -263,26 +264,18 @@ BODIES = {
     "init3": "out1[i] = out2[i] = out3[i] = -in1[i]-in2[i];",
     "nested_init": "out(k,j,i) = (T)0.00000001*i*j*k;",
     "pi_reduce": "const T x = (i+(T)0.5)*dx; r = dx/(1+x*x);",
-    "trap_int": "const T x = x0+i*h-xp, y = y0-yp; r = h/sqrt(x*x+y*y);",
-    "mat_mat_shared": "for (idx j = 0; j<b1; ++j) c(i,j) = 0; for (idx k = 0; k<a1; ++k)"
-    " for (idx j = 0; j<b1; ++j) c(i,j) += a(i,k)*b(k,j);",
-    "diff_predict": "T ar = cx[i], br; for (int k = 0; k<9; ++k) { br = ar-px(k,i); px(k,i) = ar; ar = br; }"
-    " px(9,i) = ar;",
+    "mat_mat_shared": "LOOP(j,b1) c(i,j) = 0; LOOP(k,a1) LOOP(j,b1) c(i,j) += a(i,k)*b(k,j);",
     "eos": "x[i] = u[i]+r*(z[i]+r*y[i])+t*(u[i+3]+r*(u[i+2]+r*u[i+1]) + t*(u[i+6]+q*(u[i+5]+q*u[i+4])));",
-    "first_diff": "x[i] = y[i+1]-y[i];",
     "hydro_1d": "x[i] = q+y[i]*(r*z[i+10]+t*z[i+11]);",
     "planckian": "y[i] = u[i]/v[i]; w[i] = x[i]/(exp(y[i])-1);",
-    "tridiag_elim": "xout[i] = z[i]*(y[i]-xin[i-1]);",
-    "gemm": "T s = 0; for (idx k = 0; k<a1; ++k) s += a(i,k)*b(k,j); c(i,j) = beta*c(i,j)+alpha*s;",
-    "mvt": "T s = 0, t = 0; for (idx j = 0; j<a1; ++j) s += a(i,j)*x[j];"
-    " for (idx j = 0; j<a1; ++j) t += a(j,i)*y[j]; p[i] = s; q[i] = t;",
+    "gemm": "T s = 0; LOOP(k,a1) s += a(i,k)*b(k,j); c(i,j) = beta*c(i,j)+alpha*s;",
+    "mvt": "T s = 0, t = 0; LOOP(j,a1) s += a(i,j)*x[j]; LOOP(j,a1) t += a(j,i)*y[j]; p[i] = s; q[i] = t;",
     "heat_3d": "out(i,j,k) = 0.125*(a(i+1,j,k)-2.0*a(i,j,k)+a(i-1,j,k))"
     " + 0.125*(a(i,j+1,k)-2.0*a(i,j,k)+a(i,j-1,k))"
     " + 0.125*(a(i,j,k+1)-2.0*a(i,j,k)+a(i,j,k-1))+a(i,j,k);",
-    "jacobi_1d": "b[i] = 0.33333*(a[i-1]+a[i]+a[i+1]);",
     "jacobi_2d": "b(i,j) = 0.2*(a(i,j)+a(i,j-1)+a(i,j+1)+a(i+1,j)+a(i-1,j));",
     "fdtd_2d": "hz(i,j) -= 0.7*(ex(i,j+1)-ex(i,j)+ey(i+1,j)-ey(i,j));",
-    "correlation": "T s = 0; for (idx k = 0; k<a0; ++k) s += a(k,i)*a(k,j); out(i,j) = s;",
+    "correlation": "T s = 0; LOOP(k,a0) s += a(k,i)*a(k,j); out(i,j) = s;",
     "floyd_warshall": "path(i,j) = min(path(i,j), path(i,step)+path(step,j));",
     "del_dot_vec": "const T xi = 0.5*(x(i,j+1)+x(i+1,j+1)-x(i,j)-x(i+1,j)),"
     " xj = 0.5*(x(i+1,j)+x(i+1,j+1)-x(i,j)-x(i,j+1)),"
@@ -293,10 +286,8 @@ BODIES = {
     " gi = 0.5*(v(i,j+1)+v(i+1,j+1)-v(i,j)-v(i+1,j)),"
     " gj = 0.5*(v(i+1,j)+v(i+1,j+1)-v(i,j)-v(i,j+1));"
     " div(i,j) = (fi*yj-fj*yi-gi*xj+gj*xi)/(xi*yj-xj*yi+3.0);",
-    "pressure": "const T b = cls*(compression[i]+1); T p = b*e_old[i]; if (fabs(p)<p_cut) p = 0;"
-    " if (vnewc[i]>=eosvmax) p = 0; if (p<pmin) p = pmin; bvc[i] = b; p_new[i] = p;",
-    "fir": "T s = 0; for (int j = 0; j<16; ++j) s += taps[j]*signal[i+j]; out[i] = s;",
-    "ltimes": "T s = 0; for (int d = 0; d<ell1; ++d) s += ell(m,d)*psi(z,g,d); phi(z,g,m) += s;",
+    "fir": "T s = 0; LOOP(j,16) s += taps[j]*signal[i+j]; out[i] = s;",
+    "ltimes": "T s = 0; LOOP(d,ell1) s += ell(m,d)*psi(z,g,d); phi(z,g,m) += s;",
     "vol3d": "const T xa = x(i+1,j+1,k+1)-x(i,j,k), ya = y(i+1,j+1,k+1)-y(i,j,k), za ="
     " z(i+1,j+1,k+1)-z(i,j,k);"
     " T s = 0; "
@@ -313,30 +304,27 @@ BODIES = {
     + " vol(i,j,k) = s/12.0;",
     "nodal_sum": "const T v = 0.125*vol(i,j,k);"
     + "".join(f" ADD(x(i+{c >> 2},j+{c >> 1 & 1},k+{c & 1}), v);" for c in range(8)),
-    "zonal_sum": "vol(i,j,k) = 0.125*("
-    + " + ".join(f"x(i+{c >> 2},j+{c >> 1 & 1},k+{c & 1})" for c in range(8))
-    + ");",
     "reduce_sum": "r = x[i];",
     "histogram": "ADD(counts[bins[i]], 1);",
     "spmv": "T s = 0; for (idx k = start[i]; k<start[i+1]; ++k) s += value[k]*x[column[k]]; y[i] = s;",
     "softmax": "T top = a(i,0), sum = 0; for (idx j = 1; j<a1; ++j) top = max(top, a(i,j));"
-    " for (idx j = 0; j<a1; ++j) sum += out(i,j) = exp(a(i,j)-top);"
-    " const T by = 1/sum; for (idx j = 0; j<a1; ++j) out(i,j) *= by;",
+    " LOOP(j,a1) sum += out(i,j) = exp(a(i,j)-top);"
+    " const T by = 1/sum; LOOP(j,a1) out(i,j) *= by;",
     "lbm": "const int ex[9] = {0, 1, 0, -1, 0, 1, -1, -1, 1}, ey[9] = {0, 0, 1, 0, -1, 1, 1, -1, -1}; T"
     " g[9], rho = 0,"
-    " ux = 0, uy = 0; UNROLL for (int q = 0; q<9; ++q) { idx r = y-ey[q], c = x-ex[q];"
+    " ux = 0, uy = 0; UNROLL LOOP(q,9) { idx r = y-ey[q], c = x-ex[q];"
     " r = r<0?f1-1:r==f1?0:r; c = c<0?f2-1:c==f2?0:c; g[q] = f(q,r,c); rho += g[q];"
     " ux += ex[q]*g[q]; uy += ey[q]*g[q]; } ux /= rho; uy /= rho; const T uu = 1-1.5*(ux*ux+uy*uy);"
-    " UNROLL for (int q = 0; q<9; ++q) { const T eu = ex[q]*ux+ey[q]*uy,"
+    " UNROLL LOOP(q,9) { const T eu = ex[q]*ux+ey[q]*uy,"
     " w = q==0?4.0/9.0:q<5?1.0/9.0:1.0/36.0;"
     " out(q,y,x) = g[q]+omega*(w*rho*(uu+3.0*eu+4.5*eu*eu)-g[q]); }",
     "black_scholes": "const T root = sqrt(t[i]), d1 = (log(s[i]/x[i])+(rate+0.5*v*v)*t[i])/(v*root),"
     " d2 = d1-v*root, c1 = 0.5*(1+erf(d1*0.70710678)), c2 = 0.5*(1+erf(d2*0.70710678)),"
     " paid = x[i]*exp(-rate*t[i]); call[i] = s[i]*c1-paid*c2; put[i] = paid*(1-c2)-s[i]*(1-c1);",
-    "cholesky_8": "T l[8][8]; UNROLL for (int r = 0; r<8; ++r) UNROLL for (int c = 0; c<=r; ++c) {"
-    " T s = a(r,c,i); UNROLL for (int k = 0; k<c; ++k) s -= l[r][k]*l[c][k];"
+    "cholesky_8": "T l[8][8]; UNROLL LOOP(r,8) UNROLL LOOP(c,r+1) {"
+    " T s = a(r,c,i); UNROLL LOOP(k,c) s -= l[r][k]*l[c][k];"
     " out(r,c,i) = l[r][c] = r==c?sqrt(s):s/l[c][c]; }",
-    "nbody": "T fx = 0, fy = 0, fz = 0; for (idx j = 0; j<x0; ++j) { const T dx = x[j]-x[i], dy = y[j]-y[i],"
+    "nbody": "T fx = 0, fy = 0, fz = 0; LOOP(j,x0) { const T dx = x[j]-x[i], dy = y[j]-y[i],"
     " dz = z[j]-z[i], by = rsqrt(dx*dx+dy*dy+dz*dz+0.001), w = m[j]*by*by*by; fx += w*dx;"
     " fy += w*dy; fz += w*dz; } ax[i] = fx; ay[i] = fy; az[i] = fz;",
     "life": "const idx u = i?i-1:a0-1, d = i+1<a0?i+1:0, l = j?j-1:a1-1,"
@@ -345,15 +333,8 @@ BODIES = {
     "scatter": "ADD(out[place[i]], x[i]);",
     "pagerank": "T s = 0; for (idx k = start[i]; k<start[i+1]; ++k) s += rank[column[k]]/degree[column[k]];"
     " out[i] = 0.15+0.85*s;",
-    "fem": "T x[4]; for (int p = 0; p<4; ++p) x[p] = u[node(i,p)]; for (int p = 0; p<4; ++p) { T s = 0;"
-    " for (int q = 0; q<4; ++q) s += k(p,q)*x[q]; ADD(out[node(i,p)], scale[i]*s); }",
-    "queens": "int all = (1<<n)-1, depth = 0, stack[16], cols[16], left[16], right[16]; T found = 0;"
-    " const int p = 1<<i/n, q = 1<<i % n; int c = p|q, l = (p<<1|q)<<1, w = (p>>1|q)>>1;"
-    " if ((q&(p|p<<1|p>>1))==0) { cols[0] = c; left[0] = l; right[0] = w; stack[0] = all&~(c|l|w);"
-    " while (depth>=0) { if (stack[depth]==0) --depth; else { const int bit = stack[depth]&-stack[depth];"
-    " stack[depth] ^= bit; c = cols[depth]|bit; if (c==all) found += 1; else {"
-    " l = (left[depth]|bit)<<1; w = (right[depth]|bit)>>1; ++depth; cols[depth] = c; left[depth] = l;"
-    " right[depth] = w; stack[depth] = all&~(c|l|w); } } } } r = found;",
+    "fem": "T x[4]; LOOP(p,4) x[p] = u[node(i,p)]; LOOP(p,4) { T s = 0;"
+    " LOOP(q,4) s += k(p,q)*x[q]; ADD(out[node(i,p)], scale[i]*s); }",
     "smith_waterman": "const idx j = step+2-i; const int s = p[i-1]==q[j-1]?2:-1;"
     " h(i,j) = max(max(0, h(i-1,j-1)+s), max(h(i-1,j)-1, h(i,j-1)-1));",
     "equalise": "out[i] = (int)((table[image[i]]-table[0])*255.0/(table[255]-table[0])+0.5);",
@@ -367,23 +348,23 @@ C_BODIES = {
     " r += 32)"
     " for (idx c = 0; c<a1; c += 32) for (idx i = r; i<r+32; ++i) SIMD for (idx j = c; j<c+32; ++j)"
     " out(j,i) = a(i,j);",
-    "gemm": "WHOLE PARALLEL for (idx i = 0; i<c0; ++i) {"
-    " for (idx j = 0; j<c1; ++j) c(i,j) *= beta; for (idx k = 0; k<a1; ++k) SIMD for (idx j = 0; j<c1; ++j)"
+    "gemm": "WHOLE PARALLEL LOOP(i,c0) {"
+    " LOOP(j,c1) c(i,j) *= beta; LOOP(k,a1) SIMD LOOP(j,c1)"
     " c(i,j) += alpha*a(i,k)*b(k,j); }",
-    "correlation": "WHOLE PARALLEL for (idx i = 0; i<a1; ++i) {"
-    " for (idx j = 0; j<a1; ++j) out(i,j) = 0; for (idx k = 0; k<a0; ++k) SIMD for (idx j = 0; j<a1; ++j)"
+    "correlation": "WHOLE PARALLEL LOOP(i,a1) {"
+    " LOOP(j,a1) out(i,j) = 0; LOOP(k,a0) SIMD LOOP(j,a1)"
     " out(i,j) += a(k,i)*a(k,j); }",
-    "mat_mat_shared": "WHOLE PARALLEL for (idx i = 0; i<c0; ++i) {"
-    " for (idx j = 0; j<c1; ++j) c(i,j) = 0; for (idx k = 0; k<a1; ++k) SIMD for (idx j = 0; j<c1; ++j)"
+    "mat_mat_shared": "WHOLE PARALLEL LOOP(i,c0) {"
+    " LOOP(j,c1) c(i,j) = 0; LOOP(k,a1) SIMD LOOP(j,c1)"
     " c(i,j) += a(i,k)*b(k,j); }",
     "mvt": 'WHOLE _Pragma("omp parallel num_threads(threads)") { _Pragma("omp for") for (idx i = 0; i<a0;'
     " ++i) {"
-    ' T s = 0; for (idx j = 0; j<a1; ++j) s += a(i,j)*x[j]; p[i] = s; } _Pragma("omp for schedule(static)")'
-    " for (idx b = 0; b<a1; b += 64) { T t[64] = {0}; const idx n = min(64, a1-b); for (idx j = 0; j<a0; ++j)"
-    " for (idx i = 0; i<n; ++i) t[i] += a(j,b+i)*y[j]; for (idx i = 0; i<n; ++i) q[b+i] = t[i]; } }",
+    ' T s = 0; LOOP(j,a1) s += a(i,j)*x[j]; p[i] = s; } _Pragma("omp for schedule(static)")'
+    " for (idx b = 0; b<a1; b += 64) { T t[64] = {0}; const idx n = min(64, a1-b); LOOP(j,a0)"
+    " LOOP(i,n) t[i] += a(j,b+i)*y[j]; LOOP(i,n) q[b+i] = t[i]; } }",
     "histogram": 'WHOLE _Pragma("omp parallel for num_threads(threads) reduction(+:counts[:256])")'
-    " for (idx i = 0; i<bins0; ++i) ++counts[bins[i]];",
-    "nbody_tiled": f"WHOLE PARALLEL for (idx i = 0; i<x0; ++i) {{ {BODIES['nbody']} }}",
+    " LOOP(i,bins0) ++counts[bins[i]];",
+    "nbody_tiled": f"WHOLE PARALLEL LOOP(i,x0) {{ {BODIES['nbody']} }}",
 }
 
 # blocks of a grid, threads of a block, and the kernel's own text
@@ -396,7 +377,7 @@ CUDA_BODIES = {
         T s = 0;
         for (idx k0 = 0; k0<a1; k0 += 16) {
             at[r][k] = a(row,k0+k); bt[r][k] = b(k0+r,col); __syncthreads();
-            UNROLL for (int m = 0; m<16; ++m) s += at[r][m]*bt[m][k];
+            UNROLL LOOP(m,16) s += at[r][m]*bt[m][k];
             __syncthreads(); }
         c(row,col) = s;""",
     ),
@@ -420,13 +401,13 @@ CUDA_BODIES = {
         "a0",
         256,
         """__shared__ T parts[8]; const idx i = blockIdx.x; T kept[4], top = -INFINITY, sum = 0;
-        UNROLL for (int k = 0; k<4; ++k) { idx j = threadIdx.x+256*k; kept[k] = j<a1?a(i,j):-INFINITY;
+        UNROLL LOOP(k,4) { idx j = threadIdx.x+256*k; kept[k] = j<a1?a(i,j):-INFINITY;
             top = max(top, kept[k]); }
         top = warp_max(top); if (threadIdx.x % 32==0) parts[threadIdx.x/32] = top; __syncthreads();
-        for (int k = 0; k<8; ++k) top = max(top, parts[k]);
-        UNROLL for (int k = 0; k<4; ++k) sum += kept[k] = exp(kept[k]-top);
+        LOOP(k,8) top = max(top, parts[k]);
+        UNROLL LOOP(k,4) sum += kept[k] = exp(kept[k]-top);
         sum = 1/block_sum(sum);
-        UNROLL for (int k = 0; k<4; ++k) { idx j = threadIdx.x+256*k; if (j<a1) out(i,j) = kept[k]*sum; }""",
+        UNROLL LOOP(k,4) { idx j = threadIdx.x+256*k; if (j<a1) out(i,j) = kept[k]*sum; }""",
     ),
     "nbody_tiled": (
         "(x0+127)//128",
@@ -435,7 +416,7 @@ CUDA_BODIES = {
         const idx i = blockIdx.x*128+t; const T xi = x[i], yi = y[i], zi = z[i]; T fx = 0, fy = 0, fz = 0;
         for (idx j = t; j<x0; j += 128) {
             tile[0][t] = x[j]; tile[1][t] = y[j]; tile[2][t] = z[j]; tile[3][t] = m[j]; __syncthreads();
-            _Pragma("unroll 16") for (int k = 0; k<128; ++k) {
+            _Pragma("unroll 16") LOOP(k,128) {
                 const T dx = tile[0][k]-xi, dy = tile[1][k]-yi, dz = tile[2][k]-zi,
                     by = rsqrt(dx*dx+dy*dy+dz*dz+0.001), w = tile[3][k]*by*by*by;
                 fx += w*dx; fy += w*dy; fz += w*dz; }

@@ -36,7 +36,8 @@ ARROWS = {
     "roofline": ("errors face roofline/cases roofline/peers roofline/scoreboard"),
     "roofline/cases": (
         "errors face models/edm models/hawkes models/mixture models/mixture/cytometry "
-        "models/resampling models/shared models/tmap roofline roofline/peers roofline/truth"
+        "models/resampling models/shared models/tmap roofline roofline/peers roofline/scoreboard "
+        "roofline/truth"
     ),
     "roofline/peers": ("face roofline roofline/cases"),
     "roofline/scoreboard": ("errors face roofline roofline/cases"),
@@ -58,7 +59,7 @@ CAPS = {
     "portable": 204_800,
     "models": 309_550,
     "roofline as shipped": 66_650,
-    "cases, peers and truth": 74_300,
+    "cases, peers and truth": 81_550,
     "docs": 42_100,
-    "tests": 531_650,
+    "tests": 532_400,
 }

@@ -393,7 +393,7 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, capsys
     ("arguments", "words"),
     [
         (["--against", "HEAD", "--rounds", "3"], "--rounds is for peers"),
-        (["--minutes", "1"], "--minutes limits the rounds of --against"),
+        (["--minutes", "1"], "--minutes is for --against"),
     ],
 )
 def test_options_of_the_other_comparison_are_refused(arguments, words, capsys):

@@ -335,7 +335,7 @@ def test_what_has_no_peer_is_timed_alone(name, tmp_path):
         assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
 
 
-@pytest.mark.parametrize("name", [name for name in cases.COMPARED if name not in ALONE])
+@pytest.mark.parametrize("name", [name for name in cases.COMPARED if name not in (*ALONE, "kernels")])
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     tools, titles = PEERS.get(name, (["numba"], ["numba"]))
     for tool in tools:

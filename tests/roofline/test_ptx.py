@@ -13,6 +13,7 @@ from portable.core.places.space import resolve
 from portable.roofline import measuring, microkernels, peers, truth
 from portable.roofline.truth import validate
 from portable.roofline.cases import counters, layer
+from portable.roofline.cases import kernels as anybody
 
 from ..launching import builds
 
@@ -32,6 +33,11 @@ def comparisons():
         duel.ours.call()
 
 
+def anybodys():
+    for task in anybody.tasks("serial", None, True):
+        anybody.bound("serial", task)[0]()
+
+
 def planted():
     for pair in truth.corpus():
         for side in pair.make("threads:2", np.random.default_rng(0), 0):
@@ -39,7 +45,9 @@ def planted():
 
 
 @pytest.mark.parametrize(
-    "run, least", [(ceilings, 18), (comparisons, 9), (planted, 55)], ids=["ceilings", "layer", "truth"]
+    "run, least",
+    [(ceilings, 18), (comparisons, 9), (anybodys, 42), (planted, 55)],
+    ids=["ceilings", "layer", "kernels", "truth"],
 )
 def test_every_kernel_lowers(run, least, monkeypatch):
     monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], []))
