@@ -12,6 +12,7 @@ import functools
 import gc
 import itertools
 import sys
+import threading
 import warnings
 import weakref
 from ctypes import byref
@@ -32,6 +33,16 @@ _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 # Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
 # memory, which takes the system milliseconds to give; it is also made after so many smaller copies.
 _ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
+
+
+class _Here(threading.local):
+    """The context that this thread made current last: a launch without one is an error of the driver, which
+    tools that look for errors report."""
+
+    context = None
+
+
+here = _Here()
 
 
 @once
@@ -83,6 +94,7 @@ class Context(contract.Memory):
     def activate(self):
         """Make the device current in this thread."""
         cu.cuCtxSetCurrent(self.handle)
+        here.context = self
 
     def launch(self, function, grid, block, shared_bytes, stream, parameters):
         """Launch `grid` blocks of `block` threads.
@@ -97,19 +109,23 @@ class Context(contract.Memory):
             The address of an array with the address of each of the kernel's parameters; copied before this
             returns.
         """
-        if not self.alone:
-            cu.cuCtxSetCurrent(self.handle)
+        if not self.alone or here.context is not self:
+            self.activate()
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
             stream, self.streamed = ctypes.c_void_p(stream), True
             self.share()
         x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
-        code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
-        if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
+        launch = function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None
+        code = cu.launch(*launch)
+        if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a foreign context
             self.activate()
-            code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
+            code = cu.launch(*launch)
         if code:
-            request = f"{grid} blocks of {block} threads with {shared_bytes} bytes of shared memory"
-            raise error("cuLaunchKernel", code, request)
+            raise error(
+                "cuLaunchKernel",
+                code,
+                f"{grid} blocks of {block} threads with {shared_bytes} bytes of shared memory",
+            )
 
     def synchronize(self):
         """Wait for everything queued on the device."""

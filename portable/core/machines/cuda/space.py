@@ -105,7 +105,7 @@ class Compiled:
 
     def launch(self, grid, words, shared, stream, handle):
         self.raw[: len(words)] = words
-        if self.direct and not stream:
+        if self.direct and not stream and driver.here.context:
             shape = self.shape
             shape.x, shape.y, shape.z = grid if grid.__class__ is tuple else (grid, 1, 1)
             shape.shared_bytes = shared
@@ -244,7 +244,7 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy and compiled.direct and not space.stream:
+    if policy.__class__ is RangePolicy and compiled.direct and not space.stream and driver.here.context:
         begin, end = policy.begin, policy.end  # the shortest way: most launches are these
         grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
@@ -259,7 +259,7 @@ def run_for(space, compiled, policy, words):
             block = words + _extra(policy, shared)
             with _lock.held:
                 return sized.launch(grid, block, shared, 0, sized.handle)
-    with _lock.held:  # also where the driver refused: it says why, or the thread's first launch wants more
+    with _lock.held:  # also where the driver refused: it says why
         _launch(space, _for(space, compiled, policy, words, (), None))
 
 
@@ -381,7 +381,7 @@ def _shortest(call, handle, grid, threads, shared, stream, parameters):
     of_shape = ctypes.byref(shape)
 
     def again():
-        if cu.launch_as(of_shape, handle, parameters, None):
+        if not driver.here.context or cu.launch_as(of_shape, handle, parameters, None):
             call()
 
     return again
