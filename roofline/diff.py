@@ -55,8 +55,8 @@ class Change:
 
     @property
     def verdict(self):
-        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie
-        apart."""
+        """Return "faster", "slower", "same", "gone" or "new", "not decided" where a machine was busy with
+        other work; a change counts where the quartiles of both lie apart."""
         before, after = self.samples
         if before is None or after is None:
             return "new" if before is None else "gone"
@@ -64,6 +64,8 @@ class Change:
             return "other input"
         if self.speedup is None:
             return "too short to time"
+        if any(part.busy for part in (self.before.part, self.after.part)):
+            return "not decided"
         ratio = after.median / before.median
         if after.lower > before.upper and ratio > 1 + LEAST:
             return "slower"
@@ -236,7 +238,10 @@ def table(found):
         (c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
         for c in found
     )
-    caption = "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %"
+    caption = (
+        "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %; not decided:"
+        " a machine was busy with other work"
+    )
     return grid("Before and after", "method<|input<|space<|before|after|before / after|<", rows, caption)
 
 

@@ -1,11 +1,83 @@
-"""Where the host spends a call, while no kernel runs: by Python's own profiler, so a hint, not a time."""
+"""Where the host spends a call, or a program, while no kernel runs: a hint, not a time.
 
+Of a call by Python's own profiler; of a program by looks at its line every few milliseconds, which cost it
+nothing that can be measured.
+"""
+
+import collections
 import cProfile
+import linecache
 import pstats
+import sys
+import sysconfig
+import threading
+import time
 from pathlib import Path
+
+import portable as pk
 
 FUNCTIONS, LEAST = 2, 0.1  # that are named at most, and what one of them takes at least
 _LAUNCHES = "portable", "core"  # folders where kernels run and devices are waited for
+STEP, TOLD = 2e-3, 3  # seconds between two looks at a program, and lines of it that are told
+_LAYER = tuple(
+    str(folder)
+    for folder in (Path(pk.__file__).parent, Path(__file__).parent, Path(__file__).parents[1] / "models")
+)
+_LIBRARIES = (*(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")), "<")
+
+
+class Lines:
+    """Note seconds of this thread by the line of a program that it is in: `with Lines() as lines:`
+
+    Parameters
+    ----------
+    clock : callable
+        Gives seconds so far, and whether they count: not while a kernel runs, say.
+    """
+
+    def __init__(self, clock=lambda: (time.perf_counter(), True)):
+        self._seconds, self._clock, self._end = collections.Counter(), clock, threading.Event()
+        self._of, self._looks = threading.get_ident(), threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self):
+        self._looks.start()
+        return self
+
+    def __exit__(self, *error):
+        self._end.set()
+        self._looks.join()
+
+    def _look(self):
+        now, _ = self._clock()
+        while not self._end.wait(STEP):
+            before, (now, counts) = now, self._clock()
+            if counts and (place := _place(sys._current_frames().get(self._of))):
+                self._seconds[place] += now - before
+
+    def told(self):
+        """Return the costliest lines: a list of {"place", "text", "seconds"}."""
+        return [
+            {
+                "place": f"{Path(file).name}:{n}",
+                "text": linecache.getline(file, n).strip()
+                + within * " (compiles, launches, copies or waits)",
+                "seconds": seconds,
+            }
+            for (file, n, within), seconds in self._seconds.most_common(TOLD)
+        ]
+
+
+def _place(frame):
+    """File and line of a program that it is in, and whether within portable; None where no line is its
+    own."""
+    within = False
+    while frame:
+        file = frame.f_code.co_filename
+        layer = file.startswith(_LAYER)
+        if not layer and not file.startswith(_LIBRARIES):
+            return file, frame.f_lineno, within
+        within, frame = within or layer, frame.f_back
+    return None
 
 
 def busiest(call):

@@ -208,6 +208,11 @@ class Profile:
             self._busy = False
             self._aside += time.perf_counter() - start
 
+    def look(self) -> tuple[float, bool]:
+        """Return the seconds of the program so far, and whether they pass outside of launches and of
+        counting these."""
+        return self._now(), not (self._busy or self._open)
+
     @property
     def on_device(self) -> bool:
         """Whether something was launched on a GPU."""

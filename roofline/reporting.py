@@ -99,6 +99,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     # Of a program whose launches these are, the first of its spaces only.
     program_seconds: float | None = None
+    program: dict | None = None  # its costliest lines outside of kernels, and the memory that it held at most
     quick: bool = False  # of tiny inputs, and ceilings of a moment
 
     def as_dict(self):
@@ -106,7 +107,7 @@ class Report:
         on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
         clock = measuring.clock() if on_cores else None
         return {
-            **picked(self, "space machine interrupted notes program_seconds"),
+            **picked(self, "space machine interrupted notes program_seconds program"),
             "ceilings": self.ceilings.as_dict() if self.ceilings else None,
             "results": [result.as_dict() for result in self.results],
             "failures": [vars(failure) for failure in self.failures],

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from portable.roofline.ceiling import Ceilings
-from portable.roofline.checks import OWN, caveats
+from portable.roofline.checks import BUSY, OWN, caveats
 from portable.roofline.roofplot import FLOPS, OTHERS, Axes, Dot
 from portable.roofline.verdicts import titled
 
@@ -174,6 +174,11 @@ class Part:
         self.near_level = self.ceilings.near[0][0] if self.ceilings else ""
         self.rows, self.axes = [], {}
 
+    @property
+    def busy(self):
+        """Whether other work kept the machine busy."""
+        return (self.machine["busy_cores"] or 0.0) > BUSY
+
     def dots(self, view):
         """The rows that a view can show."""
         return [dot for dot in (row.dot(view) for row in self.rows) if dot]
@@ -222,10 +227,44 @@ def total(result):
     return result["seconds"]["median"] * len(result["seconds"]["values"])
 
 
+@dataclass(frozen=True)
+class Program:
+    """A program whose launches a report is of: seconds of the whole, and in launches; lines outside of these,
+    the costliest first, each {"place", "text", "seconds"}; bytes that it held at most, where that is
+    known."""
+
+    seconds: float
+    launched: float
+    lines: list
+    memory: int | None
+
+    @property
+    def outside(self):
+        """Seconds of Python, NumPy, copies and waiting."""
+        return max(self.seconds - self.launched, 0.0)
+
+    @property
+    def words(self):
+        """Where these pass: "line 12 of run.py, 62%: x = ..."."""
+        return "; ".join(
+            f"{line['place']}, {line['seconds'] / self.seconds:.0%}: {line['text']}" for line in self.lines
+        )
+
+    def leads(self, rows):
+        """Whether they are more than any kernel."""
+        return self.outside > max((total(row.result) for row in rows), default=0.0)
+
+    def gain(self, share):
+        """How many times as fast the program were without a share of the time in its launches."""
+        return self.seconds / max(self.seconds - share * self.launched, 1e-9)
+
+
 def program(parts):
-    """(seconds of the program, seconds of it in launches) of reports of a program; None of others."""
+    """The Program of reports of one; None of others."""
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
-    return (whole, sum(total(row.result) for part in parts for row in part.rows)) if whole else None
+    launched = sum(total(row.result) for part in parts for row in part.rows)
+    told = next((one for part in parts if (one := part.content.get("program"))), {})
+    return Program(whole, launched, told.get("lines", []), told.get("memory_bytes")) if whole else None
 
 
 def rows_of(parts):

@@ -12,6 +12,7 @@ from portable.roofline.attainable import analyse_launch
 from portable.roofline.contract import Work
 from portable.roofline.counting import static_arguments
 from portable.roofline.counts import mean
+from portable.roofline.host import Lines
 from portable.roofline.met import SIZES, Counted, group_of, kind_of
 from portable.roofline.profiling import SHORT, profile
 from portable.roofline.reasons import reasons_of
@@ -59,11 +60,17 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     Profile
     """
     counted = Counted()
-    with profile(counted.before if ceilings else None, apart=True) as made:
+    with (
+        profile(counted.before if ceilings else None, apart=True) as made,
+        Lines(made.look) as lines,
+    ):
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
     tell(made, Path(path).name, part, ceilings, on_start, counted)
+    if made.events:
+        first = part(made.events[0].space)
+        first.program = {"lines": lines.told(), "memory_bytes": made.memory_bytes}
     return made
 
 

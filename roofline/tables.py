@@ -12,6 +12,8 @@ CAPTION = (
     " question mark where it is not to be trusted, for a self-check did not pass"
 )
 
+OUTSIDE = "Python and NumPy outside of kernels"
+
 
 def tables(document):
     """What was measured, with every row's share of attainable; then why those that are low are low.
@@ -22,17 +24,18 @@ def tables(document):
     """
     parts = parts_of(document)
     rows = rows_of(parts)
-    found = [_measured(rows)]
+    own = program(parts)
+    found = [_measured(rows, own)]
     low = [row for row in rows if row.roof and row.roof["reason"]]
-    if times := program(parts):
+    if own:
         found[0].caption = (
-            f"kernels ran for {scaled(times[1], 's')} of the program's {scaled(times[0], 's')};"
+            f"kernels ran for {scaled(own.launched, 's')} of the program's {scaled(own.seconds, 's')};"
             f" {found[0].caption or ''}"
         )
     return found + ([_reasons(low)] if low else [])
 
 
-def _measured(rows):
+def _measured(rows, whole):
     held = any(row.roof for row in rows)
     spaces = ", ".join(dict.fromkeys(row.place for row in rows))
     own = "flops|special|bytes|attainable|share|bound by<" if held else "value"
@@ -48,6 +51,16 @@ def _measured(rows):
         elif not held:
             told.append("" if r["value"] is None else f"{r['value']:.12g}")
         cells.append(told)
+    if whole:
+        outside = (
+            "",
+            OUTSIDE,
+            whole.words,
+            "",
+            scaled(whole.outside, "s"),
+            f"{whole.outside / whole.seconds:.0%} of all",
+        )
+        cells.insert(0 if whole.leads(rows) else len(cells), outside)
     title, columns = (
         (f"Measured on {spaces}" if rows else "Measured"),
         f"no.|method<|input<|space<|median|quartiles|{own}",

@@ -44,6 +44,13 @@ def test_a_change_counts_beyond_the_spread(tmp_path, capsys, after, verdict, cod
     assert verdict in capsys.readouterr().out
 
 
+def test_a_busy_machine_decides_nothing(tmp_path, capsys):
+    paths = [saved(tmp_path, "a", fakes.result(seconds=STEADY)), str(tmp_path / "b")]
+    slow = fakes.result(seconds=[3 * s for s in STEADY])
+    saved(tmp_path, "b", slow, busy_cores=2.0)
+    assert cli.main(["diff", *paths]) == 0 and "not decided" in capsys.readouterr().out
+
+
 def test_methods_of_one_report_are_told_and_no_regression(tmp_path, capsys):
     paths = [
         saved(tmp_path, "a", fakes.result("old"), fakes.result("both")),

@@ -10,7 +10,7 @@ import pytest
 
 import portable.core.events
 from portable.roofline import __main__ as cli
-from portable.roofline import script
+from portable.roofline import machine, script
 
 PROGRAM = """
 import sys
@@ -268,3 +268,34 @@ print("flops", n_done.sum())
         and result["roof"]["flops"] < 700
     )
     assert any("the mean of" in note for note in result["roof"]["notes"])
+
+
+SLOW_PYTHON = """
+import time
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def scale(i, s, x):
+    x[i] = s * x[i]
+
+a = np.ones((200, 64))
+for r in range(200):
+    time.sleep(0.002)
+    pk.parallel_for(64, scale, 0.5, a[r])
+"""
+
+
+def test_python_comes_first_where_it_takes_the_most(report, tmp_path, monkeypatch, capsys):
+    """The reader is not sent to kernels that take a hundredth of the program."""
+    monkeypatch.setattr(machine, "busy_cores", lambda: 0.0)
+    code, part = report(SLOW_PYTHON)
+    assert code == 0 and part["program"]["memory_bytes"] is None or part["program"]["memory_bytes"] >= 0
+    (first, *_) = part["program"]["lines"]
+    assert first["place"] == "program.py:12" and first["text"] == "time.sleep(0.002)"
+    assert 0.2 < first["seconds"] / part["program_seconds"] < 1.0
+    told = capsys.readouterr().out
+    assert told.index("Python and NumPy outside of kernels") < told.index("scale")
+    page = (tmp_path / "page.html").read_text()
+    assert "Begin with Python and NumPy outside of kernels" in page
+    assert page.count("Begin with") == 1 and "kernels would be" not in page
