@@ -9,6 +9,7 @@ MINUTES = 10.0  # that a comparison of revisions takes at most
 COMMANDS = {
     "report": "time every method; print a table and write an offline page",
     "show": "show saved reports, several side by side: of a CPU and a GPU, say",
+    "versus": "time two versions of a program in turn; exit with 1 if the new one is slower",
     "ceilings": "measure what this machine can do, or show what was measured",
     "compare": "time ours against hand-written peers, or another revision, alternating",
     "diff": "compare two saved reports; exit with 1 if something got slower",
@@ -171,12 +172,40 @@ OPTIONS = (
     ),
     _flag("scaleout", "--quick", "tiny inputs, two workers at most: shows that everything runs"),
     (
-        "ceilings compare scoreboard validate",
+        "ceilings compare scoreboard validate versus",
         "--space",
         {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
     ),
-    _file("report ceilings compare scoreboard counters validate", "--json", "also write the numbers as JSON"),
+    _file(
+        "report ceilings compare scoreboard counters validate versus",
+        "--json",
+        "also write the numbers as JSON",
+    ),
     _file("show", "--json", "also write them as one report"),
+    _file("report show", "--csv", "also write the rows as CSV"),
+    _file("report", "--baseline", "compare with the report that this file holds; made where it is not there"),
+    (
+        "report versus",
+        "--wait",
+        {
+            "type": positive_number,
+            "metavar": "SECONDS",
+            "help": "wait so long at most until the machine is quiet",
+        },
+    ),
+    ("versus", "old", {"metavar": "OLD.py", "help": "a program"}),
+    ("versus", "new", {"metavar": "NEW.py", "help": "another version of it"}),
+    ("versus", "arguments", {"nargs": argparse.REMAINDER, "help": "of both programs"}),
+    ("versus", "--rounds", {"type": positive, "default": 7, "help": "runs of each (default: %(default)s)"}),
+    (
+        "versus",
+        "--threshold",
+        {
+            "type": positive_number,
+            "default": 1.05,
+            "help": "times as long, from which the exit code is 1 (default: %(default)s)",
+        },
+    ),
 )
 
 

@@ -1,4 +1,7 @@
-"""The terminal's tables of a report's document."""
+"""The terminal's tables of a report's document, and its rows as CSV."""
+
+import csv
+import io
 
 from portable.roofline.grid import grid
 from portable.roofline.rows import parts_of, program, rows_of
@@ -12,6 +15,8 @@ CAPTION = (
     " question mark where it is not to be trusted, for a self-check did not pass"
 )
 
+FIELDS = "case", "method", "source", "size", "unit", "space"
+OF_ROOF = "share_of_attainable", "bound_by", "flops", "special", "compulsory_bytes"
 OUTSIDE = "Python and NumPy outside of kernels"
 
 
@@ -33,6 +38,29 @@ def tables(document):
             f" {found[0].caption or ''}"
         )
     return found + ([_reasons(low)] if low else [])
+
+
+def csv_of(document):
+    """Return the rows of a document as CSV: times in seconds, counts of a call."""
+    text = io.StringIO()
+    told = csv.writer(text, lineterminator="\n")
+    told.writerow([*FIELDS, "median", "lower", "upper", *OF_ROOF, "attainable", "cause"])
+    for row in rows_of(parts_of(document)):
+        r, roof = row.result, row.roof or {}
+        seconds, causes = (
+            [r["seconds"][name] for name in ("median", "lower", "upper")],
+            row.causes if roof else [],
+        )
+        told.writerow(
+            [
+                *(r[name] for name in FIELDS),
+                *seconds,
+                *(roof.get(name) for name in OF_ROOF),
+                roof.get("attainable_seconds", {}).get("value"),
+                causes[0][0] if causes else "",
+            ]
+        )
+    return text.getvalue()
 
 
 def _measured(rows, whole):

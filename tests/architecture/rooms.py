@@ -58,8 +58,8 @@ CAPS = {
     "core": 136_900,
     "portable": 204_800,
     "models": 309_550,
-    "roofline as shipped": 66_650,
+    "roofline as shipped": 69_300,
     "cases, peers and truth": 81_550,
     "docs": 42_100,
-    "tests": 532_400,
+    "tests": 533_650,
 }

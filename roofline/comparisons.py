@@ -1,0 +1,206 @@
+"""The commands that measure this machine, and those that time sides in turn, which want a checkout."""
+
+import contextlib
+import functools
+import os
+import secrets
+from pathlib import Path
+
+from rich.console import Console
+
+from portable.errors import InputError
+from portable.roofline import against, ceiling, compare, listed, machine, process, revision
+from portable.roofline.options import MINUTES
+from portable.roofline.printing import (
+    as_json,
+    exit_code,
+    console,
+    write_file,
+    write_json,
+    bar,
+    say,
+    warn_if_busy,
+)
+from portable.roofline.scoreboard import measured, records, standing
+
+import sys
+
+
+def show_ceilings(options, space):
+    warn_if_busy(machine.facts(space))
+    with bar() as progress:
+        task = progress.add_task("", total=None)
+
+        def start(name, done, total):
+            progress.update(task, description=name, completed=done, total=total)
+
+        found = ceiling.ceilings(space, fresh=options.fresh, quick=options.quick, on_start=start)
+    console().print(found.table())
+    return exit_code(False, write_file(options.json, as_json(found.as_dict())))
+
+
+def compare_sides(options, space):
+    if options.against is not None:
+        return _compare_against(options, space)
+    if options.minutes:
+        raise InputError("--minutes is for --against; peers take --rounds.")
+    facts = machine.facts(space)
+    warn_if_busy(facts)
+    case = listed.load(options.case)
+    if hasattr(case, "command"):
+        return case.command(options, space, facts)
+    if options.only or options.record:
+        raise InputError("--only, --record: say `compare kernels`.")
+    duels = case.duels(space, options.n, options.quick)
+    outcomes, interrupted = [], False
+    try:
+        with bar() as progress:
+            task = progress.add_task("preparing", total=sum(len(duel.peers) for duel in duels))
+            for duel in duels:
+                outcomes.append(compare.Outcome(duel))
+                compare.run(
+                    duel,
+                    options.rounds,
+                    outcomes[-1],
+                    on_start=lambda label: progress.update(task, description=label, advance=1),
+                    on_row=lambda row: say(outcomes[-1].told_row(row)),
+                )
+                _tell_duel(outcomes[-1])
+    except KeyboardInterrupt:
+        interrupted = True
+        if outcomes:
+            _tell_duel(outcomes[-1])
+    told = {"case": options.case, "space": space, "duels": [outcome.as_dict() for outcome in outcomes]}
+    kept = write_json(options, compare.SCHEMA_VERSION, facts, interrupted=interrupted, **told)
+    return exit_code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _tell_duel(outcome):
+    """Print a duel's table as soon as it is done: a run of many may be broken off."""
+    console().print(outcome.table())
+    for peer, reason in outcome.absent:
+        print(f"not here: {peer}: {reason}")
+    for problem in outcome.problems:
+        print(f"disagrees: {problem}", file=sys.stderr)
+    sys.stdout.flush()
+
+
+def _compare_against(options, space):
+    if options.rounds:
+        raise InputError("--rounds is for peers; say --minutes N with --against.")
+    other = revision.find(options.against, options.case)
+    facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
+    warn_if_busy(facts)
+    outcome, failure, interrupted = against.Outcome(options.against), None, False
+    with revision.unpacked(other) as tree, bar() as progress:
+        shared = {"file": listed.file(options.case), "programs": str(tree / "docs" / "examples")}
+        task = progress.add_task("preparing", total=None)
+        start = functools.partial(
+            process.sitting,
+            [("this revision", revision.HERE), (options.against, tree)],
+            case=options.case,
+            space=space,
+            n=options.n,
+            quick=options.quick,
+            **(shared if options.case in listed.OF_PROCESSES else {}),
+        )
+        try:
+            against.run(
+                start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title)
+            )
+        except process.SideError as error:
+            failure = str(error)
+        except KeyboardInterrupt:
+            interrupted = True
+    console().print(outcome.table())
+    for where, titles in (("this revision", outcome.only_this), (options.against, outcome.only_other)):
+        for title in titles:
+            print(f"only in {where}: {title}")
+    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + (
+        [failure] if failure else []
+    )
+    for problem in problems:
+        print(f"roofline: {problem}", file=sys.stderr)
+    print(f"{options.case} against {options.against}: {outcome.verdict}")
+    told = {
+        "case": options.case,
+        "space": space,
+        "this": this,
+        "other": other.as_dict(),
+        "limit_minutes": minutes,
+    }
+    told |= outcome.as_dict() | {"failure": failure, "interrupted": interrupted}
+    kept = write_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
+    return exit_code(interrupted, kept and outcome.passed and not failure)
+
+
+def run_scoreboard(options, space):
+    told = standing.command(options, space, warn_if_busy, say)
+    console().print(told.table)
+    print(told.summary)
+    kept = write_file(options.record and not told.interrupted and told.path, told.records)
+    kept &= write_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
+    return exit_code(told.interrupted, kept and told.passed)
+
+
+def write_measured(options):
+    found = measured.documents(Path(options.records or records.FOLDER))
+    return exit_code(False, write_file(options.out or measured.PAGE, measured.page(found)))
+
+
+def run_validate(options, space):
+    validate = listed.beside("truth.validate")
+    facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
+    warn_if_busy(facts)
+    rates = functools.cache(lambda: validate.rates(space, options.quick))
+
+    def document(found):
+        pairs = [judged.as_dict() for judged in found]
+        return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
+
+    def keep(found):  # of a run that is broken off what was judged is there
+        say("; ".join(filter(None, validate.row(found[-1]))))
+        if options.json:
+            with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+                write_json(options, validate.SCHEMA_VERSION, facts, **document(found))
+
+    with bar() as progress:
+        task = progress.add_task("ceilings", total=None)
+        found = validate.run(
+            space,
+            seed,
+            options.quick,
+            options.only,
+            lambda name: progress.update(task, description=name),
+            keep,
+        )
+    console().print(validate.table(found, space, seed))
+    kept = write_json(options, validate.SCHEMA_VERSION, facts, **document(found))
+    return exit_code(
+        False,
+        kept
+        and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)),
+    )
+
+
+def read_counters(options):
+    counters = listed.beside("truth.counters")
+    found = counters.rows()
+    console().print(counters.table(found))
+    launches = [row.as_dict() for row in found]
+    return exit_code(False, write_json(options, 1, machine.facts("cuda"), launches=launches))
+
+
+def predict_scaleout(options):
+    with bar() as progress:
+        task = progress.add_task("one process", total=None)
+        found = listed.load("scaleout").tables(
+            options.quick,
+            options.cores or os.cpu_count(),
+            options.faster,
+            lambda text: progress.update(task, description=text),
+        )
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    for table in found:
+        console.print(table)
+    return 0

@@ -1,0 +1,122 @@
+"""`portable roofline versus OLD.py NEW.py`: two versions of a program, in turn, each run in its own process.
+
+A round runs each once; the one that goes first alternates. Of the whole and of each kernel's launches the
+median of the rounds' ratios is told, new over old, with an interval of 95 % (`against.interval`). The first
+run of each compiles and is not counted.
+"""
+
+import collections
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import portable as pk
+from portable.errors import InputError, printable
+from portable.roofline import against, machine, script
+from portable.roofline.grid import grid
+from portable.roofline.printing import console, exit_code, say, wait_for_quiet, warn_if_busy, write_json
+from portable.roofline.profiling import profile
+from portable.roofline.timing import Samples
+from portable.roofline.units import finite, scaled, spread
+
+SCHEMA_VERSION = 1
+WHOLE = "the whole program"
+SAME, SLOWER, FASTER, UNDECIDED = "same", "slower", "faster", "not decided"
+
+
+def run_versus(options, space):
+    """Time both programs in turn; the exit code is 1 where the whole, or a kernel, is slower."""
+    for path in (options.old, options.new):
+        script.check(path)
+    wait_for_quiet(options.wait)
+    facts = machine.facts(space)
+    warn_if_busy(facts)
+    paths, rounds, interrupted = (options.old, options.new), [], False
+    try:
+        for turn in range(options.rounds + 1):
+            order = paths if turn % 2 else paths[::-1]
+            found = {path: _once(path, options.arguments, space) for path in order}
+            if turn:
+                rounds.append(tuple(found[path] for path in paths))
+                times = ", ".join(scaled(one[WHOLE], "s") for one in rounds[-1])
+                say(f"round {turn} of {options.rounds}: {times}")
+    except KeyboardInterrupt:
+        interrupted = True
+    rows = judged(rounds, options.threshold) if rounds else []
+    console().print(_table(rows, paths, options.threshold))
+    kept = write_json(options, SCHEMA_VERSION, facts, old=options.old, new=options.new, rows=rows)
+    return exit_code(interrupted, kept and all(row["verdict"] != SLOWER for row in rows))
+
+
+def judged(rounds, threshold):
+    """Return a dict for the whole and for each kernel that both have, the whole first.
+
+    Parameters
+    ----------
+    rounds : list of (dict, dict)
+        Seconds by name, of the old version and of the new one.
+    threshold : float
+        Times as long, from which it is slower.
+    """
+    first, found = rounds[0], []
+    for name in (name for name in first[0] if name in first[1]):
+        pairs = [(old[name], new[name]) for old, new in rounds if name in old and name in new]
+        ratio = against.interval([[new / old for old, new in pairs]])
+        verdict = SLOWER if ratio.lower > threshold else FASTER if ratio.upper < 1 / threshold else SAME
+        if verdict == SAME and not ratio.upper / ratio.lower < threshold**2:
+            verdict = UNDECIDED
+        seconds = {side: Samples(values).as_dict() for side, values in zip(("old", "new"), zip(*pairs))}
+        ends = {"median": ratio.median, "lower": finite(ratio.lower), "upper": finite(ratio.upper)}
+        found.append({"name": name, "seconds": seconds, "new_over_old": ends, "verdict": verdict})
+    return found
+
+
+def _table(rows, paths, threshold):
+    cells = []
+    for row in rows:
+        sides = (Samples(tuple(row["seconds"][side]["values"])) for side in ("old", "new"))
+        times = [f"{scaled(one.median, 's')} ({spread(one, 's')})" for one in sides]
+        ratio = row["new_over_old"]
+        ends = "" if ratio["lower"] is None else f" ({ratio['lower']:.3g} to {ratio['upper']:.3g})"
+        cells.append((printable(row["name"]), *times, f"{ratio['median']:.3g}{ends}", row["verdict"]))
+    caption = (
+        "times: median (quartiles) of a run; new / old: median (95 % interval), above 1 the new one takes"
+        f" longer; slower: the interval lies above {threshold:g}; not decided: it is wider than that"
+    )
+    return grid(f"{paths[1]} against {paths[0]}", "what<|old|new|new / old|verdict<", cells, caption)
+
+
+def _once(path, arguments, space):
+    """Seconds of a run in a process of its own, by name; what it prints goes to the error stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.json"
+        command = [sys.executable, "-m", "portable.roofline.versus", space, str(told), path, *arguments]
+        code = subprocess.run(command, stdout=2, env=os.environ).returncode
+        if code or not told.exists():
+            raise InputError(f"versus: '{path}' ended with exit code {code}; both have to run to their end.")
+        return json.loads(told.read_text())
+
+
+def _serve(space, told, path, *arguments):
+    """Run a program, and write what it and its launches took."""
+    sys.argv, seconds = [path, *arguments], collections.Counter()
+    with pk.use(space), profile() as made:
+        began = time.perf_counter()
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                raise
+        whole = time.perf_counter() - began
+    for event in made.events:
+        seconds[event.label] += event.seconds
+    Path(told).write_text(json.dumps({WHOLE: whole, **{name: s for name, s in seconds.items() if s > 0}}))
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])

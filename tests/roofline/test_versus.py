@@ -1,0 +1,99 @@
+"""Two versions of a program, in turn."""
+
+import csv
+import json
+
+import pytest
+
+from portable.roofline import __main__ as cli
+from portable.roofline import machine, printing, versus
+
+PROGRAM = """
+import sys
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def work(i, x):
+    v = x[i]
+    for _ in range({trips}):
+        v = v * 0.999 + 0.001
+    x[i] = v
+
+print("arguments", sys.argv[1:])
+x = np.ones(4096)
+for _ in range(20):
+    pk.parallel_for(4096, work, x)
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    def made(name, trips=10, code=0):
+        (tmp_path / name).write_text(PROGRAM.format(trips=trips, code=code))
+        return str(tmp_path / name)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.0, 1.01, 0.99] * 3, versus.SAME),
+        ([2.0, 2.1, 1.9] * 3, versus.SLOWER),
+        ([0.5, 0.51, 0.49] * 3, versus.FASTER),
+        ([0.7, 1.0, 1.4] * 3, versus.UNDECIDED),
+        ([2.0], versus.UNDECIDED),  # of one round there is no interval
+    ],
+)
+def test_the_rule(ratios, verdict):
+    rounds = [({versus.WHOLE: 1.0, "gone": 1.0}, {versus.WHOLE: r, "new": 1.0}) for r in ratios]
+    (row,) = versus.judged(rounds, 1.05)
+    assert row["name"] == versus.WHOLE and row["verdict"] == verdict
+
+
+def test_a_slower_version_ends_with_1(program, tmp_path, capfd):
+    numbers = tmp_path / "numbers.json"
+    paths = program("old.py"), program("new.py", trips=3000)
+    options = ["--space", "serial", "--rounds", "3", "--json", str(numbers)]
+    assert cli.main(["versus", *options, *paths, "--flag"]) == 1
+    whole, work = json.loads(numbers.read_text())["rows"]
+    assert (whole["name"], work["name"], work["verdict"]) == (versus.WHOLE, "work", versus.SLOWER)
+    assert len(work["seconds"]["old"]["values"]) == 3
+    told = capfd.readouterr()
+    assert "slower" in told.out and "arguments" not in told.out and "arguments ['--flag']" in told.err
+
+
+def test_a_program_that_fails_is_named(program, capsys):
+    paths = program("old.py"), program("new.py", code=3)
+    assert cli.main(["versus", "--space", "serial", *paths]) == 2
+    assert "new.py' ended with exit code" in capsys.readouterr().err
+    assert cli.main(["versus", "--space", "serial", paths[0], "nowhere.py"]) == 2
+
+
+def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_path, monkeypatch, capsys):
+    """The file is made the first time; a slower report then ends with 1."""
+    monkeypatch.setattr(machine, "busy_cores", lambda *seconds: 0.0)
+    base, rows, path = tmp_path / "base.json", tmp_path / "rows.csv", program("run.py", trips=3000)
+    asked = ["report", "--space", "serial", "--quick", "--baseline", str(base), "--csv", str(rows)]
+    asked += ["--out", str(tmp_path / "page.html"), path]
+    assert cli.main(asked) == 0 and json.loads(base.read_text())["schema"] == "roofline-report"
+    (row,) = csv.DictReader(rows.read_text().splitlines())
+    assert (row["method"], row["size"], row["space"]) == ("work", "4096", "serial") and float(
+        row["median"]
+    ) > 0
+    known = json.loads(base.read_text())
+    for name in ("median", "lower", "upper", "values"):
+        own = known["parts"][0]["results"][0]["seconds"]
+        own[name] = [s / 100 for s in own[name]] if name == "values" else own[name] / 100
+    base.write_text(json.dumps(known))
+    assert cli.main(asked) == 1 and "slower" in capsys.readouterr().out
+
+
+def test_a_quiet_machine_is_waited_for_so_long_at_most(monkeypatch, capsys):
+    looks = iter([2.0, 1.0, 0.0])
+    monkeypatch.setattr(machine, "busy_cores", lambda seconds: next(looks))
+    printing.wait_for_quiet(60.0)
+    assert next(looks, None) is None and capsys.readouterr().err.count("waiting for a quiet machine") == 2
+    printing.wait_for_quiet(None)
