@@ -14,15 +14,12 @@ import threading
 import time
 from pathlib import Path
 
-import portable as pk
-
 FUNCTIONS, LEAST = 2, 0.1  # that are named at most, and what one of them takes at least
 _LAUNCHES = "portable", "core"  # folders where kernels run and devices are waited for
 STEP, TOLD = 2e-3, 3  # seconds between two looks at a program, and lines of it that are told
-_LAYER = tuple(
-    str(folder)
-    for folder in (Path(pk.__file__).parent, Path(__file__).parent, Path(__file__).parents[1] / "models")
-)
+_HERE = Path(__file__).parents[1]  # a checkout, which has these three, or portable itself
+_PARTS = ("portable", "models", "roofline") if (_HERE / "portable").is_dir() else ("",)
+_LAYER = tuple(str(_HERE / part) for part in _PARTS)
 _LIBRARIES = (*(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")), "<")
 
 
