@@ -16,7 +16,7 @@ from portable.models.shared.checks import check_count
 from portable.models.shared.extras import need
 from portable.models.shared.page import Compared
 from portable.models.hawkes import figures
-from portable.models.hawkes.files import read_events
+from portable.models.hawkes.catalogue import read_events
 from portable.models.hawkes.fit import fit
 from portable.models.hawkes.likelihood import Likelihood
 from hawkes_numbers import (

@@ -26,11 +26,11 @@ theta omega / h^D, as here.
 from .at_once import excitation_probabilities, log_likelihood
 from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
-from .catalogue import Catalogue, read_catalogue
+from .catalogue import Catalogue, read_catalogue, read_events
 from .compose import compose, time_scales
 from .decays import Decay, exponentials, omori
 from .evidence import Evidence, evidence, pointwise
-from .files import Events, read_events
+from .files import Events
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
 from .guards import jitter, notes

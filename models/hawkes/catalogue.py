@@ -13,7 +13,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike
+from ..shared.annotations import Array, ArrayLike, PathLike
 from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.files import replacing
@@ -234,6 +234,54 @@ def read_catalogue(
     return Catalogue(
         locations[order], times, order, names[order], size, least, horizon, origin, columns, index
     )
+
+
+def read_events(
+    path: PathLike,
+    *,
+    places: str | Sequence[str] = ("x_km", "y_km"),
+    time: str = "t_hours",
+    length_unit: LengthUnit = "km",
+    time_unit: TimeUnit = "h",
+    lonlat: bool = False,
+) -> files.Events:
+    """Read events from a file.
+
+    Parameters
+    ----------
+    path : path
+        .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
+    places : sequence of 1 to 3 column names
+    time : str
+        Column of times: numbers, or dates and times. See `portable.models.shared.dates.as_dates`.
+    length_unit : {"km", "m", "mile"}
+        Of places.
+    time_unit : {"h", "min", "s", "d"}
+        Of times that are numbers.
+    lonlat : bool
+        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
+        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
+
+    Returns
+    -------
+    Events
+        Sorted by time.
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
+        longitude or latitude out of range.
+
+    Warns
+    -----
+    UserWarning
+        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
+        times that span more than two centuries.
+    """
+    how = {"places": places, "time": time, "length_unit": length_unit, "time_unit": time_unit}
+    found = read_catalogue(Path(path), **how, lonlat=lonlat)
+    return files.Events(found.locations, found.times)
 
 
 def _table(source, wanted):

@@ -11,13 +11,10 @@ Cells are at least as wide as the sums reach in space, so an event meets all tha
 in those around it.
 """
 
-import functools
-import types
-
 import portable as pk
 
 from ..shared.shared_kernels import first_not_below
-from .excitation import OWN, excitation_functions
+from .excitation import own_parameters, terms_of
 from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
@@ -133,132 +130,119 @@ def background_by_cells(
             background[row, order[i]] = total + (self_term if row == 0 else 0.0)
 
 
-@functools.cache
-def cell_kernels_of(trigger):
-    """The kernels that a `Triggering` is compiled into, by their names."""
-    functions = excitation_functions(trigger)
-    size, g, marked = 1 + len(trigger.names), trigger.functions, trigger.marked
+@pk.kernel
+def list_pairs(
+    i,
+    g,
+    n_dims,
+    fill,
+    x,
+    t,
+    cell,
+    start,
+    shape,
+    reach,
+    cut,
+    p,
+    counts,
+    first,
+    stride,
+    r2_of,
+    dt_of,
+    mark_at,
+    earlier,
+):
+    """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those
+    pairs.
 
-    @pk.kernel
-    def list_pairs(
-        i,
-        n_dims,
-        fill,
-        x,
-        t,
-        cell,
-        start,
-        shape,
-        reach,
-        cut,
-        p,
-        counts,
-        first,
-        stride,
+    With fill = 2 also which place, in the order of cells, the earlier event has.
+    """
+    n_pairs = 0
+    for number in range(3**n_dims):
+        k = neighbour_cell(n_dims, number, cell, i, shape)
+        begin = start[max(k, 0)]
+        j = first_not_below(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
+        while j >= begin and t[i] - t[j] <= reach:
+            r2 = squared_distance(n_dims, False, x, i, x, j)
+            dt = t[i] - t[j]
+            mark = mark_of(g.marked, n_dims, x, j)
+            if g.exponent(r2, dt, mark, p) <= cut:
+                if fill > 0:
+                    place = first[i] + n_pairs * stride[i]
+                    r2_of[place] = r2
+                    dt_of[place] = dt
+                    if g.marked:
+                        mark_at[place] = mark
+                    if fill == 2:
+                        earlier[place] = j
+                n_pairs += 1
+            j -= 1
+    if fill == 0:
+        counts[i] = n_pairs
+
+
+@pk.function
+def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
+    """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one
+    long row."""
+    xi = pk.local(n_xi, pk.float64)
+    terms = pk.local(1 + g.n_own, r2_of.dtype)
+    if rank < n_slices:
+        width = (begin[rank + 1] - begin[rank]) // WIDTH
+        for r in team.thread_range(pk.static(WIDTH)):
+            row = rank * WIDTH + r
+            for k in range(n_xi):
+                xi[k] = 0.0
+            for e in range(width):
+                place = begin[rank] + e * WIDTH + r
+                terms_of(g, n_xi, r2_of[place], dt_of[place], mark_at[place] if g.marked else 0.0, p, terms)
+                for k in range(n_xi):
+                    xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
+            if length[row] > 0:
+                for k in range(n_xi):
+                    excitation[k, event[row]] = xi[k]
+    else:
+        for k in range(n_xi):
+            xi[k] = 0.0
+        for place in team.thread_range(begin[rank], begin[rank + 1]):
+            terms_of(g, n_xi, r2_of[place], dt_of[place], mark_at[place] if g.marked else 0.0, p, terms)
+            for k in range(n_xi):
+                xi[k] += pk.float64(terms[k])
+        for k in range(n_xi):
+            total = team.reduce(xi[k])
+            if team.single():
+                excitation[k, event[n_slices * (WIDTH - 1) + rank]] = total
+
+
+@pk.kernel
+def listed_sums(team, g, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
+    """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
+    row_sums(
+        team, g, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
+    )
+
+
+@pk.kernel
+def listed_of_several(
+    team, g, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
+):
+    """`listed_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and what
+    is one's there; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+    which = team.league_rank // n_teams
+    p = pk.local(g.n_own, pk.float64)
+    own_parameters(g, rows, which, p)
+    row_sums(
+        team,
+        g,
+        team.league_rank % n_teams,
+        n_xi,
+        n_slices,
         r2_of,
         dt_of,
         mark_at,
-        earlier,
-    ):
-        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those
-        pairs.
-
-        With fill = 2 also which place, in the order of cells, the earlier event has.
-        """
-        n_pairs = 0
-        for number in range(3**n_dims):
-            k = neighbour_cell(n_dims, number, cell, i, shape)
-            begin = start[max(k, 0)]
-            j = first_not_below(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
-            while j >= begin and t[i] - t[j] <= reach:
-                r2 = squared_distance(n_dims, False, x, i, x, j)
-                dt = t[i] - t[j]
-                mark = mark_of(marked, n_dims, x, j)
-                if g.exponent(r2, dt, mark, p) <= cut:
-                    if fill > 0:
-                        place = first[i] + n_pairs * stride[i]
-                        r2_of[place] = r2
-                        dt_of[place] = dt
-                        if marked:
-                            mark_at[place] = mark
-                        if fill == 2:
-                            earlier[place] = j
-                    n_pairs += 1
-                j -= 1
-        if fill == 0:
-            counts[i] = n_pairs
-
-    @pk.function
-    def row_sums(team, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-        """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one
-        long row."""
-        xi = pk.local(n_xi, pk.float64)
-        terms = pk.local(size, r2_of.dtype)
-        if rank < n_slices:
-            width = (begin[rank + 1] - begin[rank]) // WIDTH
-            for r in team.thread_range(pk.static(WIDTH)):
-                row = rank * WIDTH + r
-                for k in range(n_xi):
-                    xi[k] = 0.0
-                for e in range(width):
-                    place = begin[rank] + e * WIDTH + r
-                    functions.terms_of(
-                        n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms
-                    )
-                    for k in range(n_xi):
-                        xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
-                if length[row] > 0:
-                    for k in range(n_xi):
-                        excitation[k, event[row]] = xi[k]
-        else:
-            for k in range(n_xi):
-                xi[k] = 0.0
-            for place in team.thread_range(begin[rank], begin[rank + 1]):
-                functions.terms_of(
-                    n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms
-                )
-                for k in range(n_xi):
-                    xi[k] += pk.float64(terms[k])
-            for k in range(n_xi):
-                total = team.reduce(xi[k])
-                if team.single():
-                    excitation[k, event[n_slices * (WIDTH - 1) + rank]] = total
-
-    @pk.kernel
-    def listed_sums(team, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-        """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
-        row_sums(
-            team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
-        )
-
-    @pk.kernel
-    def listed_of_several(
-        team, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
-    ):
-        """`listed_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and what
-        is one's there; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
-        which = team.league_rank // n_teams
-        p = pk.local(pk.static(size - 1), pk.float64)
-        for k in range(pk.static(size - 1)):
-            p[k] = rows[which, OWN + k]
-        row_sums(
-            team,
-            team.league_rank % n_teams,
-            n_xi,
-            n_slices,
-            r2_of,
-            dt_of,
-            mark_at,
-            begin,
-            length,
-            event,
-            p,
-            excitation[which],
-        )
-
-    return types.SimpleNamespace(
-        list_pairs=list_pairs,
-        listed_sums=listed_sums,
-        listed_of_several=listed_of_several,
-        row_sums=row_sums,
+        begin,
+        length,
+        event,
+        p,
+        excitation[which],
     )

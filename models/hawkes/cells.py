@@ -16,8 +16,10 @@ from portable.errors import InputError
 
 from .cell_kernels import (
     WIDTH,
-    cell_kernels_of,
     find_cells,
+    list_pairs,
+    listed_of_several,
+    listed_sums,
     number_cells,
     place_row,
     places_of,
@@ -158,7 +160,7 @@ class PairList:
     def __init__(self, events, trigger, range_, dtype):
         self.range, self.trigger = range_, trigger
         p, n_events, space = trigger.slowest(range_.low, range_.high), events.n_events, events.space
-        kernels, most = cell_kernels_of(trigger), events.largest(trigger)
+        most = events.largest(trigger)
         reach = trigger.reach_h(p, range_.cut, most)
         with pk.use(space):
             grid = Grid(events, trigger.reach_km(p, range_.cut, most), np.float64)
@@ -168,7 +170,8 @@ class PairList:
             policy = pk.RangePolicy(0, n_events)
             pk.parallel_for(
                 policy,
-                kernels.list_pairs,
+                list_pairs,
+                trigger.functions,
                 visit[0],
                 pk.static(0),
                 *visit[1:],
@@ -188,7 +191,8 @@ class PairList:
             self.marks = pk.zeros(max(n_places, 1), dtype) if trigger.marked else no_pairs
             pk.parallel_for(
                 policy,
-                kernels.list_pairs,
+                list_pairs,
+                trigger.functions,
                 visit[0],
                 pk.static(1),
                 *visit[1:],
@@ -256,7 +260,8 @@ class PairList:
         if self.n_teams:
             pk.parallel_for(
                 self._policy,
-                cell_kernels_of(self.trigger).listed_sums,
+                listed_sums,
+                self.trigger.pairs,
                 pk.static(n_xi),
                 *self.args,
                 p,
@@ -270,7 +275,8 @@ class PairList:
         if self.n_teams:
             pk.parallel_for(
                 pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
-                cell_kernels_of(self.trigger).listed_of_several,
+                listed_of_several,
+                self.trigger.pairs,
                 self.n_teams,
                 pk.static(n_xi),
                 *self.args,
@@ -290,7 +296,7 @@ def all_pairs_within(events, params, cut):
     events (arrays)."""
     trigger, p = params.triggering, params.trigger_values
     n_events, n_dims = events.n_events, events.n_dims
-    kernel, most = cell_kernels_of(trigger).list_pairs, events.largest(trigger)
+    most = events.largest(trigger)
     with pk.use(events.space):
         grid = Grid(events, trigger.reach_km(p, cut, most), np.float64)
         visit = *grid.args, trigger.reach_h(p, cut, most), cut, params.kernel_values
@@ -301,7 +307,8 @@ def all_pairs_within(events, params, cut):
         )
         pk.parallel_for(
             n_events,
-            kernel,
+            list_pairs,
+            trigger.functions,
             pk.static(n_dims),
             pk.static(0),
             *visit,
@@ -330,7 +337,8 @@ def all_pairs_within(events, params, cut):
         mark_at = pk.zeros(max(n_pairs, 1) if trigger.marked else 1)
         pk.parallel_for(
             n_events,
-            kernel,
+            list_pairs,
+            trigger.functions,
             pk.static(n_dims),
             pk.static(2),
             *visit,

@@ -14,13 +14,10 @@ Arguments that recur; C chains, P parameters in the order of `Parameters.names()
                         parameters; counts say which half is which
 """
 
-import functools
-import types
-
 import portable as pk
 
-from .cell_kernels import cell_kernels_of
-from .excitation import excitation_functions
+from .cell_kernels import row_sums
+from .excitation import excitation_group
 from .kernels import background_group
 from .triggering import normal_scale
 
@@ -86,294 +83,289 @@ def chain_background(
         )
 
 
-@functools.cache
-def chain_kernels_of(trigger):
-    """The kernels that a `Triggering` is compiled into, by their names."""
-    n_own, g, marked = len(trigger.names), trigger.functions, trigger.marked
-    lists, windows = cell_kernels_of(trigger), excitation_functions(trigger)
+@pk.function
+def proposed_parameters(g, proposed, chain, p):
+    """What `Triggering.for_kernels` does."""
+    for k in range(g.n_own):
+        v = proposed[chain, 4 + k]
+        p[k] = 1.0 / v if g.reciprocal[k] else v
 
-    reciprocal = trigger.reciprocal
 
-    @pk.function
-    def own_parameters(proposed, chain, p):
-        """What `Triggering.for_kernels` does."""
-        for k in range(pk.static(n_own)):
-            v = proposed[chain, 4 + k]
-            p[k] = 1.0 / v if reciprocal[k] else v
+@pk.kernel
+def chain_listed(
+    team,
+    g,
+    n_teams,
+    n_slices,
+    r2_of,
+    dt_of,
+    mark_at,
+    begin,
+    length,
+    event,
+    counts,
+    place_of,
+    proposed,
+    excitation,
+):
+    """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering
+    function."""
+    chain = team.league_rank // n_teams
+    if moves(counts, chain, place_of, 4, 3 + g.n_own):
+        p = pk.local(g.n_own, pk.float64)
+        proposed_parameters(g, proposed, chain, p)
+        row_sums(
+            team,
+            g,
+            team.league_rank % n_teams,
+            pk.static(1),
+            n_slices,
+            r2_of,
+            dt_of,
+            mark_at,
+            begin,
+            length,
+            event,
+            p,
+            excitation[chain, 1 - counts[chain, XI_HALF]],
+        )
 
-    @pk.kernel
-    def chain_listed(
-        team,
-        n_teams,
-        n_slices,
-        r2_of,
-        dt_of,
-        mark_at,
-        begin,
-        length,
-        event,
-        counts,
-        place_of,
-        proposed,
-        excitation,
-    ):
-        """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering
-        function."""
-        chain = team.league_rank // n_teams
-        if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
-            p = pk.local(n_own, pk.float64)
-            own_parameters(proposed, chain, p)
-            lists.row_sums(
-                team,
-                team.league_rank % n_teams,
-                pk.static(1),
-                n_slices,
-                r2_of,
-                dt_of,
-                mark_at,
-                begin,
-                length,
-                event,
-                p,
-                excitation[chain, 1 - counts[chain, XI_HALF]],
-            )
 
-    @pk.kernel
-    def chain_windowed(
-        team, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation
-    ):
-        """The same over windows in time, where the list would be too long."""
-        chain = team.league_rank // n_teams
-        if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
-            p = pk.local(n_own, pk.float64)
-            own_parameters(proposed, chain, p)
-            windows.excitation_group(
-                team,
-                team.league_rank % n_teams,
-                n_dims,
-                n_parts,
-                wide,
-                pk.static(1),
-                x,
-                t,
-                reach,
-                p,
-                excitation[chain, 1 - counts[chain, XI_HALF]],
-            )
+@pk.kernel
+def chain_windowed(
+    team, g, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation
+):
+    """The same over windows in time, where the list would be too long."""
+    chain = team.league_rank // n_teams
+    if moves(counts, chain, place_of, 4, 3 + g.n_own):
+        p = pk.local(g.n_own, pk.float64)
+        proposed_parameters(g, proposed, chain, p)
+        excitation_group(
+            team,
+            g,
+            team.league_rank % n_teams,
+            n_dims,
+            n_parts,
+            wide,
+            pk.static(1),
+            x,
+            t,
+            reach,
+            p,
+            excitation[chain, 1 - counts[chain, XI_HALF]],
+        )
 
-    @pk.function
-    def scales(n_dims, given, proposed, chain, p):
-        """What multiplies the sums of (1) and (2)."""
-        mu0 = proposed[chain, 0]
-        background = mu0
-        if not given:
-            background = (
-                mu0
-                * normal_scale(n_dims, 1.0 / proposed[chain, 1])
-                * normal_scale(1, 1.0 / proposed[chain, 2])
-            )
-        return background, proposed[chain, 3] * g.scale(n_dims, p)
 
-    @pk.kernel
-    def chain_events(
-        team,
-        n_dims,
-        given,
-        n_teams,
-        block,
-        t,
-        marks,
-        horizon,
-        counts,
-        place_of,
-        proposed,
-        background,
-        excitation,
-        sums,
-    ):
-        """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of
-        (3)."""
-        chain = team.league_rank // n_teams
-        if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
-            p = pk.local(n_own, pk.float64)
-            own_parameters(proposed, chain, p)
-            factors = scales(n_dims, given, proposed, chain, p)
-            mu_scale, xi_scale = factors[0], factors[1]
-            new_mu = moves(counts, chain, place_of, 1, 2)
-            new_xi = moves(counts, chain, place_of, 4, pk.static(3 + n_own))
-            mu_half = 1 - counts[chain, MU_HALF] if new_mu else counts[chain, MU_HALF]
-            xi_half = 1 - counts[chain, XI_HALF] if new_xi else counts[chain, XI_HALF]
-            mu = background[min(chain, background.shape[0] - 1), min(mu_half, background.shape[1] - 1), 0]
-            xi = excitation[chain, xi_half, 0]
-            per_hour = 0.7071067811865476 / proposed[chain, 2]
-            logs = 0.0
-            inverses = 0.0
-            shares = 0.0
-            masses = 0.0
-            begin = team.league_rank % n_teams * block
-            end = min(begin + block, t.shape[0])
+@pk.function
+def scales(g, n_dims, given, proposed, chain, p):
+    """What multiplies the sums of (1) and (2)."""
+    mu0 = proposed[chain, 0]
+    background = mu0
+    if not given:
+        background = (
+            mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * normal_scale(1, 1.0 / proposed[chain, 2])
+        )
+    return background, proposed[chain, 3] * g.scale(n_dims, p)
+
+
+@pk.kernel
+def chain_events(
+    team,
+    g,
+    n_dims,
+    given,
+    n_teams,
+    block,
+    t,
+    marks,
+    horizon,
+    counts,
+    place_of,
+    proposed,
+    background,
+    excitation,
+    sums,
+):
+    """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of
+    (3)."""
+    chain = team.league_rank // n_teams
+    if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
+        p = pk.local(g.n_own, pk.float64)
+        proposed_parameters(g, proposed, chain, p)
+        factors = scales(g, n_dims, given, proposed, chain, p)
+        mu_scale, xi_scale = factors[0], factors[1]
+        new_mu = moves(counts, chain, place_of, 1, 2)
+        new_xi = moves(counts, chain, place_of, 4, 3 + g.n_own)
+        mu_half = 1 - counts[chain, MU_HALF] if new_mu else counts[chain, MU_HALF]
+        xi_half = 1 - counts[chain, XI_HALF] if new_xi else counts[chain, XI_HALF]
+        mu = background[min(chain, background.shape[0] - 1), min(mu_half, background.shape[1] - 1), 0]
+        xi = excitation[chain, xi_half, 0]
+        per_hour = 0.7071067811865476 / proposed[chain, 2]
+        logs = 0.0
+        inverses = 0.0
+        shares = 0.0
+        masses = 0.0
+        begin = team.league_rank % n_teams * block
+        end = min(begin + block, t.shape[0])
+        for i in team.thread_range(begin, end):
+            rate = mu_scale * mu[i] + xi_scale * xi[i]
+            logs += pk.log(rate)
+            inverses += 1.0 / rate
+        if new_mu and not given:
             for i in team.thread_range(begin, end):
-                rate = mu_scale * mu[i] + xi_scale * xi[i]
-                logs += pk.log(rate)
-                inverses += 1.0 / rate
-            if new_mu and not given:
-                for i in team.thread_range(begin, end):
-                    shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
-            if new_xi:
-                spent = not marked and g.exponent(0.0, horizon - t[end - 1], 0.0, p) > SPENT
-                for i in team.thread_range(begin, end):
-                    if spent:
-                        masses += 1.0
-                    else:
-                        masses += g.integral(horizon - t[i], marks[i] if marked else 0.0, p)
-            block_sums = (logs, inverses, shares, masses)
-            for k in range(pk.static(N_SUMS)):
-                total = team.reduce(block_sums[k])
-                if team.single():
-                    sums[k, chain, team.league_rank % n_teams] = total
-
-    @pk.function
-    def adapt(tallies, chain, k, sds):
-        """After b proposals of a parameter, widen or narrow them by its acceptance rate; then b grows to
-        b^1.1."""
-        n = tallies[chain, k, BATCH]
-        size = tallies[chain, k, BATCH_SIZE]
-        if n >= size:
-            sds[chain, k] *= pk.clip(tallies[chain, k, BATCH_ACCEPTED] / (n * TARGET), 0.5, 2.0)
-            tallies[chain, k, BATCH] = 0
-            tallies[chain, k, BATCH_ACCEPTED] = 0
-            tallies[chain, k, BATCH_SIZE] = pk.int64(pk.ceil(pk.exp(1.1 * pk.log(pk.float64(size)))))
-
-    @pk.function
-    def propose(
-        seed, stream, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
-    ):
-        """A parameter at random, and a value for it from a normal density cut off at 0."""
-        k = pk.random.randint(seed, stream, step * DRAWS, place_of.shape[0])
-        place = place_of[k]
-        for c in range(values.shape[1]):
-            proposed[chain, c] = values[chain, c]
-        counts[chain, MOVED] = k
-        v = 1.0 / values[chain, place] if inverted[k] else values[chain, place]
-        new = -1.0
-        draw = 2
-        while new <= 0.0 and draw < DRAWS:  # each try succeeds with probability 1/2 or more
-            new = v + sds[chain, k] * pk.random.normal(seed, stream, step * DRAWS + draw)
-            draw += 1
-        allowed = new > priors[k, 4] and new < priors[k, 5] and new > 1e-15 and new < 1e15
-        state[chain, LOG_RATIO] = -1e300
-        if allowed:
-            # q(v | new) / q(new | v)
-            ratio = pk.log(pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k]))
-            state[chain, LOG_RATIO] = ratio + log_prior_of(priors[k], new) - log_prior_of(priors[k], v)
-            proposed[chain, place] = 1.0 / new if inverted[k] else new
-            if proposed[chain, place] < low[place] or proposed[chain, place] > high[place]:
-                counts[chain, STALLED] = OUT_OF_RANGE
-
-    @pk.kernel
-    def chain_decide(
-        team,
-        n_dims,
-        given,
-        seed,
-        first,
-        missed_mu,
-        missed_xi,
-        tolerance,
-        place_of,
-        inverted,
-        priors,
-        low,
-        high,
-        sums,
-        values,
-        proposed,
-        sds,
-        counts,
-        tallies,
-        state,
-        thin,
-        draws,
-    ):
-        """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a
-        team a chain.
-
-        A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays. Random
-        numbers are those of chain first + c.
-        """
-        chain = team.league_rank
-        totals = pk.local(N_SUMS, pk.float64)
+                shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
+        if new_xi:
+            spent = not g.marked and g.exponent(0.0, horizon - t[end - 1], 0.0, p) > SPENT
+            for i in team.thread_range(begin, end):
+                if spent:
+                    masses += 1.0
+                else:
+                    masses += g.integral(horizon - t[i], marks[i] if g.marked else 0.0, p)
+        block_sums = (logs, inverses, shares, masses)
         for k in range(pk.static(N_SUMS)):
-            part = 0.0
-            for b in team.thread_range(sums.shape[2]):
-                part += sums[k, chain, b]
-            totals[k] = team.reduce(part)
-        n_free = place_of.shape[0]
-        if team.single() and counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
-            moved = counts[chain, MOVED]
-            p = pk.local(n_own, pk.float64)
-            own_parameters(proposed, chain, p)
-            factors = scales(n_dims, given, proposed, chain, p)
-            new_mu = moves(counts, chain, place_of, 1, 2)
-            new_xi = moves(counts, chain, place_of, 4, pk.static(3 + n_own))
-            share = totals[2] if new_mu and not given else state[chain, SHARE]
-            mass = totals[3] if new_xi else state[chain, MASS]
-            value = totals[0] - proposed[chain, 0] * share - proposed[chain, 3] * mass
-            error = (missed_mu * factors[0] + missed_xi * factors[1]) * totals[1]
-            if error > tolerance:
-                counts[chain, STALLED] = TOO_COARSE
-            else:
-                step = counts[chain, STEP]
-                accepted = True
-                if moved != EVERYTHING:
-                    threshold = pk.log(pk.random.uniform_open(seed, first + chain, step * DRAWS + 1))
-                    accepted = threshold < value - state[chain, LOG_LIKELIHOOD] + state[chain, LOG_RATIO]
-                if accepted:
-                    for c in range(values.shape[1]):
-                        values[chain, c] = proposed[chain, c]
-                    state[chain, LOG_LIKELIHOOD] = value
-                    state[chain, SHARE] = share
-                    state[chain, MASS] = mass
-                    state[chain, WORST] = max(state[chain, WORST], error / abs(value))
-                    if new_mu:
-                        counts[chain, MU_HALF] = 1 - counts[chain, MU_HALF]
-                    if new_xi:
-                        counts[chain, XI_HALF] = 1 - counts[chain, XI_HALF]
-                if moved != EVERYTHING:
-                    gained = 1 if accepted else 0
-                    tallies[chain, moved, BATCH] += 1
-                    tallies[chain, moved, BATCH_ACCEPTED] += gained
-                    tallies[chain, moved, TRIED] += 1
-                    tallies[chain, moved, ACCEPTED] += gained
-                    adapt(tallies, chain, moved, sds)
-                    row = step // thin
-                    for k in range(n_free):
-                        draws[chain, row, k] = values[chain, place_of[k]]
-                    draws[chain, row, n_free] = state[chain, LOG_LIKELIHOOD]
-                    step += 1
-                    counts[chain, STEP] = step
-                counts[chain, MOVED] = NOTHING
-                if step < thin * draws.shape[1]:
-                    propose(
-                        seed,
-                        first + chain,
-                        chain,
-                        step,
-                        place_of,
-                        inverted,
-                        priors,
-                        low,
-                        high,
-                        values,
-                        proposed,
-                        sds,
-                        counts,
-                        state,
-                    )
+            total = team.reduce(block_sums[k])
+            if team.single():
+                sums[k, chain, team.league_rank % n_teams] = total
 
-    return types.SimpleNamespace(
-        chain_listed=chain_listed,
-        chain_windowed=chain_windowed,
-        chain_events=chain_events,
-        chain_decide=chain_decide,
-    )
+
+@pk.function
+def adapt(tallies, chain, k, sds):
+    """After b proposals of a parameter, widen or narrow them by its acceptance rate; then b grows to
+    b^1.1."""
+    n = tallies[chain, k, BATCH]
+    size = tallies[chain, k, BATCH_SIZE]
+    if n >= size:
+        sds[chain, k] *= pk.clip(tallies[chain, k, BATCH_ACCEPTED] / (n * TARGET), 0.5, 2.0)
+        tallies[chain, k, BATCH] = 0
+        tallies[chain, k, BATCH_ACCEPTED] = 0
+        tallies[chain, k, BATCH_SIZE] = pk.int64(pk.ceil(pk.exp(1.1 * pk.log(pk.float64(size)))))
+
+
+@pk.function
+def propose(
+    seed, stream, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
+):
+    """A parameter at random, and a value for it from a normal density cut off at 0."""
+    k = pk.random.randint(seed, stream, step * DRAWS, place_of.shape[0])
+    place = place_of[k]
+    for c in range(values.shape[1]):
+        proposed[chain, c] = values[chain, c]
+    counts[chain, MOVED] = k
+    v = 1.0 / values[chain, place] if inverted[k] else values[chain, place]
+    new = -1.0
+    draw = 2
+    while new <= 0.0 and draw < DRAWS:  # each try succeeds with probability 1/2 or more
+        new = v + sds[chain, k] * pk.random.normal(seed, stream, step * DRAWS + draw)
+        draw += 1
+    allowed = new > priors[k, 4] and new < priors[k, 5] and new > 1e-15 and new < 1e15
+    state[chain, LOG_RATIO] = -1e300
+    if allowed:
+        # q(v | new) / q(new | v)
+        ratio = pk.log(pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k]))
+        state[chain, LOG_RATIO] = ratio + log_prior_of(priors[k], new) - log_prior_of(priors[k], v)
+        proposed[chain, place] = 1.0 / new if inverted[k] else new
+        if proposed[chain, place] < low[place] or proposed[chain, place] > high[place]:
+            counts[chain, STALLED] = OUT_OF_RANGE
+
+
+@pk.kernel
+def chain_decide(
+    team,
+    g,
+    n_dims,
+    given,
+    seed,
+    first,
+    missed_mu,
+    missed_xi,
+    tolerance,
+    place_of,
+    inverted,
+    priors,
+    low,
+    high,
+    sums,
+    values,
+    proposed,
+    sds,
+    counts,
+    tallies,
+    state,
+    thin,
+    draws,
+):
+    """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a
+    team a chain.
+
+    A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays. Random
+    numbers are those of chain first + c.
+    """
+    chain = team.league_rank
+    totals = pk.local(N_SUMS, pk.float64)
+    for k in range(pk.static(N_SUMS)):
+        part = 0.0
+        for b in team.thread_range(sums.shape[2]):
+            part += sums[k, chain, b]
+        totals[k] = team.reduce(part)
+    n_free = place_of.shape[0]
+    if team.single() and counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
+        moved = counts[chain, MOVED]
+        p = pk.local(g.n_own, pk.float64)
+        proposed_parameters(g, proposed, chain, p)
+        factors = scales(g, n_dims, given, proposed, chain, p)
+        new_mu = moves(counts, chain, place_of, 1, 2)
+        new_xi = moves(counts, chain, place_of, 4, 3 + g.n_own)
+        share = totals[2] if new_mu and not given else state[chain, SHARE]
+        mass = totals[3] if new_xi else state[chain, MASS]
+        value = totals[0] - proposed[chain, 0] * share - proposed[chain, 3] * mass
+        error = (missed_mu * factors[0] + missed_xi * factors[1]) * totals[1]
+        if error > tolerance:
+            counts[chain, STALLED] = TOO_COARSE
+        else:
+            step = counts[chain, STEP]
+            accepted = True
+            if moved != EVERYTHING:
+                threshold = pk.log(pk.random.uniform_open(seed, first + chain, step * DRAWS + 1))
+                accepted = threshold < value - state[chain, LOG_LIKELIHOOD] + state[chain, LOG_RATIO]
+            if accepted:
+                for c in range(values.shape[1]):
+                    values[chain, c] = proposed[chain, c]
+                state[chain, LOG_LIKELIHOOD] = value
+                state[chain, SHARE] = share
+                state[chain, MASS] = mass
+                state[chain, WORST] = max(state[chain, WORST], error / abs(value))
+                if new_mu:
+                    counts[chain, MU_HALF] = 1 - counts[chain, MU_HALF]
+                if new_xi:
+                    counts[chain, XI_HALF] = 1 - counts[chain, XI_HALF]
+            if moved != EVERYTHING:
+                gained = 1 if accepted else 0
+                tallies[chain, moved, BATCH] += 1
+                tallies[chain, moved, BATCH_ACCEPTED] += gained
+                tallies[chain, moved, TRIED] += 1
+                tallies[chain, moved, ACCEPTED] += gained
+                adapt(tallies, chain, moved, sds)
+                row = step // thin
+                for k in range(n_free):
+                    draws[chain, row, k] = values[chain, place_of[k]]
+                draws[chain, row, n_free] = state[chain, LOG_LIKELIHOOD]
+                step += 1
+                counts[chain, STEP] = step
+            counts[chain, MOVED] = NOTHING
+            if step < thin * draws.shape[1]:
+                propose(
+                    seed,
+                    first + chain,
+                    chain,
+                    step,
+                    place_of,
+                    inverted,
+                    priors,
+                    low,
+                    high,
+                    values,
+                    proposed,
+                    sds,
+                    counts,
+                    state,
+                )

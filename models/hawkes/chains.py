@@ -203,7 +203,6 @@ class Chains:
 
     def _launch_step(self):
         m = self.memory
-        kernels_ = ck.chain_kernels_of(self.trigger)
         # The shortest length of the range: places take two parts if any of it wants them.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
         n_dims, n_parts, wide, *data = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
@@ -228,7 +227,8 @@ class Chains:
         if self.pairs is not None and self.pairs.n_teams:
             pk.parallel_for(
                 pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32),
-                kernels_.chain_listed,
+                ck.chain_listed,
+                self.trigger.functions,
                 self.pairs.n_teams,
                 *self.pairs.args,
                 *who,
@@ -241,7 +241,8 @@ class Chains:
             )
             pk.parallel_for(
                 pk.TeamPolicy(self.n_chains * n_groups, 32),
-                kernels_.chain_windowed,
+                ck.chain_windowed,
+                self.trigger.functions,
                 n_dims,
                 n_parts,
                 wide,
@@ -254,7 +255,8 @@ class Chains:
             )
         pk.parallel_for(
             pk.TeamPolicy(self.n_chains * self._n_blocks, 128),
-            kernels_.chain_events,
+            ck.chain_events,
+            self.trigger.functions,
             n_dims,
             given,
             self._n_blocks,
@@ -270,7 +272,8 @@ class Chains:
         )
         pk.parallel_for(
             pk.TeamPolicy(self.n_chains, 128),
-            kernels_.chain_decide,
+            ck.chain_decide,
+            self.trigger.functions,
             n_dims,
             given,
             np.uint64(self.seed),

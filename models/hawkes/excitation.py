@@ -1,9 +1,6 @@
 """Kernels of the excitation (2) and of the rates, for one triggering function; arguments as in
 `portable.models.hawkes.kernels`."""
 
-import functools
-import types
-
 import portable as pk
 
 from .kernels import GROUP, TERMS, background_term, elapsed, mark_of, place_rows, squared_distance
@@ -13,12 +10,6 @@ MEMBERS = 32  # of a team of pair_tiles, at most: one warp
 REACH, MU_SCALE, XI_SCALE, THETA, OWN = range(5)
 
 
-@functools.cache
-def kernels_of(trigger):
-    """The kernels with a `Triggering` compiled into them, by their names."""
-    return types.SimpleNamespace(**_pair_kernels(trigger), **_event_kernels(trigger))
-
-
 def row_of_params(params, n_dims, reach_h, background_scale):
     """The numbers of one of several parameters: how far in time its pairs go, what multiplies the sums of (1)
     and of (2), theta, and what the triggering function takes."""
@@ -26,286 +17,301 @@ def row_of_params(params, n_dims, reach_h, background_scale):
     return reach_h, background_scale, scale, params.theta, *params.kernel_values
 
 
-@functools.cache
-def excitation_functions(trigger):
-    """Kernel functions that the kernels of one triggering function share."""
-    size, g, marked = 1 + len(trigger.names), trigger.functions, trigger.marked
+@pk.function
+def own_parameters(g, rows, which, p):
+    """The parameters of the triggering function of one of several evaluations, to p."""
+    for k in range(g.n_own):
+        p[k] = rows[which, OWN + k]
 
-    @pk.function
-    def terms_of(n_xi, r2, dt, mark, p, out):
-        """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything
-        but 0."""
-        if n_xi == 1:
-            out[0] = g.value(r2, dt, mark, p)
-            return True
-        return g.moments(r2, dt, mark, p, out)
 
-    @pk.function
-    def excitation_group(team, group, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
-        """What `excitation_sums` does for its group of events."""
-        own = group * GROUP
-        newest = min(own + GROUP, x.shape[1]) - 1
-        xi = pk.local((n_xi, GROUP), pk.float64)
-        xi_part = pk.local((n_xi, GROUP), x.dtype)
-        terms = pk.local(size, x.dtype)
+@pk.function
+def terms_of(g, n_xi, r2, dt, mark, p, out):
+    """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything
+    but 0."""
+    if n_xi == 1:
+        out[0] = g.value(r2, dt, mark, p)
+        return True
+    return g.moments(r2, dt, mark, p, out)
+
+
+@pk.function
+def excitation_group(team, g, group, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+    """What `excitation_sums` does for its group of events."""
+    own = group * GROUP
+    newest = min(own + GROUP, x.shape[1]) - 1
+    xi = pk.local((n_xi, GROUP), pk.float64)
+    xi_part = pk.local((n_xi, GROUP), x.dtype)
+    terms = pk.local(1 + g.n_own, x.dtype)
+    for r in range(pk.static(GROUP)):
+        for k in range(n_xi):
+            xi[k, r] = 0.0
+    end = newest
+    length = 1
+    while end > 0 and elapsed(n_parts, t, own, t, end - 1) <= reach:
+        begin = max(end - length * team.size, 0)
         for r in range(pk.static(GROUP)):
             for k in range(n_xi):
-                xi[k, r] = 0.0
-        end = newest
-        length = 1
-        while end > 0 and elapsed(n_parts, t, own, t, end - 1) <= reach:
-            begin = max(end - length * team.size, 0)
+                xi_part[k, r] = 0.0
+        for j in team.thread_range(begin, end):
+            mark = mark_of(g.marked, n_dims, x, j)
             for r in range(pk.static(GROUP)):
-                for k in range(n_xi):
-                    xi_part[k, r] = 0.0
-            for j in team.thread_range(begin, end):
-                mark = mark_of(marked, n_dims, x, j)
-                for r in range(pk.static(GROUP)):
-                    i = min(own + r, newest)
-                    dt = elapsed(n_parts, t, i, t, j)
-                    if terms_of(n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms):
-                        for k in range(n_xi):
-                            xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
-            for r in range(pk.static(GROUP)):
-                for k in range(n_xi):
-                    xi[k, r] += pk.float64(xi_part[k, r])
-            end = begin
-            length = min(2 * length, TERMS)
+                i = min(own + r, newest)
+                dt = elapsed(n_parts, t, i, t, j)
+                if terms_of(g, n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms):
+                    for k in range(n_xi):
+                        xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
         for r in range(pk.static(GROUP)):
             for k in range(n_xi):
-                total = team.reduce(xi[k, r])
-                if team.single() and own + r <= newest:
-                    excitation[k, own + r] = total
+                xi[k, r] += pk.float64(xi_part[k, r])
+        end = begin
+        length = min(2 * length, TERMS)
+    for r in range(pk.static(GROUP)):
+        for k in range(n_xi):
+            total = team.reduce(xi[k, r])
+            if team.single() and own + r <= newest:
+                excitation[k, own + r] = total
 
-    return types.SimpleNamespace(terms_of=terms_of, excitation_group=excitation_group)
 
+@pk.kernel
+def pair_tiles(
+    team, g, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi
+):
+    """Sums of (1), the own term apart, and of (2) between two blocks of events; one team per pair of
+    blocks.
 
-def _pair_kernels(trigger):
-    size, marked, n_marks = 1 + len(trigger.names), trigger.marked, int(trigger.marked)
-    functions = excitation_functions(trigger)
+    The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier
+    ones of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b
+    adds to an event; no other team writes there, so nothing is atomic and every run gives the same bits.
+    A member keeps `rows` later events in registers and walks the earlier ones. 3 D + 11 operations and
+    two exponentials a pair; 8 (D + 2) bytes for every rows * team.size pairs.
+    """
+    # of the members' events, over all earlier ones so far
+    mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
+    xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
+    # The earlier events at hand, with their marks.
+    x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + g.marked), TERMS), x.dtype)
+    t_near = team.scratch((n_parts, TERMS), t.dtype)
+    # What each member adds to these; rows longer by one, so that columns lie in different banks.
+    shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
+    later = tiles[0, team.league_rank]
+    earlier = tiles[1, team.league_rank]
+    n = x.shape[1]
+    width = rows * team.size
+    begin = earlier * block
+    end = min(begin + block, n)
+    last = min(later * block + block, n)
+    for k in range(n_mu):
+        for j in team.thread_range(begin, end):
+            mu[k, later, j] = 0.0
+        for i in team.thread_range(later * block, last):
+            mu[k, earlier, i] = 0.0
+    team.barrier()
 
-    @pk.kernel
-    def pair_tiles(
-        team, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi
-    ):
-        """Sums of (1), the own term apart, and of (2) between two blocks of events; one team per pair of
-        blocks.
-
-        The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier
-        ones of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b
-        adds to an event; no other team writes there, so nothing is atomic and every run gives the same bits.
-        A member keeps `rows` later events in registers and walks the earlier ones. 3 D + 11 operations and
-        two exponentials a pair; 8 (D + 2) bytes for every rows * team.size pairs.
-        """
-        # of the members' events, over all earlier ones so far
-        mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
-        xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
-        # The earlier events at hand, with their marks.
-        x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + n_marks), TERMS), x.dtype)
-        t_near = team.scratch((n_parts, TERMS), t.dtype)
-        # What each member adds to these; rows longer by one, so that columns lie in different banks.
-        shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
-        later = tiles[0, team.league_rank]
-        earlier = tiles[1, team.league_rank]
-        n = x.shape[1]
-        width = rows * team.size
-        begin = earlier * block
-        end = min(begin + block, n)
-        last = min(later * block + block, n)
-        for k in range(n_mu):
-            for j in team.thread_range(begin, end):
-                mu[k, later, j] = 0.0
-            for i in team.thread_range(later * block, last):
-                mu[k, earlier, i] = 0.0
+    x_own = pk.local((place_rows(n_dims, wide), rows), x.dtype)
+    t_own = pk.local((n_parts, rows), t.dtype)
+    mu_part = pk.local((n_mu, rows), x.dtype)
+    xi_part = pk.local((n_xi, rows), x.dtype)
+    xi_terms = pk.local(1 + g.n_own, x.dtype)
+    share = pk.local(n_mu, x.dtype)
+    for first in range(later * block, last, width):
+        for r in range(rows):
+            present = min(first + r * team.size + team.rank, n - 1)
+            for c in range(place_rows(n_dims, wide)):
+                x_own[c, r] = x[c, present]
+            for c in range(n_parts):
+                t_own[c, r] = t[c, present]
+            for k in range(n_mu):
+                mu_sums[k, r, team.rank] = 0.0
+            for k in range(n_xi):
+                xi_sums[k, r, team.rank] = 0.0
+        stop = min(end, first + width)
+        # before it no pair is in doubt
+        free = max(min(before[first], stop), begin) if first + width <= last else begin
+        for limited in (False, True):
+            limit = stop if limited else free
+            for start in range(free if limited else begin, limit, TERMS):
+                until = min(start + TERMS, limit)
+                for r in range(rows):
+                    for k in range(n_mu):
+                        mu_part[k, r] = 0.0
+                    for k in range(n_xi):
+                        xi_part[k, r] = 0.0
+                for j in team.thread_range(start, until):
+                    for c in range(max(place_rows(n_dims, wide), n_dims + g.marked)):
+                        x_near[c, j - start] = x[c, j]
+                    for c in range(n_parts):
+                        t_near[c, j - start] = t[c, j]
+                team.barrier()
+                for j in range(start, until):
+                    for k in range(n_mu):
+                        share[k] = 0.0
+                    mark = mark_of(g.marked, n_dims, x_near, j - start)
+                    for r in range(rows):
+                        r2 = squared_distance(n_dims, wide, x_near, j - start, x_own, r)
+                        dt = -elapsed(n_parts, t_near, j - start, t_own, r)
+                        dt2 = dt * dt
+                        i = first + r * team.size + team.rank
+                        counts = j < i < last
+                        term = background_term(r2, dt2, a_x, a_t)
+                        if limited:
+                            term = pk.where(counts, term, 0.0)
+                        factors = (1.0, r2, dt2)
+                        for k in range(n_mu):
+                            mu_part[k, r] = pk.fma(term, factors[k], mu_part[k, r])
+                            share[k] = pk.fma(term, factors[k], share[k])
+                        if terms_of(g, n_xi, r2, dt, mark, p, xi_terms):
+                            for k in range(n_xi):
+                                term = xi_terms[k]
+                                if limited:
+                                    term = pk.where(counts and dt > 0.0, term, 0.0)
+                                xi_part[k, r] += term
+                    for k in range(n_mu):
+                        shares[k, j - start, team.rank] = share[k]
+                team.barrier()
+                for j in team.thread_range(start, until):
+                    for k in range(n_mu):
+                        total = 0.0
+                        for m in range(pk.static(team.size)):
+                            total += shares[k, j - start, m]
+                        mu[k, later, j] += pk.float64(total)
+                team.barrier()
+                for r in range(rows):
+                    for k in range(n_mu):
+                        mu_sums[k, r, team.rank] += pk.float64(mu_part[k, r])
+                    for k in range(n_xi):
+                        xi_sums[k, r, team.rank] += pk.float64(xi_part[k, r])
+        team.barrier()
+        for r in range(rows):
+            i = first + r * team.size + team.rank
+            if i < last:
+                for k in range(n_mu):
+                    mu[k, earlier, i] += mu_sums[k, r, team.rank]
+                for k in range(n_xi):
+                    xi[k, earlier, i] = xi_sums[k, r, team.rank]
         team.barrier()
 
-        x_own = pk.local((place_rows(n_dims, wide), rows), x.dtype)
-        t_own = pk.local((n_parts, rows), t.dtype)
-        mu_part = pk.local((n_mu, rows), x.dtype)
-        xi_part = pk.local((n_xi, rows), x.dtype)
-        xi_terms = pk.local(size, x.dtype)
-        share = pk.local(n_mu, x.dtype)
-        for first in range(later * block, last, width):
-            for r in range(rows):
-                present = min(first + r * team.size + team.rank, n - 1)
-                for c in range(place_rows(n_dims, wide)):
-                    x_own[c, r] = x[c, present]
-                for c in range(n_parts):
-                    t_own[c, r] = t[c, present]
-                for k in range(n_mu):
-                    mu_sums[k, r, team.rank] = 0.0
-                for k in range(n_xi):
-                    xi_sums[k, r, team.rank] = 0.0
-            stop = min(end, first + width)
-            # before it no pair is in doubt
-            free = max(min(before[first], stop), begin) if first + width <= last else begin
-            for limited in (False, True):
-                limit = stop if limited else free
-                for start in range(free if limited else begin, limit, TERMS):
-                    until = min(start + TERMS, limit)
-                    for r in range(rows):
-                        for k in range(n_mu):
-                            mu_part[k, r] = 0.0
-                        for k in range(n_xi):
-                            xi_part[k, r] = 0.0
-                    for j in team.thread_range(start, until):
-                        for c in range(max(place_rows(n_dims, wide), n_dims + n_marks)):
-                            x_near[c, j - start] = x[c, j]
-                        for c in range(n_parts):
-                            t_near[c, j - start] = t[c, j]
-                    team.barrier()
-                    for j in range(start, until):
-                        for k in range(n_mu):
-                            share[k] = 0.0
-                        mark = mark_of(marked, n_dims, x_near, j - start)
-                        for r in range(rows):
-                            r2 = squared_distance(n_dims, wide, x_near, j - start, x_own, r)
-                            dt = -elapsed(n_parts, t_near, j - start, t_own, r)
-                            dt2 = dt * dt
-                            i = first + r * team.size + team.rank
-                            counts = j < i < last
-                            term = background_term(r2, dt2, a_x, a_t)
-                            if limited:
-                                term = pk.where(counts, term, 0.0)
-                            factors = (1.0, r2, dt2)
-                            for k in range(n_mu):
-                                mu_part[k, r] = pk.fma(term, factors[k], mu_part[k, r])
-                                share[k] = pk.fma(term, factors[k], share[k])
-                            if functions.terms_of(n_xi, r2, dt, mark, p, xi_terms):
-                                for k in range(n_xi):
-                                    term = xi_terms[k]
-                                    if limited:
-                                        term = pk.where(counts and dt > 0.0, term, 0.0)
-                                    xi_part[k, r] += term
-                        for k in range(n_mu):
-                            shares[k, j - start, team.rank] = share[k]
-                    team.barrier()
-                    for j in team.thread_range(start, until):
-                        for k in range(n_mu):
-                            total = 0.0
-                            for m in range(pk.static(team.size)):
-                                total += shares[k, j - start, m]
-                            mu[k, later, j] += pk.float64(total)
-                    team.barrier()
-                    for r in range(rows):
-                        for k in range(n_mu):
-                            mu_sums[k, r, team.rank] += pk.float64(mu_part[k, r])
-                        for k in range(n_xi):
-                            xi_sums[k, r, team.rank] += pk.float64(xi_part[k, r])
-            team.barrier()
-            for r in range(rows):
-                i = first + r * team.size + team.rank
-                if i < last:
-                    for k in range(n_mu):
-                        mu[k, earlier, i] += mu_sums[k, r, team.rank]
-                    for k in range(n_xi):
-                        xi[k, earlier, i] = xi_sums[k, r, team.rank]
-            team.barrier()
 
-    @pk.kernel
-    def excitation_sums(team, groups, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
-        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
-        numbered groups[team.league_rank].
+@pk.kernel
+def excitation_sums(team, g, groups, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+    """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
+    numbered groups[team.league_rank].
 
-        Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
-        window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
-        pair, and 8 (D + 1) bytes for GROUP pairs.
-        """
-        functions.excitation_group(
-            team, groups[team.league_rank], n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
-        )
-
-    @pk.kernel
-    def excitations_of_several(team, n_groups, n_dims, n_parts, wide, n_xi, x, t, rows, excitation):
-        """`excitation_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and
-        a group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
-        which = team.league_rank // n_groups
-        p = pk.local(pk.static(size - 1), pk.float64)
-        for k in range(pk.static(size - 1)):
-            p[k] = rows[which, OWN + k]
-        functions.excitation_group(
-            team,
-            team.league_rank % n_groups,
-            n_dims,
-            n_parts,
-            wide,
-            n_xi,
-            x,
-            t,
-            rows[which, REACH],
-            p,
-            excitation[which],
-        )
-
-    return {
-        "pair_tiles": pair_tiles,
-        "excitation_sums": excitation_sums,
-        "excitations_of_several": excitations_of_several,
-    }
+    Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
+    window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
+    pair, and 8 (D + 1) bytes for GROUP pairs.
+    """
+    excitation_group(
+        team, g, groups[team.league_rank], n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
+    )
 
 
-def _event_kernels(trigger):
-    n_own, g, marked = len(trigger.names), trigger.functions, trigger.marked
-
-    @pk.kernel
-    def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
-        """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate
-        count.
-
-        8 operations, a logarithm, an exponential, and 24 bytes an event.
-        """
-        rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-        return pk.log(rate) - theta * g.integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
-
-    @pk.function
-    def slopes_of_block(
-        team, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
-    ):
-        """What the events from `begin` to `end` add up to, into a column of `sums`; see `event_slopes`."""
-        (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
-        n_rows = pk.static(6 + n_own)
-        total = pk.local(n_rows, pk.float64)
-        late = pk.local(n_own, pk.float64)
-        slopes = pk.local(n_own, pk.float64)
-        moments = pk.local(1 + n_own, pk.float64)
-        for k in range(n_rows):
-            total[k] = 0.0
-        for i in team.thread_range(begin, end):
-            rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-            inverse = 1.0 / rate
-            left = horizon - t[i]
-            mark = marks[i] if marked else 0.0
-            expected = theta * g.integral(left, mark, p)
-            g.integral_gradient(left, mark, p, late)
-            for k in range(pk.static(1 + n_own)):
-                moments[k] = excitation[k, i]
-            g.slopes(n_dims, moments, p, slopes)
-            total[0] += pk.log(rate) - expected
-            total[1] += inverse
-            weight = mu_scale * inverse
-            total[2] += weight * background[0, i]
-            total[3] += weight * (-2.0 * a_x * background[1, i] - n_dims * background[0, i])
-            total[4] += weight * (-2.0 * a_t * background[2, i] - background[0, i])
-            total[5] += xi_scale * excitation[0, i] * inverse - expected
-            for k in range(pk.static(n_own)):
-                total[6 + k] += xi_scale * slopes[k] * inverse - theta * late[k]
-        for k in range(n_rows):
-            value = team.reduce(total[k])
-            if team.single():
-                sums[k, column] = value
-
-    @pk.kernel
-    def event_slopes(
+@pk.kernel
+def excitations_of_several(team, g, n_groups, n_dims, n_parts, wide, n_xi, x, t, rows, excitation):
+    """`excitation_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and
+    a group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+    which = team.league_rank // n_groups
+    p = pk.local(g.n_own, pk.float64)
+    own_parameters(g, rows, which, p)
+    excitation_group(
         team,
+        g,
+        team.league_rank % n_groups,
         n_dims,
-        first,
-        end,
-        block,
-        a_x,
-        a_t,
-        mu_scale,
-        xi_scale,
-        theta,
+        n_parts,
+        wide,
+        n_xi,
+        x,
+        t,
+        rows[which, REACH],
+        p,
+        excitation[which],
+    )
+
+
+@pk.kernel
+def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
+    """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate
+    count.
+
+    8 operations, a logarithm, an exponential, and 24 bytes an event.
+    """
+    rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
+    return pk.log(rate) - theta * integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
+
+
+@pk.function
+def slopes_of_block(
+    team, g, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
+):
+    """What the events from `begin` to `end` add up to, into a column of `sums`; see `event_slopes`."""
+    (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
+    n_rows = 6 + g.n_own
+    total = pk.local(n_rows, pk.float64)
+    late = pk.local(g.n_own, pk.float64)
+    slopes = pk.local(g.n_own, pk.float64)
+    moments = pk.local(1 + g.n_own, pk.float64)
+    for k in range(n_rows):
+        total[k] = 0.0
+    for i in team.thread_range(begin, end):
+        rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
+        inverse = 1.0 / rate
+        left = horizon - t[i]
+        mark = marks[i] if g.marked else 0.0
+        expected = theta * g.integral(left, mark, p)
+        g.integral_gradient(left, mark, p, late)
+        for k in range(1 + g.n_own):
+            moments[k] = excitation[k, i]
+        g.slopes(n_dims, moments, p, slopes)
+        total[0] += pk.log(rate) - expected
+        total[1] += inverse
+        weight = mu_scale * inverse
+        total[2] += weight * background[0, i]
+        total[3] += weight * (-2.0 * a_x * background[1, i] - n_dims * background[0, i])
+        total[4] += weight * (-2.0 * a_t * background[2, i] - background[0, i])
+        total[5] += xi_scale * excitation[0, i] * inverse - expected
+        for k in range(g.n_own):
+            total[6 + k] += xi_scale * slopes[k] * inverse - theta * late[k]
+    for k in range(n_rows):
+        value = team.reduce(total[k])
+        if team.single():
+            sums[k, column] = value
+
+
+@pk.kernel
+def event_slopes(
+    team,
+    g,
+    n_dims,
+    first,
+    end,
+    block,
+    a_x,
+    a_t,
+    mu_scale,
+    xi_scale,
+    theta,
+    p,
+    horizon,
+    t,
+    marks,
+    background,
+    excitation,
+    sums,
+):
+    """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events
+    add to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (their shares in (3) apart),
+    theta and p. Row k of `sums` is one of these.
+    """
+    begin = first + team.league_rank * block
+    slopes_of_block(
+        team,
+        g,
+        n_dims,
+        begin,
+        min(begin + block, end),
+        team.league_rank,
+        (a_x, a_t),
+        (mu_scale, xi_scale, theta),
         p,
         horizon,
         t,
@@ -313,58 +319,32 @@ def _event_kernels(trigger):
         background,
         excitation,
         sums,
-    ):
-        """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events
-        add to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (their shares in (3) apart),
-        theta and p. Row k of `sums` is one of these.
-        """
-        begin = first + team.league_rank * block
-        slopes_of_block(
-            team,
-            n_dims,
-            begin,
-            min(begin + block, end),
-            team.league_rank,
-            (a_x, a_t),
-            (mu_scale, xi_scale, theta),
-            p,
-            horizon,
-            t,
-            marks,
-            background,
-            excitation,
-            sums,
-        )
+    )
 
-    @pk.kernel
-    def slopes_of_several(
-        team, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
-    ):
-        """`event_slopes` of all events for several parameters, a team a row of `rows` (`row_of_params`) and a
-        block: `excitation`, shape (n_several, n_xi, n_events), and `sums`, (n_several, n_rows, n_blocks)."""
-        which, column = team.league_rank // n_blocks, team.league_rank % n_blocks
-        p = pk.local(n_own, pk.float64)
-        for k in range(pk.static(n_own)):
-            p[k] = rows[which, OWN + k]
-        slopes_of_block(
-            team,
-            n_dims,
-            column * block,
-            min(column * block + block, t.shape[0]),
-            column,
-            (a_x, a_t),
-            (rows[which, MU_SCALE], rows[which, XI_SCALE], rows[which, THETA]),
-            p,
-            horizon,
-            t,
-            marks,
-            background,
-            excitation[which],
-            sums[which],
-        )
 
-    return {
-        "event_terms": event_terms,
-        "event_slopes": event_slopes,
-        "slopes_of_several": slopes_of_several,
-    }
+@pk.kernel
+def slopes_of_several(
+    team, g, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
+):
+    """`event_slopes` of all events for several parameters, a team a row of `rows` (`row_of_params`) and a
+    block: `excitation`, shape (n_several, n_xi, n_events), and `sums`, (n_several, n_rows, n_blocks)."""
+    which, column = team.league_rank // n_blocks, team.league_rank % n_blocks
+    p = pk.local(g.n_own, pk.float64)
+    own_parameters(g, rows, which, p)
+    slopes_of_block(
+        team,
+        g,
+        n_dims,
+        column * block,
+        min(column * block + block, t.shape[0]),
+        column,
+        (a_x, a_t),
+        (rows[which, MU_SCALE], rows[which, XI_SCALE], rows[which, THETA]),
+        p,
+        horizon,
+        t,
+        marks,
+        background,
+        excitation[which],
+        sums[which],
+    )

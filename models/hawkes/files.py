@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError
 
-from ..shared.annotations import Floats, PathLike
-from ..shared.checks import check_choice, check_flag
-from ..shared.dates import as_dates, looks_dated
+from ..shared.annotations import Floats
 from ..shared.extras import need
 from ..shared.files import check_file, read_csv, read_npz, reading
 
@@ -45,80 +41,6 @@ class Events(NamedTuple):
 
     locations: Floats
     times: Floats
-
-
-def read_events(
-    path: PathLike,
-    *,
-    places: str | Sequence[str] = ("x_km", "y_km"),
-    time: str = "t_hours",
-    length_unit: LengthUnit = "km",
-    time_unit: TimeUnit = "h",
-    lonlat: bool = False,
-) -> Events:
-    """Read events from a file.
-
-    Parameters
-    ----------
-    path : path
-        .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
-    places : sequence of 1 to 3 column names
-    time : str
-        Column of times: numbers, or dates and times. See `portable.models.shared.dates.as_dates`.
-    length_unit : {"km", "m", "mile"}
-        Of places.
-    time_unit : {"h", "min", "s", "d"}
-        Of times that are numbers.
-    lonlat : bool
-        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
-        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
-
-    Returns
-    -------
-    Events
-        Sorted by time.
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
-        longitude or latitude out of range.
-
-    Warns
-    -----
-    UserWarning
-        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
-        times that span more than two centuries.
-    """
-    path = Path(path)
-    check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
-    check_choice(time_unit, "time_unit", tuple(TIMES_H))
-    check_flag(lonlat, "lonlat")
-    places = (places,) if isinstance(places, str) else tuple(places)
-    if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
-        raise InputError(
-            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are"
-            " wanted"
-        )
-    table = _read(path, (*places, time))
-    _check_lengths(table, path)
-    locations = np.stack([_numbers(table[name], name, path) for name in places], axis=1)
-    dated = looks_dated(table[time])
-    times = (
-        _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
-    )
-    if not len(times):
-        raise InputError(f"'{path}' holds no events; at least one row is wanted")
-    _warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
-    if lonlat:
-        locations = _project(locations, places)
-    else:
-        _warn_of_degrees(places, locations)
-        locations = locations * LENGTHS_KM[length_unit]
-    order = np.argsort(times, kind="stable")
-    locations, times = locations[order], times[order] - times[order[0]]
-    _warn_of_rows(locations, times)
-    return Events(locations, times)
 
 
 def _read(path, wanted):
@@ -178,12 +100,6 @@ def _numbers(column, name, path):
             f"({bad.size} such row{'s' * (bad.size > 1)})"
         )
     return values
-
-
-def _hours(column, name, path):
-    """Dates and times as hours since the first of them."""
-    moments = as_dates(column, f"'{path}', column '{name}'")
-    return (moments - moments.min()) / np.timedelta64(1, "us") / 3.6e9
 
 
 def _project(degrees, names):

@@ -14,7 +14,7 @@ from ..shared.checks import as_numbers, check_finite
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
-from .summary_kernels import summary_kernels_of
+from .summary_kernels import intensity_at
 
 
 def intensity(
@@ -68,7 +68,8 @@ def intensity(
             mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
             pk.parallel_for(
                 pk.TeamPolicy(len(times), 128),
-                summary_kernels_of(params.triggering).intensity_at,
+                intensity_at,
+                params.triggering.functions,
                 pk.static(likelihood.n_dims),
                 mu_scale,
                 params.excitation_scale(likelihood.n_dims),

@@ -20,7 +20,7 @@ from ..shared.cluster import connected
 from ..shared.sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
-from .excitation import kernels_of, row_of_params
+from .excitation import event_slopes, event_terms, row_of_params, slopes_of_several
 from .repeats import Places, places
 from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
@@ -575,7 +575,8 @@ class Likelihood:
         excitation = sums.sum_excitations(several[0], n_xi, of_each, method)
         pk.parallel_for(
             pk.TeamPolicy(len(several) * n_blocks, 128, space=self.space),
-            kernels_of(kind.triggering).slopes_of_several,
+            slopes_of_several,
+            kind.triggering.functions,
             pk.static(self.n_dims),
             n_blocks,
             block,
@@ -703,7 +704,8 @@ class Likelihood:
             if self._shards is not None
             else pk.parallel_reduce(
                 self._events,
-                kernels_of(params.triggering).event_terms,
+                event_terms,
+                *params.triggering.of_terms,
                 *self._event_args(params),
                 reducer=(pk.Sum, pk.Sum),
                 label="hawkes.event_terms",
@@ -728,7 +730,8 @@ class Likelihood:
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
             pk.parallel_for(
                 pk.TeamPolicy(n_blocks, 128),
-                kernels_of(params.triggering).event_slopes,
+                event_slopes,
+                params.triggering.functions,
                 pk.static(self.n_dims),
                 0,
                 self.n_events,

@@ -19,7 +19,7 @@ from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .posterior import Posterior
-from .summary_kernels import add_probability, bin_quantile, summary_kernels_of
+from .summary_kernels import add_probability, bin_quantile, pair_shares
 
 _BINS = 512  # of an event's histogram: quantiles are right to 1/512
 
@@ -175,7 +175,9 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
         if children.size:
             pk.parallel_for(
                 children.size,
-                summary_kernels_of(params.triggering).pair_shares,
+                pair_shares,
+                params.triggering.value,
+                params.triggering.functions.marked,
                 scale,
                 r2,
                 dt,

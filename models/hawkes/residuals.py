@@ -17,7 +17,7 @@ from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
-from .summary_kernels import summary_kernels_of
+from .summary_kernels import compensator
 
 _FAR_SDS = 8.5  # 1 - Phi(8.5) is below the last digit
 _SPENT = 40.0  # and so is exp(-40)
@@ -106,7 +106,8 @@ def compensators(likelihood, params):
         out = pk.zeros(n)
         pk.parallel_for(
             pk.TeamPolicy(n, 32),
-            summary_kernels_of(params.triggering).compensator,
+            compensator,
+            params.triggering.functions,
             0.0 if given else params.mu0,
             params.theta,
             per_hour,

@@ -18,7 +18,7 @@ from portable.errors import InputError
 
 from ..shared.sharding import Held, Shards, spread
 from . import kernels
-from .excitation import kernels_of
+from .excitation import event_slopes, event_terms
 from .sums import PairSums
 from .windows import Windows
 
@@ -108,7 +108,8 @@ class Events:
             found = pk.empty((2,), np.float64, space)
             pk.parallel_reduce(
                 pk.RangePolicy(piece.begin, piece.end, space=space),
-                kernels_of(asked.params.triggering).event_terms,
+                event_terms,
+                *asked.params.triggering.of_terms,
                 *args,
                 reducer=(pk.Sum, pk.Sum),
                 out=(found[:1], found[1:]),
@@ -127,7 +128,8 @@ class Events:
             tables.append(pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space))
             pk.parallel_for(
                 pk.TeamPolicy(n_blocks, 128, space=sums.space),
-                kernels_of(params.triggering).event_slopes,
+                event_slopes,
+                params.triggering.functions,
                 pk.static(sums.n_dims),
                 piece.begin,
                 piece.end,

@@ -1,9 +1,6 @@
 """Kernels of what is asked of a fitted model; arguments as in `portable.models.hawkes.kernels`, constants of
 triggering compiled in."""
 
-import functools
-import types
-
 import portable as pk
 
 from .kernels import background_terms, mark_of, squared_distance
@@ -36,59 +33,54 @@ def bin_quantile(i, probability, n_draws, bins, row, out):
     out[row, i] = (k + pk.clip(inside, 0.0, 1.0)) / n
 
 
-@functools.cache
-def summary_kernels_of(trigger):
-    """The kernels that a `Triggering` is compiled into, by their names."""
-    g, marked = trigger.functions, trigger.marked
+@pk.kernel
+def pair_shares(e, value, marked, scale, r2_of, dt_of, mark_at, p, event, rates, out):
+    """The share of one listed pair in the rate of its later event."""
+    out[e] = scale * value(r2_of[e], dt_of[e], mark_at[e] if marked else 0.0, p) / rates[event[e]]
 
-    @pk.kernel
-    def pair_shares(e, scale, r2_of, dt_of, mark_at, p, event, rates, out):
-        """The share of one listed pair in the rate of its later event."""
-        out[e] = scale * g.value(r2_of[e], dt_of[e], mark_at[e] if marked else 0.0, p) / rates[event[e]]
 
-    @pk.kernel
-    def intensity_at(team, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
-        """Background and excitation at one place and time, from all events and from those before; a team a
-        place.
+@pk.kernel
+def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
+    """Background and excitation at one place and time, from all events and from those before; a team a
+    place.
 
-        With mu_scale = 0 the background is left out."""
-        i = team.league_rank
-        terms = pk.local(3, pk.float64)
-        background = 0.0
-        excitation = 0.0
-        for j in team.thread_range(t.shape[0]):
-            r2 = squared_distance(n_dims, False, places, i, x, j)
-            dt = moments[i] - t[j]
-            if mu_scale > 0.0:
-                background_terms(r2, dt, a_x, a_t, terms)
-                background += terms[0]
-            if dt > 0.0:
-                excitation += g.value(r2, dt, mark_of(marked, n_dims, x, j), p)
-        background = team.reduce(background)
-        excitation = team.reduce(excitation)
-        if team.single():
-            out[0, i] = mu_scale * background
-            out[1, i] = xi_scale * excitation
+    With mu_scale = 0 the background is left out."""
+    i = team.league_rank
+    terms = pk.local(3, pk.float64)
+    background = 0.0
+    excitation = 0.0
+    for j in team.thread_range(t.shape[0]):
+        r2 = squared_distance(n_dims, False, places, i, x, j)
+        dt = moments[i] - t[j]
+        if mu_scale > 0.0:
+            background_terms(r2, dt, a_x, a_t, terms)
+            background += terms[0]
+        if dt > 0.0:
+            excitation += g.value(r2, dt, mark_of(g.marked, n_dims, x, j), p)
+    background = team.reduce(background)
+    excitation = team.reduce(excitation)
+    if team.single():
+        out[0, i] = mu_scale * background
+        out[1, i] = xi_scale * excitation
 
-    @pk.kernel
-    def compensator(team, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
-        """Events expected from 0 to the time of event i; one team per event.
 
-        Background kernels of events before first_mu[i] have all their later mass before t_i, those from
-        last_mu[i] on none, and gone[j] is what the first j of them have lost before time 0. Offspring of
-        events before first_xi[i] have all come: those of the first j are come[j].
-        """
-        i = team.league_rank
-        background = 0.0
-        for j in team.thread_range(first_mu[i], last_mu[i]):
-            background += 0.5 * pk.erf((t[i] - t[j]) * per_hour)
-        excitation = 0.0
-        for j in team.thread_range(first_xi[i], i):
-            excitation += g.integral(t[i] - t[j], marks[j] if marked else 0.0, p)
-        background = team.reduce(background)
-        excitation = team.reduce(excitation)
-        if team.single():
-            window = 0.5 * first_mu[i] + gone[last_mu[i]]
-            out[i] = mu0 * (background + window) + theta * (excitation + come[first_xi[i]])
+@pk.kernel
+def compensator(team, g, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
+    """Events expected from 0 to the time of event i; one team per event.
 
-    return types.SimpleNamespace(pair_shares=pair_shares, intensity_at=intensity_at, compensator=compensator)
+    Background kernels of events before first_mu[i] have all their later mass before t_i, those from
+    last_mu[i] on none, and gone[j] is what the first j of them have lost before time 0. Offspring of
+    events before first_xi[i] have all come: those of the first j are come[j].
+    """
+    i = team.league_rank
+    background = 0.0
+    for j in team.thread_range(first_mu[i], last_mu[i]):
+        background += 0.5 * pk.erf((t[i] - t[j]) * per_hour)
+    excitation = 0.0
+    for j in team.thread_range(first_xi[i], i):
+        excitation += g.integral(t[i] - t[j], marks[j] if g.marked else 0.0, p)
+    background = team.reduce(background)
+    excitation = team.reduce(excitation)
+    if team.single():
+        window = 0.5 * first_mu[i] + gone[last_mu[i]]
+        out[i] = mu0 * (background + window) + theta * (excitation + come[first_xi[i]])

@@ -13,7 +13,7 @@ from ..shared.arrays import reached
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest
-from .excitation import MEMBERS, kernels_of
+from .excitation import MEMBERS, excitation_sums, excitations_of_several, pair_tiles
 from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
@@ -236,7 +236,7 @@ class PairSums:
                 label="hawkes.background_by_cells",
             )
 
-    def _each(self, groups, kernel):
+    def _each(self, groups, *kernel):
         """The beginning of a launch for some groups, all by default: the last ones first, which have most
         pairs if all earlier events count, so that a GPU's multiprocessors are done at the same time."""
         groups = groups or (range(self._n_groups),)
@@ -244,7 +244,7 @@ class PairSums:
             numbers = np.sort(np.concatenate([np.arange(one.start, one.stop) for one in groups]))
             self._numbers[groups] = pk.copy_of(numbers[::-1].copy(), self.space)
         view = self._numbers[groups]
-        return pk.TeamPolicy(view.size, _TEAM_SIZE, space=self.space), kernel, view
+        return pk.TeamPolicy(view.size, _TEAM_SIZE, space=self.space), *kernel, view
 
     def sum_excitation(self, params, windows, method, n_xi, groups=None):
         """As `sum_background`."""
@@ -256,7 +256,7 @@ class PairSums:
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
         pk.parallel_for(
-            *self._each(groups, kernels_of(params.triggering).excitation_sums),
+            *self._each(groups, excitation_sums, params.triggering.pairs),
             n_dims,
             n_parts,
             wide,
@@ -286,7 +286,8 @@ class PairSums:
         n_groups = self._n_groups
         pk.parallel_for(
             pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
-            kernels_of(params.triggering).excitations_of_several,
+            excitations_of_several,
+            params.triggering.pairs,
             n_groups,
             n_dims,
             n_parts,
@@ -344,7 +345,8 @@ class PairSums:
         n_dims, n_parts, wide, x, t = self.data(min(shortest_km(params), params.tau_x))
         pk.parallel_for(
             policy,
-            kernels_of(params.triggering).pair_tiles,
+            pair_tiles,
+            params.triggering.pairs,
             pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]),
             n_dims,
             n_parts,

@@ -12,14 +12,46 @@ from __future__ import annotations
 
 import functools
 import math
-import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import portable as pk
 
 from .kernels import LOG2_E
+
+
+class Functions(NamedTuple):
+    """The kernel functions of a `Triggering` and what their texts depend on: the argument `g` of kernels.
+
+    Attributes
+    ----------
+    value, moments, slopes, integral, integral_gradient, exponent, scale : kernel functions
+    marked : static int, 0 or 1
+    n_own : static int
+        Parameters p.
+    reciprocal : tuple of static bool
+    """
+
+    value: Callable[..., Any]
+    moments: Callable[..., Any]
+    slopes: Callable[..., Any]
+    integral: Callable[..., Any]
+    integral_gradient: Callable[..., Any]
+    exponent: Callable[..., Any]
+    scale: Callable[..., Any]
+    marked: Any
+    n_own: Any
+    reciprocal: tuple[Any, ...]
+
+
+class Pairs(NamedTuple):
+    """The part of `Functions` that sums over pairs ask for: a launch takes longer for each field."""
+
+    value: Callable[..., Any]
+    moments: Callable[..., Any]
+    marked: Any
+    n_own: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +121,21 @@ class Triggering:
     least: dict[str, float] = field(default_factory=dict)
 
     @functools.cached_property
-    def functions(self) -> types.SimpleNamespace:
-        """The kernel functions by name: a namespace, which kernels may look into."""
-        names = "value", "moments", "slopes", "integral", "integral_gradient", "exponent", "scale"
-        return types.SimpleNamespace(**{name: getattr(self, name) for name in names})
+    def functions(self) -> Functions:
+        """Return what kernels are given of it."""
+        flags = map(pk.static, self.reciprocal)
+        numbers = pk.static(int(self.marked)), pk.static(len(self.names)), tuple(flags)
+        return Functions(*(getattr(self, name) for name in Functions._fields[:-3]), *numbers)
+
+    @functools.cached_property
+    def pairs(self) -> Pairs:
+        """Return what kernels that add up pairs are given of it."""
+        return Pairs(*(getattr(self.functions, name) for name in Pairs._fields))
+
+    @property
+    def of_terms(self) -> tuple[Any, ...]:
+        """Return what `event_terms` needs: of more functions the loops would count as the kernel's own."""
+        return self.integral, self.functions.marked
 
     @functools.cached_property
     def reciprocal(self) -> tuple[bool, ...]:

@@ -132,30 +132,17 @@ def run_hawkes():
     likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
-def hawkes_kernels():
-    """The modules, and the kernels that triggering functions were compiled into."""
-    for trigger in (
-        hawkes.EXPONENTIAL,
-        hawkes.time_scales(2).triggering,
-        *(kind.triggering for kind in COMPOSED),
-    ):
-        for of in (
-            hawkes_excitation.kernels_of,
-            hawkes_cells.cell_kernels_of,
-            hawkes_chains.chain_kernels_of,
-            hawkes_summaries.summary_kernels_of,
-        ):
-            yield of(trigger)
-    yield from (
-        hawkes_plain,
-        hawkes_cells,
-        hawkes_chains,
-        hawkes_summaries,
-        hawkes_backgrounds,
-        hawkes_significance,
-        hawkes_temporal,
-        hawkes_printed,
-    )
+HAWKES = [
+    hawkes_plain,
+    hawkes_excitation,
+    hawkes_cells,
+    hawkes_chains,
+    hawkes_summaries,
+    hawkes_backgrounds,
+    hawkes_significance,
+    hawkes_temporal,
+    hawkes_printed,
+]
 
 
 def run_tmap():
@@ -398,7 +385,7 @@ RESAMPLING = [
 ]
 MODELS = {
     "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),
-    "hawkes": (run_hawkes, hawkes_kernels),
+    "hawkes": (run_hawkes, HAWKES),
     "tmap": (run_tmap, [tmap_kernels, shared_kernels]),
     "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
     "resampling": (run_resampling, RESAMPLING),

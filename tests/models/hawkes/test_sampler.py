@@ -374,7 +374,7 @@ def test_attainable_effective_draws(small):
     random = np.random.default_rng(1)
     draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
     found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
-    could = attainable(replace(found, free=("mu0", "theta"), draws=draws))
+    could = attainable(replace(found, names=("mu0", "theta"), draws=draws))
     # sds of rho: 0.2 %
     assert could["mu0"] == pytest.approx(40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05)
 
