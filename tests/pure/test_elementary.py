@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import portable as pk
 from portable.core.texts import elementary, elementary_c99, elementary_gamma, elementary_tables
 from portable.core.language import words
 from portable.core.compiler.reading.known import texts
@@ -293,6 +294,28 @@ def test_exp_nonpositive_has_the_bits_of_exp(dtype):
         got = run("exp_nonpositive", dtype, v)
         assert got == wanted or np.isnan(v) and np.isnan(got) or got == 0.0 and wanted < least, v
     assert run("exp_nonpositive", dtype, -INF) == 0.0 == run("exp_nonpositive", dtype, -1e30)
+
+
+def test_rsqrt_of_float32_is_rounded_correctly(monkeypatch):
+    """By the code for packs for each number from 1 to 4; and whatever it begins with, up to 2^-22.9 off, at
+    those whose roots are nearest to the middle of two."""
+    x = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(np.float32)
+    y = np.empty_like(x)
+    pk.parallel_for(pk.RangePolicy(0, len(x), space="serial"), roots, x, y)
+    exact = 1.0 / np.sqrt(x.astype(np.float64))
+    np.testing.assert_array_equal(y, exact.astype(np.float32))
+    middle = np.abs(np.abs(exact - y) - np.spacing(y) / 2)
+    for k in np.argpartition(middle, 12)[:12]:
+        for off in range(-2, 3):
+            start = (y[k : k + 1].view(np.int32) + off).view(np.float32)[0]
+            if abs(start - exact[k]) <= 2**-22.9 * exact[k]:
+                monkeypatch.setitem(PLAIN["float32"], "near_rsqrt", lambda _, start=start: start)
+                assert run("rsqrt", "float32", x[k]) == y[k], (x[k], off)
+
+
+@pk.kernel
+def roots(i, x, y):
+    y[i] = pk.rsqrt(x[i])
 
 
 def test_constants_of_float32_text_are_float32_numbers():

@@ -77,6 +77,8 @@ class CudaTarget:
     def fast_math(ops, name, values):
         """The device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
+        if ops.strong(v.dtype) == "float32" and name in ("rsqrt", "near_rsqrt"):
+            return Value(v.dtype, v.kind, _roots(ops, ops.get(v, None, v.kind)))
         if ops.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
             return None
         ops.diverges()  # these are instructions on one number
@@ -87,6 +89,16 @@ class CudaTarget:
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
         x = ops.call(device, [ops.b.fmul(x, scale) if name == "exp" else x], F32)
         return Value(v.dtype, v.kind, ops.b.fmul(x, scale) if name == "log" else x)
+
+
+def _roots(ops, x):
+    """1 / sqrt(x) of a number or of each of a pack, to 2^-22.9."""
+    if x.type == F32:
+        return ops.call("llvm.nvvm.rsqrt.approx.f", [x], F32)
+    roots = x
+    for k in range(ops.W):
+        roots = ops.b.insert_element(roots, _roots(ops, ops.lane(x, k)), I32(k))
+    return roots
 
 
 def _half(b, x):
