@@ -22,6 +22,9 @@ NUMBA = {
 DTYPE = {ours: dtype for dtype, ours in NUMBA.items()}
 
 
+_LITERALS = types.IntegerLiteral, types.BooleanLiteral
+
+
 def specs_of(written, names, args, weak=False):
     """The types of arguments, as compiler/signature.py has them.
 
@@ -39,7 +42,7 @@ def specs_of(written, names, args, weak=False):
 
 
 def _spec(kind, weak):
-    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)):
+    if isinstance(kind, _LITERALS):
         return "static", kind.literal_value, repr(kind.literal_value)
     if hasattr(kind, "written"):
         return kind.written.spec
@@ -61,7 +64,7 @@ def _spec(kind, weak):
 
 def words(context, builder, kind, value, make_array=arrayobj.make_array):
     """The LLVM values of an argument, one after the other."""
-    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)) or hasattr(kind, "written"):
+    if isinstance(kind, _LITERALS) or hasattr(kind, "written"):
         return []
     if isinstance(kind, types.BaseTuple):
         return [

@@ -240,6 +240,30 @@ def test_functions_stay_short():
     assert not off, "split what is longer; where there are fewer, lower LONG"
 
 
+@pytest.mark.parametrize("room", ["portable/core/compiler/reading"])
+def test_a_compiler_is_made_of_parts(room):
+    """No class has more than 60 methods or a base of a base, and what is called has its name in the text."""
+    classes = {}
+    for path in sorted((ROOT / room).glob("*.py")):
+        found = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+        classes |= {c.name: c for c in found}
+        called = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+        computed = [
+            f"{path.name}:{node.lineno}"
+            for node in called
+            if getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr")
+            and isinstance(node.args[1], (ast.JoinedStr, ast.BinOp))
+        ]
+        assert not computed
+    methods = {
+        name: {m.name for m in c.body if isinstance(m, ast.FunctionDef)} for name, c in classes.items()
+    }
+    for name, c in classes.items():
+        bases = [base for base in map(ast.unparse, c.bases) if base in classes]
+        assert not any(b for base in bases for b in map(ast.unparse, classes[base].bases) if b in classes)
+        assert len(methods[name].union(*map(methods.get, bases))) <= 60 and "__getattr__" not in methods[name]
+
+
 @pytest.mark.parametrize("folder", ["portable", "models", "roofline", "tests", "docs"])
 def test_lines_stay_narrow(folder):
     """Code, docstrings, comments and messages alike; `ruff format` holds only some of them."""

@@ -4,9 +4,8 @@ Each is (item of the list of defects, what, file, text now, text without the men
 exactly once in the file. What the typed tree has made impossible is taken back where it would come from now.
 """
 
-BUILD, EXPRESSIONS = (
-    "portable/core/compiler/reading/build.py",
-    "portable/core/compiler/reading/expressions.py",
+BUILD, EXPRESSIONS, STATEMENTS = (
+    f"portable/core/compiler/reading/{name}.py" for name in ("build", "expressions", "statements")
 )
 MEMORY, TYPING = "portable/core/compiler/writing/memory.py", "portable/core/compiler/reading/typing.py"
 VALUES = "portable/core/compiler/writing/values.py"
@@ -62,13 +61,13 @@ MENDS = [
         5,
         "chained comparisons",
         EXPRESSIONS,
-        "        return self._links(node, self.expr(node.left), 0)\n",
-        """        if len(node.ops) > 1:
-            values = [node.left, *node.comparators]
-            pairs = zip(values, node.ops, values[1:])
-            parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in pairs]
-            return self.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
-        return self._links(node, self.expr(node.left), 0)
+        "    return linked(build, node, build.expr(node.left), 0)\n",
+        """    if len(node.ops) > 1:
+        values = [node.left, *node.comparators]
+        pairs = zip(values, node.ops, values[1:])
+        parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in pairs]
+        return build.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
+    return linked(build, node, build.expr(node.left), 0)
 """,
     ),
     (
@@ -125,19 +124,19 @@ MENDS = [
     (
         9,
         "x **= a",
-        BUILD,
-        "            self.assign(s.target.id, self.operated(s.op, old, self.numeric(s.value), s), s)\n",
-        """            if isinstance(s.op, ast.Pow) and not isinstance(getattr(s.value, "value", None), int):
-                self.fail(s, f"`{ast.unparse(s)}` does not compile")
-            self.assign(s.target.id, self.operated(s.op, old, self.numeric(s.value), s), s)
+        STATEMENTS,
+        "    new = operated(build, s.op, old, build.numeric(s.value), s)\n",
+        """    if name and isinstance(s.op, ast.Pow) and not isinstance(getattr(s.value, "value", None), int):
+        build.fail(s, f"`{ast.unparse(s)}` does not compile")
+    new = operated(build, s.op, old, build.numeric(s.value), s)
 """,
     ),
     (
         9,
         "powers of constants",
         EXPRESSIONS,
-        "            known = self._constant_power(base, exponent, node)\n",
-        "            known = self.const(base.const ** n)\n",
+        "        known = constant_power(build, base, exponent, node)\n",
+        "        known = build.const(base.const ** n)\n",
     ),
     (
         11,

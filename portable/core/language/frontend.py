@@ -186,6 +186,7 @@ def _always_returns(body):
     return isinstance(last, ast.Return)
 
 
+OWN = "portable.core.", "portable.library.", "portable.random"  # modules of the layer's own kernels
 MOST_LINES = 20_000  # of one text, which compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
 _scopes = weakref.WeakKeyDictionary()
@@ -228,9 +229,7 @@ def reached(text, given=()):
         for fn in (*given, *(_meant(node, text.scope) for node in text.nodes)):
             if hasattr(fn, "py_func"):
                 yield None
-            elif hasattr(fn, "portable_text") and not fn.__module__.startswith(
-                ("portable.core.", "portable.library.", "portable.random")
-            ):
+            elif hasattr(fn, "portable_text") and not fn.__module__.startswith(OWN):
                 if fn.portable_text not in found:
                     found.append(fn.portable_text)
 
@@ -288,7 +287,7 @@ class _Webs:
     """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
 
     def __init__(self, text, gives_nothing):
-        self.text, self.parent, self.reads = text, [], {}
+        self.text, self.parent, self.reads, self.loads = text, [], {}, {}
         self.gives_nothing = gives_nothing  # to a caller, or as a kernel: no parameter is a place of its own
         self.params = {a.arg for a in text.tree.args.args}
         self.local = set(self.params)
@@ -420,38 +419,36 @@ class _Webs:
             self.expression(target, state)
 
     def statement(self, s, state):
-        return getattr(self, "stmt_" + type(s).__name__, self.stmt)(s, state)
+        return _STATEMENTS.get(s.__class__, _Webs.plain)(self, s, state)
 
-    def stmt(self, s, state):
+    def plain(self, s, state):
         """A statement that assigns nothing and leaves nothing."""
         for child in ast.iter_child_nodes(s):
             if isinstance(child, ast.expr):
                 self.expression(child, state)
         return state
 
-    def stmt_Assign(self, s, state):
+    def assign(self, s, state):
         self.expression(s.value, state)
         for t in s.targets:
             self.targets(t, state)
             self.assigns(s, t)
         return state
 
-    def stmt_AnnAssign(self, s, state):
+    def annotate(self, s, state):
         self.expression(s.value, state)
         if s.value is not None:
             self.targets(s.target, state)
             self.assigns(s, s.target)
         return state
 
-    def stmt_AugAssign(self, s, state):
+    def augment(self, s, state):
         self.expression(s.value, state)
         if not isinstance(s.target, ast.Name):
             self.expression(s.target, state)
             return state
         # reads and writes the same variable
-        load = self.__dict__.setdefault("loads", {}).setdefault(
-            id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
-        )
+        load = self.loads.setdefault(id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s))
         self.use(load, state)
         d = self.define(s.target, s.target.id)
         self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
@@ -459,18 +456,9 @@ class _Webs:
         self.assigns(s, s.target, load)
         return state
 
-    def stmt_If(self, s, state):
+    def branch(self, s, state):
         self.expression(s.test, state)
         return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
-
-    def stmt_Break(self, s, state):
-        self.loops[-1][0].append(state)
-
-    def stmt_Continue(self, s, state):
-        self.loops[-1][1].append(state)
-
-    def stmt_Return(self, s, state):
-        self.expression(s.value, state)
 
     def loop(self, s, state):
         """What is behind a loop; the same again where the same reaches it, or else each loop around it would
@@ -502,8 +490,6 @@ class _Webs:
         for b in breaks:
             after = _merge(after, b)
         return after
-
-    stmt_While = stmt_For = loop
 
     def body_target(self, s, state):
         """The target of a for loop is assigned at the top of its body."""
@@ -537,6 +523,19 @@ class _Webs:
                     node.id = unique
                 else:
                     node.arg = unique
+
+
+_STATEMENTS = {
+    ast.Assign: _Webs.assign,
+    ast.AnnAssign: _Webs.annotate,
+    ast.AugAssign: _Webs.augment,
+    ast.If: _Webs.branch,
+    ast.Break: lambda webs, s, state: webs.loops[-1][0].append(state),
+    ast.Continue: lambda webs, s, state: webs.loops[-1][1].append(state),
+    ast.Return: lambda webs, s, state: webs.expression(s.value, state),
+    ast.While: _Webs.loop,
+    ast.For: _Webs.loop,
+}
 
 
 def _merge(a, b):

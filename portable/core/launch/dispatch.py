@@ -22,7 +22,7 @@ from ..language.annotations import Arguments, Out, Policy
 from .. import registry
 from ..language.types import COMPLEX, HELD, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
-from ..language.frontend import by_users_names, writes
+from ..language.frontend import OWN, by_users_names, writes
 from ..language.kernel import Function, Kernel
 from ..places.policy import (
     KINDS,
@@ -372,7 +372,7 @@ def refuse_results(kernel):
     )
     if not writes(kernel.portable_text):
         raise LanguageError(message)
-    if not kernel.fn.__module__.startswith(("portable.core.", "portable.library.", "portable.random")):
+    if not kernel.fn.__module__.startswith(OWN):
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

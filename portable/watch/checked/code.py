@@ -21,7 +21,8 @@ from ...core import depth
 from ...core.language import words
 from ...core.language import types as t
 from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
-from ...core.language.types import UNIFORM, Known
+from ...core.language.types import UNIFORM
+from ...core.compiler.reading.team import TeamHandle
 from ...core.compiler.reading.typing import refuse
 from ...core.compiler.writing.values import Ops
 from ...core.locks import kept
@@ -165,20 +166,11 @@ class Code:
             to,
             returns,
         )
-        self.names, self.lines, self.depth, self.place, self.texts = (
-            {},
-            [],
-            0,
-            _place(tree.text, tree.text.tree),
-            [],
-        )
+        self.lines, self.depth, self.place, self.texts = [], 0, _place(tree.text, tree.text.tree), []
         self.scope, self.places = dict(_SCOPE), []
         self.scope[PLACES] = self.places
         self.leaves = flat(tuple(tree.inputs))
-        params = [
-            f"p{k}" if isinstance(leaf, (Operation, View, Known)) else "team"
-            for k, leaf in enumerate(self.leaves)
-        ]
+        params = ["team" if isinstance(v, TeamHandle) else f"p{k}" for k, v in enumerate(self.leaves)]
         self.names = dict(zip(self.leaves, params))
         self.say(f"def kernel(run, {', '.join(params)}):")
         with self.inside():
@@ -250,13 +242,9 @@ class Code:
 
     def index(self, o):
         """The text of an index or a bound."""
-        return (
-            "None"
-            if o is None
-            else str(o)
-            if isinstance(o, int)
-            else self.get(o, "int" if o.dtype == "bool" else None)
-        )
+        if o is None or isinstance(o, int):
+            return str(o)
+        return self.get(o, "int" if o.dtype == "bool" else None)
 
     def bound(self, o):
         """The text of a slice's bound."""

@@ -1,7 +1,7 @@
 """Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that
 are inlined.
 
-A row of `words.ROWS` names the method here that reads a call of it.
+A row of `words.ROWS` names the function of `WORDS` that reads a call of it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import types as python_types
 import numpy as np
 
 from ...texts import elementary_complex
-from ...language import words
+from ...language import frontend, words
 from ....errors import LanguageError, ReadOnlyError
 from . import foreign
 from ...language import types as t
 from ...language.types import Known
-from .expressions import Expressions
+from .complexes import conjugated, read_complex
+from . import expressions
+from .expressions import attribute_of, describe, powered
 from .known import DTYPES, layers_own, text_of
-from .tree import Operation, Seen, View
+from .tree import Operation, Seen, View, plain_tuple
 
 _TO_NUMBA = (
     "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
@@ -31,305 +33,314 @@ _DTYPES = *t.DTYPES, *t.HELD, *t.PARTS
 _MOST_PRIVATE = 1 << 15
 
 
-class Calls(Expressions):
-    """Needs from the class on top: `inline`, `unused`, `chains` (see build.py)."""
-
-    def expr_Call(self, node):
-        if isinstance(node.func, ast.Attribute):
-            base = self.expr(node.func.value)
-            if hasattr(base, "method"):
-                return base.method(self, node)
-            if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
-                return self.conjugate(base)
-            if not isinstance(base, (Known, t.Record)):
-                self.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
-            callee = self.attribute_of(base, node.func)
-        else:
-            callee = self.expr(node.func)
-        if not isinstance(callee, Known):
-            self.fail(
-                node,
-                f"`{ast.unparse(node.func)}` is {self.describe(callee)} and cannot be called",
-                LanguageError,
-            )
-        return self.call_known(callee.value, node)
-
-    def call_known(self, fn, node):
-        word = words.meant(fn)
-        fn = word.plain if word else fn
-        inlined = getattr(fn, "portable_text", None)
-        if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
-            inlined = text_of(fn)
-        if node.keywords and inlined is None:
-            self.fail(
-                node,
-                f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function",
-                LanguageError,
-            )
-        if word and inlined is None:
-            return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
-        if inlined is not None:
-            args = self.arguments_of(inlined, node)
-            if getattr(fn, "chain", False):
-                self.chains += [a for a in args if isinstance(a, Operation)]
-            return self.inline(inlined, args, node)
-        if foreign.compiled(fn):
-            return self.foreign(
-                foreign.call_of(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
-            )
-        self.refuse_call(fn, node)
-
-    def refuse_call(self, fn, node):
-        """A call of what kernels do not know, with what could stand in its place."""
-        name = ast.unparse(node.func)
-        hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
-        if (getattr(fn, "__module__", None) or "").startswith(
-            ("portable.core.", "portable.library.", "portable.random")
-        ):
-            hint = ", where one index or team is at work; it is for the host, before or after a launch"
-        elif isinstance(fn, python_types.FunctionType):
-            hint = "; mark it with @pk.function"
-        elif name.startswith(("np.random.", "numpy.random.", "random.")):
-            hint = "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
-        self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
-
-    def foreign(self, callee, args):
-        """A call of a function that numba compiles (numba/calls.py), whose results' dtypes numba finds."""
-        call = self.operation("foreign", *args, attr=callee)
-        n = callee.n_results
-        if n is None:
-            return call
-        return tuple(self.operation("part", call, attr=k) for k in range(n)) or Known(None)
-
-    def arguments_of(self, text, node):
-        """The arguments of a call, in the order of the parameters, with defaults of those that are not
-        given."""
-        given, params = [(k.arg, k.value) for k in node.keywords], text.params
-        for k, (name, _) in enumerate(given):
-            if name not in params[len(node.args) :] or name in dict(given[:k]):
-                self.fail(
-                    node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError
-                )
-        values = {name: self.expr(value) for name, value in [*zip(params, node.args), *given]}
-        values = self._defaults(text, node) | values
-        if len(values) != len(params) or len(node.args) > len(params):
-            optional = len(text.defaults)
-            wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
-            self.fail(
-                node,
-                f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given",
-            )
-        return [values[name] for name in params]
-
-    def _defaults(self, text, node):
-        """Values of the last parameters, by their names."""
-        names = text.params[len(text.params) - len(text.defaults) :]
-        return {name: self.known(value, node) for name, value in zip(names, text.defaults)}
-
-    def arguments(self, node, least, most=None, read=None):
-        most = least if most is None else most
-        if not least <= len(node.args) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}"
-            self.fail(
-                node,
-                f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given",
-            )
-        return [(read or self.number)(a) for a in node.args]
-
-    def word_range(self, node):
-        self.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop")
-
-    def only_checked(self, node):
-        if not self.asserts:
-            self.fail(
-                node,
-                f'`{ast.unparse(node)}` is for the checked space alone, `with pk.use("checked")`',
-                LanguageError,
-            )
-
-    def word_breakpoint(self, node):
-        """A debugger's prompt, which knows the text's variables."""
-        self.only_checked(node)
-        seen = dict(self.frame.direct) | {name: self.read(name, node) for name in self.frame.variables}
-        return self.operation(
-            "breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()})
-        )
-
-    def word_print(self, node):
-        self.only_checked(node)
-        texts = [
-            a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args
-        ]
-        return self.operation(
-            "print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts)
-        )
-
-    def word_static(self, node):
-        (v,) = self.arguments(node, 1, read=self.expr)
-        if not isinstance(v, Known) and getattr(v, "const", None) is None:
-            self.fail(
-                node,
-                f"`{ast.unparse(node.args[0])}` is not known at compile time; pk.static wants a constant, "
-                "or a kernel argument that was passed as pk.static(value)",
-            )
-        return v
-
-    def word_cast(self, node, dtype):
-        (v,) = self.arguments(node, 1)
-        return v if v.dtype == dtype else self.counted("convert", self.cast(v, dtype))
-
-    def word_where(self, node):
-        c, a, b = self.arguments(node, 3, read=self.numeric)
-        c = self.truth(self.number_of(c, node.args[0]))
-        if isinstance(a, t.Complex) or isinstance(b, t.Complex):
-            parts = zip(self.parts(a), self.parts(b))
-            return t.Record((self.counted("select", self.select(c, x, y)) for x, y in parts), t.COMPLEX)
-        return self.counted("select", self.select(c, a, b))
-
-    def word_extreme(self, node, op, nan_wins):
-        values = self.arguments(node, 2, 64)
-        result = values[0]
-        for v in values[1:]:
-            result = self.counted("min" if op == "<" else "max", self.extreme(op, result, v, nan_wins))
-        return result
-
-    def word_abs(self, node):
-        (v,) = self.arguments(node, 1, read=self.numeric)
-        if isinstance(v, t.Complex):
-            return self.operation("math", *v, attr=("hypot", False))
-        if v.const is not None:
-            return self.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
-        return self.counted("abs", self.operation("abs", v))
-
-    def word_len(self, node):
-        v = self.expr(node.args[0]) if len(node.args) == 1 else None
-        if isinstance(v, tuple) and not isinstance(v, t.Complex):
-            return self.const(len(v))
-        if isinstance(v, View):
-            return self.extent(v.shape[0])
-        self.fail(node, "len wants one view or tuple")
-
-    def word_lanes(self, node, which):
-        """any, all: over the lanes that move together."""
-        (c,) = self.arguments(node, 1)
-        c = self.truth(c)
-        return c if c.const is not None else self.operation("lanes", c, attr=which, dtype="bool")
-
-    def word_intrinsic(self, node, name, n):
-        return self.counted(name, self.operation("intrinsic", *self.arguments(node, n), attr=name))
-
-    def word_whole(self, node, name):
-        """math.floor, math.ceil, math.trunc and int: whole numbers as integers."""
-        (v,) = self.arguments(node, 1)
-        return self.whole(v, name)
-
-    def word_pow(self, node):
-        base, exponent = self.arguments(node, 2)
-        return self.power(base, exponent, node)
-
-    def word_bits(self, node):
-        (v,) = self.arguments(node, 1)
-        self.wanted(lambda: t.is_float(v.dtype), node, "bits wants a float")
-        return self.operation("bits", v)
-
-    def word_from_bits(self, node, dtype):
-        (v,) = self.arguments(node, 1)
-        return self.operation("from_bits", v, attr=dtype, dtype=dtype)
-
-    def word_math(self, node, name, n, fast=False):
-        values = self.arguments(node, n, read=self.numeric if name == "exp" else None)
-        if isinstance(values[0], t.Complex):
-            return self.inline(text_of(elementary_complex.exponential), values, node)
-        return self.operation("math", *values, attr=(name, fast))
-
-    def word_atomic(self, node, op):
-        n = 4 if op == "cas" else 3
-        if len(node.args) != n:
-            self.fail(
-                node,
-                f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)}"
-                " were given",
-            )
-        view, indices = self._atomic_element(node)
-        if view.dtype in ("bool", *t.HELD, *t.PARTS) or (
-            op in ("and", "or", "xor") and t.is_float(view.dtype)
-        ):
-            self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
-        unused = self.unused is node  # the statement's own call, not one inside its arguments
-        if view.scatter and (op not in ("add", "sub") or not unused):
-            self.fail(
-                node,
-                f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose"
-                " result nobody sees",
-            )
-        values = [self.number(a) for a in node.args[2:]]
-        self.writes()
-        return self.operation(
-            "atomic",
-            *indices,
-            *values,
-            attr=(op, not unused),
-            view=view,
-            dtype=view.dtype,
-            counts=f"atomic {op} {view.store or view.label}",
-        )
-
-    def _atomic_element(self, node):
-        """(view, indices) of the element that an atomic changes."""
-        view = self.expr(node.args[0])
-        if not isinstance(view, View):
-            self.fail(node, f"`{ast.unparse(node.args[0])}` is {self.describe(view)}; atomics work on views")
-        self.check_writable(view, node)
-        index = self.expr(node.args[1])
-        indices = list(index) if isinstance(index, tuple) else [index]
-        message = f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers"
-        if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
-            self.fail(node, message)
-        self.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
-        return view, indices
-
-    def check_writable(self, view, node):
-        if view.readonly:
-            self.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
-
-    def word_local(self, node):
-        if len(node.args) != 2:
-            self.fail(node, "local takes a shape and a dtype")
-        shape = self.static_shape(node.args[0], "local")
-        return self.private_array(shape, self.dtype_of(node.args[1]), node)
-
-    def private_array(self, shape, dtype, node):
-        """An array private to each lane: the lane is the last, contiguous index."""
-        self.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
-        if self.private_bytes > _MOST_PRIVATE:
-            self.fail(
-                node,
-                f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most"
-                f" {_MOST_PRIVATE} are possible",
-            )
-        return self.put(View(ast.unparse(node), dtype, list(shape), lanes_last=True, store="(local)"))
-
-    def static_shape(self, node, what):
-        v = self.expr(node)
-        parts = v if isinstance(v, tuple) else (v,)
-        if not all(isinstance(p, Operation) and isinstance(p.const, int) and p.const > 0 for p in parts):
-            self.fail(
-                node,
-                f"the shape of {what} must be positive integers known at compile time, got"
-                f" `{ast.unparse(node)}`",
-            )
-        return [p.const for p in parts]
-
-    def dtype_of(self, node):
-        v = self.expr(node)
-        if isinstance(v, Known):
-            name = DTYPES.get(v.value)
-            if name is None and isinstance(v.value, (np.dtype, type)):
-                name = np.dtype(v.value).name
-            name = {"float": "float64"}.get(name, name)
-            if name in _DTYPES:
-                return name
-        self.fail(
+def read_call(build, node):
+    if isinstance(node.func, ast.Attribute):
+        base = build.expr(node.func.value)
+        if hasattr(base, "method"):
+            return base.method(build, node)
+        if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
+            return conjugated(build, base)
+        if not isinstance(base, (Known, t.Record)):
+            build.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
+        callee = attribute_of(build, base, node.func)
+    else:
+        callee = build.expr(node.func)
+    if not isinstance(callee, Known):
+        build.fail(
             node,
-            f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(_DTYPES)})",
+            f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called",
+            LanguageError,
         )
+    return call_known(build, callee.value, node)
+
+
+def call_known(build, fn, node):
+    word = words.meant(fn)
+    fn = word.plain if word else fn
+    inlined = getattr(fn, "portable_text", None)
+    if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
+        inlined = text_of(fn)
+    if node.keywords and inlined is None:
+        build.fail(
+            node,
+            f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function",
+            LanguageError,
+        )
+    if word and inlined is None:
+        return WORDS[word.reads[0]](build, node, *word.reads[1:])
+    if inlined is not None:
+        args = arguments_of(build, inlined, node)
+        if getattr(fn, "chain", False):
+            build.chains += [a for a in args if isinstance(a, Operation)]
+        return build.inline(inlined, args, node)
+    if foreign.compiled(fn):
+        return call_foreign(
+            build, foreign.call_of(fn), [build.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
+        )
+    refuse_call(build, fn, node)
+
+
+def refuse_call(build, fn, node):
+    """A call of what kernels do not know, with what could stand in its place."""
+    name = ast.unparse(node.func)
+    hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
+    if (getattr(fn, "__module__", None) or "").startswith(frontend.OWN):
+        hint = ", where one index or team is at work; it is for the host, before or after a launch"
+    elif isinstance(fn, python_types.FunctionType):
+        hint = "; mark it with @pk.function"
+    elif name.startswith(("np.random.", "numpy.random.", "random.")):
+        hint = "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
+    build.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
+
+
+def call_foreign(build, callee, args):
+    """A call of a function that numba compiles (numba/calls.py), whose results' dtypes numba finds."""
+    call = build.operation("foreign", *args, attr=callee)
+    n = callee.n_results
+    if n is None:
+        return call
+    return tuple(build.operation("part", call, attr=k) for k in range(n)) or Known(None)
+
+
+def defaults(build, text, node):
+    """Values of the last parameters, by their names."""
+    names = text.params[len(text.params) - len(text.defaults) :]
+    return {name: build.known(value, node) for name, value in zip(names, text.defaults)}
+
+
+def arguments_of(build, text, node):
+    """The arguments of a call, in the order of the parameters, with defaults of those that are not
+    given."""
+    given, params = [(k.arg, k.value) for k in node.keywords], text.params
+    for k, (name, _) in enumerate(given):
+        if name not in params[len(node.args) :] or name in dict(given[:k]):
+            build.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
+    values = {name: build.expr(value) for name, value in [*zip(params, node.args), *given]}
+    values = defaults(build, text, node) | values
+    if len(values) != len(params) or len(node.args) > len(params):
+        optional = len(text.defaults)
+        wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
+        build.fail(
+            node,
+            f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given",
+        )
+    return [values[name] for name in params]
+
+
+def only_checked(build, node):
+    if not build.asserts:
+        build.fail(
+            node,
+            f'`{ast.unparse(node)}` is for the checked space alone, `with pk.use("checked")`',
+            LanguageError,
+        )
+
+
+def read_breakpoint(build, node):
+    """A debugger's prompt, which knows the text's variables."""
+    only_checked(build, node)
+    seen = dict(build.frame.direct) | {name: build.read(name, node) for name in build.frame.variables}
+    return build.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
+
+
+def read_print(build, node):
+    only_checked(build, node)
+    texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
+    return build.operation(
+        "print", *(build.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts)
+    )
+
+
+def read_static(build, node):
+    (v,) = build.arguments(node, 1, read=build.expr)
+    if not isinstance(v, Known) and getattr(v, "const", None) is None:
+        build.fail(
+            node,
+            f"`{ast.unparse(node.args[0])}` is not known at compile time; pk.static wants a constant, "
+            "or a kernel argument that was passed as pk.static(value)",
+        )
+    return v
+
+
+def converted(build, v, dtype):
+    return v if v.dtype == dtype else build.counted("convert", build.cast(v, dtype))
+
+
+def read_where(build, node):
+    c, a, b = build.arguments(node, 3, read=build.numeric)
+    c = build.truth(build.number_of(c, node.args[0]))
+    if isinstance(a, t.Complex) or isinstance(b, t.Complex):
+        parts = zip(build.parts(a), build.parts(b))
+        return t.Record((build.counted("select", build.select(c, x, y)) for x, y in parts), t.COMPLEX)
+    return build.counted("select", build.select(c, a, b))
+
+
+def read_extreme(build, node, op, nan_wins):
+    values = build.arguments(node, 2, 64)
+    result = values[0]
+    for v in values[1:]:
+        result = build.counted("min" if op == "<" else "max", build.extreme(op, result, v, nan_wins))
+    return result
+
+
+def read_abs(build, node):
+    (v,) = build.arguments(node, 1, read=build.numeric)
+    if isinstance(v, t.Complex):
+        return build.operation("math", *v, attr=("hypot", False))
+    if v.const is not None:
+        return build.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
+    return build.counted("abs", build.operation("abs", v))
+
+
+def read_len(build, node):
+    v = build.expr(node.args[0]) if len(node.args) == 1 else None
+    if plain_tuple(v):
+        return build.const(len(v))
+    if isinstance(v, View):
+        return build.extent(v.shape[0])
+    build.fail(node, "len wants one view or tuple")
+
+
+def read_lanes(build, node, which):
+    """any, all: over the lanes that move together."""
+    (c,) = build.arguments(node, 1)
+    c = build.truth(c)
+    return c if c.const is not None else build.operation("lanes", c, attr=which, dtype="bool")
+
+
+def read_bits(build, node):
+    (v,) = build.arguments(node, 1)
+    build.wanted(lambda: t.is_float(v.dtype), node, "bits wants a float")
+    return build.operation("bits", v)
+
+
+def read_math(build, node, name, n, fast=False):
+    values = build.arguments(node, n, read=build.numeric if name == "exp" else None)
+    if isinstance(values[0], t.Complex):
+        return build.inline(text_of(elementary_complex.exponential), values, node)
+    return build.operation("math", *values, attr=(name, fast))
+
+
+def read_atomic(build, node, op):
+    n = 4 if op == "cas" else 3
+    if len(node.args) != n:
+        build.fail(
+            node,
+            f"`{ast.unparse(node.func)}` takes {n} arguments (view, index, ...), but {len(node.args)}"
+            " were given",
+        )
+    view, indices = atomic_element(build, node)
+    if view.dtype in ("bool", *t.HELD, *t.PARTS) or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
+        build.fail(node, f"atomic_{op} is not defined for {view.dtype}")
+    unused = build.unused is node  # the statement's own call, not one inside its arguments
+    if view.scatter and (op not in ("add", "sub") or not unused):
+        build.fail(
+            node,
+            f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose"
+            " result nobody sees",
+        )
+    values = [build.number(a) for a in node.args[2:]]
+    build.writes()
+    return build.operation(
+        "atomic",
+        *indices,
+        *values,
+        attr=(op, not unused),
+        view=view,
+        dtype=view.dtype,
+        counts=f"atomic {op} {view.store or view.label}",
+    )
+
+
+def atomic_element(build, node):
+    """(view, indices) of the element that an atomic changes."""
+    view = build.expr(node.args[0])
+    if not isinstance(view, View):
+        build.fail(node, f"`{ast.unparse(node.args[0])}` is {describe(view)}; atomics work on views")
+    check_writable(build, view, node)
+    index = build.expr(node.args[1])
+    indices = list(index) if isinstance(index, tuple) else [index]
+    message = f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers"
+    if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
+        build.fail(node, message)
+    build.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
+    return view, indices
+
+
+def check_writable(build, view, node):
+    if view.readonly:
+        build.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
+
+
+def read_local(build, node):
+    if len(node.args) != 2:
+        build.fail(node, "local takes a shape and a dtype")
+    shape = static_shape(build, node.args[0], "local")
+    return private_array(build, shape, dtype_of(build, node.args[1]), node)
+
+
+def private_array(build, shape, dtype, node):
+    """An array private to each lane: the lane is the last, contiguous index."""
+    build.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
+    if build.private_bytes > _MOST_PRIVATE:
+        build.fail(
+            node,
+            f"`{ast.unparse(node)}`: arrays of {build.private_bytes} bytes for each index; at most"
+            f" {_MOST_PRIVATE} are possible",
+        )
+    return build.put(View(ast.unparse(node), dtype, list(shape), lanes_last=True, store="(local)"))
+
+
+def static_shape(build, node, what):
+    v = build.expr(node)
+    parts = v if isinstance(v, tuple) else (v,)
+    if not all(isinstance(p, Operation) and isinstance(p.const, int) and p.const > 0 for p in parts):
+        build.fail(
+            node,
+            f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`",
+        )
+    return [p.const for p in parts]
+
+
+def dtype_of(build, node):
+    v = build.expr(node)
+    if isinstance(v, Known):
+        name = DTYPES.get(v.value)
+        if name is None and isinstance(v.value, (np.dtype, type)):
+            name = np.dtype(v.value).name
+        name = {"float": "float64"}.get(name, name)
+        if name in _DTYPES:
+            return name
+    build.fail(
+        node,
+        f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(_DTYPES)})",
+    )
+
+
+WORDS = {
+    "range": lambda build, node: build.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop"),
+    "breakpoint": read_breakpoint,
+    "print": read_print,
+    "static": read_static,
+    "cast": lambda build, node, dtype: converted(build, *build.arguments(node, 1), dtype),
+    "where": read_where,
+    "extreme": read_extreme,
+    "abs": read_abs,
+    "len": read_len,
+    "lanes": read_lanes,
+    "intrinsic": lambda build, node, name, n: build.counted(
+        name, build.operation("intrinsic", *build.arguments(node, n), attr=name)
+    ),
+    "whole": lambda build, node, name: build.whole(*build.arguments(node, 1), name),
+    "pow": lambda build, node: powered(build, *build.arguments(node, 2), node),
+    "bits": read_bits,
+    "from_bits": lambda build, node, dtype: build.operation(
+        "from_bits", *build.arguments(node, 1), attr=dtype, dtype=dtype
+    ),
+    "math": read_math,
+    "atomic": read_atomic,
+    "local": read_local,
+    "complex": read_complex,
+    "conjugate": lambda build, node: conjugated(build, *build.arguments(node, 1, read=build.numeric)),
+}
+EXPRESSIONS = expressions.EXPRESSIONS | {ast.Call: read_call}

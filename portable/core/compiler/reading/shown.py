@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .tree import Loop, Operation, View
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ...language.types import named
 
 _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
@@ -39,63 +39,77 @@ class _Shown:
             return f"{self.of(node.attr[0])}.shape[{node.attr[1]}]"
         return self.names.setdefault(node, f"%{len(self.names)}")
 
-    def put(self, depth, text):
-        self.lines.append("  " * depth + text)
-
     def block(self, block, depth):
         for node in block.body:
-            getattr(self, f"put_{node.__class__.__name__.lower()}")(node, depth)
+            for deeper, part in _PARTS[node.__class__](self.of, node):
+                if isinstance(part, Block):
+                    self.block(part, depth + deeper)
+                else:
+                    self.lines.append("  " * (depth + deeper) + part)
 
-    def put_operation(self, o, depth):
-        what = getattr(o.attr, "name", o.attr) if not isinstance(o.attr, (Loop, View, type(None))) else ""
-        words = [o.op, str(what), self.of(o.view) if o.view else "", ", ".join(map(self.of, o.args))]
-        typed = f"{self.of(o)}: {o.dtype} {o.kind} = " if o.dtype else ""
-        self.put(depth, typed + " ".join(filter(None, words)))
-        for block, result in o.parts:
-            self.put(depth + 1, "where needed:")
-            self.block(block, depth + 2)
-            self.put(depth + 2, f"gives {self.of(result)}")
 
-    def put_view(self, v, depth):
-        made = f"{self.of(v.base)}[{', '.join(map(self.of, v.items))}]" if v.base else v.label
-        self.put(depth, f"{self.of(v)}: {v.dtype} view = {made}")
+# ---- what is shown of a node: lines and blocks, with how much deeper they stand
+def _operation(of, o):
+    what = getattr(o.attr, "name", o.attr) if not isinstance(o.attr, (Loop, View, type(None))) else ""
+    words = [o.op, str(what), of(o.view) if o.view else "", ", ".join(map(of, o.args))]
+    typed = f"{of(o)}: {o.dtype} {o.kind} = " if o.dtype else ""
+    yield 0, typed + " ".join(filter(None, words))
+    for block, result in o.parts:
+        yield 1, "where needed:"
+        yield 2, block
+        yield 2, f"gives {of(result)}"
 
-    def put_set(self, s, depth):
-        v = s.variable
-        self.put(depth, f"{v.name}: {v.dtype} {v.kind} := {self.of(s.value)}{' in some lanes' * s.inner}")
 
-    def put_if(self, s, depth):
-        self.put(depth, f"if {self.of(s.condition)}{', in some lanes' * s.then.split}:")
-        self.block(s.then, depth + 1)
-        if s.otherwise:
-            self.put(depth, "else:")
-            self.block(s.otherwise, depth + 1)
+def _view(of, v):
+    made = f"{of(v.base)}[{', '.join(map(of, v.items))}]" if v.base else v.label
+    yield 0, f"{of(v)}: {v.dtype} view = {made}"
 
-    def put_loop(self, s, depth):
-        bounds = (
-            f" {self.of(s.counter)} in {self.of(s.start)}, {self.of(s.stop)},"
-            f" {s.step if isinstance(s.step, int) else self.of(s.step)}"
-            if s.counter
-            else ""
-        )
-        marks = ", ".join(mark.replace("_", " ") for mark in _MARKS if getattr(s, mark))
-        self.put(depth, f"loop {s.form}{bounds}{f' [{marks}]' * bool(marks)}:")
-        if s.test:
-            self.block(s.test, depth + 1)
-            self.put(depth + 1, f"while {self.of(s.condition)}")
-        for trip in s.trips or (s.body,):
-            self.block(trip, depth + 1)
 
-    def put_leave(self, s, depth):
-        for assignment in s.results:
-            self.put_set(assignment, depth)
-        self.put(depth, s.how + "" if s.together else f"{s.how} in some lanes")
+def _set(of, s, deeper=0):
+    v = s.variable
+    yield deeper, f"{v.name}: {v.dtype} {v.kind} := {of(s.value)}{' in some lanes' * s.inner}"
 
-    def put_rejoin(self, s, depth):
-        """Masks alone."""
 
-    def put_call(self, s, depth):
-        self.put(depth, f"{s.text.name}({', '.join(map(self.of, s.inputs))}):")
-        for assignment in s.setup:
-            self.put_set(assignment, depth + 1)
-        self.block(s.body, depth + 1)
+def _if(of, s):
+    yield 0, f"if {of(s.condition)}{', in some lanes' * s.then.split}:"
+    yield 1, s.then
+    if s.otherwise:
+        yield 0, "else:"
+        yield 1, s.otherwise
+
+
+def _loop(of, s):
+    step = s.step if isinstance(s.step, int) else of(s.step)
+    bounds = f" {of(s.counter)} in {of(s.start)}, {of(s.stop)}, {step}" if s.counter else ""
+    marks = ", ".join(mark.replace("_", " ") for mark in _MARKS if getattr(s, mark))
+    yield 0, f"loop {s.form}{bounds}{f' [{marks}]' * bool(marks)}:"
+    if s.test:
+        yield 1, s.test
+        yield 1, f"while {of(s.condition)}"
+    for trip in s.trips or (s.body,):
+        yield 1, trip
+
+
+def _leave(of, s):
+    for assignment in s.results:
+        yield from _set(of, assignment)
+    yield 0, s.how if s.together else f"{s.how} in some lanes"
+
+
+def _call(of, s):
+    yield 0, f"{s.text.name}({', '.join(map(of, s.inputs))}):"
+    for assignment in s.setup:
+        yield from _set(of, assignment, 1)
+    yield 1, s.body
+
+
+_PARTS = {
+    Operation: _operation,
+    View: _view,
+    Set: _set,
+    If: _if,
+    Loop: _loop,
+    Leave: _leave,
+    Call: _call,
+    Rejoin: lambda of, s: (),  # masks alone
+}

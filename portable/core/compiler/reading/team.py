@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
 from ...language import types as t
+from .calls import check_writable, dtype_of
 from .known import layers_own
-from .tree import Operation, View, mapped
+from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, Known
 
 ALIGN = 64
@@ -47,159 +49,168 @@ class TeamHandle:
 
     def method(self, build, node):
         name = node.func.attr
-        if not hasattr(self, f"call_{name}"):
+        if name not in _CALLS:
             if name == "thread_range":
                 build.fail(node, "team.thread_range(...) belongs in a for loop", LanguageError)
             self.attribute(build, node.func)
             build.fail(node, f"team.{name} is a number, not a function", LanguageError)
-        return getattr(self, "call_" + name)(build, node)
+        return _CALLS[name](build, node)
 
-    @staticmethod
-    def together(build, node):
-        """A collective is for all members at once (typing.py looks whether they all get here)."""
-        build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
-    def call_barrier(self, build, node):
-        self.together(build, node)
-        build.operation("barrier")
-        return Known(None)
+def _together(build, node):
+    """A collective is for all members at once (typing.py looks whether they all get here)."""
+    build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
-    def call_single(self, build, node):
-        return build.compare("==", build.operation("rank", dtype="int"), build.const(0))
 
-    def call_broadcast(self, build, node):
-        self.together(build, node)
-        values = build.arguments(node, 1, 2, build.numeric)
-        rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
-        build.wanted(
-            lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members"
-        )
-        return mapped(lambda v: build.operation("broadcast", v, rank), values[0])
+def _barrier(build, node):
+    _together(build, node)
+    build.operation("barrier")
+    return Known(None)
 
-    def call_append(self, build, node):
-        """append(view, at, value, keep): the values of the members that keep, side by side from view[at]
-        on."""
-        self.together(build, node)
-        view = build.expr(node.args[0]) if len(node.args) == 4 else None
-        if not isinstance(view, View) or len(view.shape) != 1:
-            build.fail(
-                node,
-                "append takes a view of one dimension, where to begin in it, a value, and whether to keep it",
-            )
-        build.check_writable(view, node)
-        at, value, keep = (build.number(a) for a in node.args[1:])
-        build.wanted(
-            lambda: at.kind == UNIFORM and not t.is_float(at.dtype),
+
+def _single(build, node):
+    return build.compare("==", build.operation("rank", dtype="int"), build.const(0))
+
+
+def _broadcast(build, node):
+    _together(build, node)
+    values = build.arguments(node, 1, 2, build.numeric)
+    rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
+    build.wanted(lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members")
+    return mapped(lambda v: build.operation("broadcast", v, rank), values[0])
+
+
+def _append(build, node):
+    """append(view, at, value, keep): the values of the members that keep, side by side from view[at]
+    on."""
+    _together(build, node)
+    view = build.expr(node.args[0]) if len(node.args) == 4 else None
+    if not isinstance(view, View) or len(view.shape) != 1:
+        build.fail(
             node,
-            "append: the place to begin must be an integer that is the same for all members",
+            "append takes a view of one dimension, where to begin in it, a value, and whether to keep it",
         )
-        build.writes()
-        return build.binary(
-            "+", at, build.operation("append", at, value, build.truth(keep), view=view, dtype="int")
+    check_writable(build, view, node)
+    at, value, keep = (build.number(a) for a in node.args[1:])
+    build.wanted(
+        lambda: at.kind == UNIFORM and not t.is_float(at.dtype),
+        node,
+        "append: the place to begin must be an integer that is the same for all members",
+    )
+    build.writes()
+    return build.binary(
+        "+", at, build.operation("append", at, value, build.truth(keep), view=view, dtype="int")
+    )
+
+
+def _tally(build, node):
+    """tally(view, index): one more in view[index], a whole number in scratch."""
+    _together(build, node)
+    view = build.expr(node.args[0]) if len(node.args) == 2 else None
+    if (
+        not isinstance(view, View)
+        or view.dtype not in ("int32", "int64", "uint32", "uint64")
+        or len(view.shape) != 1
+        or not isinstance(view.shape[0], int)
+        or view.lanes_last  # a member's own
+    ):
+        build.fail(
+            node,
+            "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension"
+            " whose extent is known at compile time, and an index",
         )
+    check_writable(build, view, node)
+    index = build.number(node.args[1])
+    build.wanted(lambda: not t.is_float(index.dtype), node, "tally: the index must be an integer")
+    build.writes()
+    return build.operation("tally", index, view=view, dtype=view.dtype)
 
-    def call_tally(self, build, node):
-        """tally(view, index): one more in view[index], a whole number in scratch."""
-        self.together(build, node)
-        view = build.expr(node.args[0]) if len(node.args) == 2 else None
-        if (
-            not isinstance(view, View)
-            or view.dtype not in ("int32", "int64", "uint32", "uint64")
-            or len(view.shape) != 1
-            or not isinstance(view.shape[0], int)
-            or view.lanes_last  # a member's own
-        ):
-            build.fail(
-                node,
-                "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension"
-                " whose extent is known at compile time, and an index",
-            )
-        build.check_writable(view, node)
-        index = build.number(node.args[1])
-        build.wanted(lambda: not t.is_float(index.dtype), node, "tally: the index must be an integer")
-        build.writes()
-        return build.operation("tally", index, view=view, dtype=view.dtype)
 
-    def contribution(self, build, node):
-        """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
-        self.together(build, node)
-        parts = [build.expr(a) for a in node.args[:1]]
-        others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
-        if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
-            build.fail(node, f"{node.func.attr} takes a value and a reducer")
-        reducer = getattr(build.expr(others[0]), "value", None) if others else Sum
-        if not isinstance(reducer, Reducer):
-            build.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
-        return reducer, [build.operation("settle", v) for v in self._state(build, reducer, *parts, node)]
+def _contribution(build, node):
+    """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
+    _together(build, node)
+    parts = [build.expr(a) for a in node.args[:1]]
+    others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
+    if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
+        build.fail(node, f"{node.func.attr} takes a value and a reducer")
+    reducer = getattr(build.expr(others[0]), "value", None) if others else Sum
+    if not isinstance(reducer, Reducer):
+        build.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
+    return reducer, [build.operation("settle", v) for v in _state(build, reducer, *parts, node)]
 
-    @staticmethod
-    def _state(build, reducer, value, node):
-        """The state of one contribution."""
-        index = None
-        if not isinstance(value, tuple):
-            build.number_of(value, node.args[0])
-        if reducer.with_index:
-            if not isinstance(value, tuple) or isinstance(value, t.Complex) or len(value) != 2:
-                build.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
-            value, index = value
-        if isinstance(value, t.Complex) and reducer is not Sum and not lifts_complex(reducer):
-            build.fail(
-                node,
-                f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves",
-            )
-        state = lifted(build, reducer, value, index)
-        if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, t.Complex)):
-            build.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
-        return state
 
-    def call_reduce(self, build, node):
-        return self._collective(build, "combine", node)
-
-    def _collective(self, build, op, node):
-        """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its
-        result."""
-        reducer, state = self.contribution(build, node)
-        if len(state) == reducer.n_words:
-            return self._combined(build, op, reducer, state)
-        return t.Record((self._combined(build, op, reducer, [v]) for v in state), t.COMPLEX)
-
-    @staticmethod
-    def _combined(build, op, reducer, state):
-        whole = build.operation(op, *state, attr=reducer)
-        return finished(
-            build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state)))
+def _state(build, reducer, value, node):
+    """The state of one contribution."""
+    index = None
+    if not isinstance(value, tuple):
+        build.number_of(value, node.args[0])
+    if reducer.with_index:
+        if not plain_tuple(value) or len(value) != 2:
+            build.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
+        value, index = value
+    if isinstance(value, t.Complex) and reducer is not Sum and not lifts_complex(reducer):
+        build.fail(
+            node,
+            f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves",
         )
+    state = lifted(build, reducer, value, index)
+    if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, t.Complex)):
+        build.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
+    return state
 
-    def call_scan(self, build, node):
-        """What the members before this one combine to."""
-        return self._collective(build, "before", node)
 
-    def call_scratch(self, build, node):
-        if build.frame.caller is not None or build.depth > 1:
-            build.fail(
-                node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError
-            )
-        if len(node.args) != 2 or node.keywords:
-            build.fail(node, "scratch takes a shape and a dtype")
-        dtype, shape = build.dtype_of(node.args[1]), build.expr(node.args[0])
-        shape = list(shape) if isinstance(shape, tuple) else [shape]
-        message = (
-            f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`"
+def _collective(op, build, node):
+    """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its
+    result."""
+    reducer, state = _contribution(build, node)
+    if len(state) == reducer.n_words:
+        return _combined(build, op, reducer, state)
+    return t.Record((_combined(build, op, reducer, [v]) for v in state), t.COMPLEX)
+
+
+def _combined(build, op, reducer, state):
+    whole = build.operation(op, *state, attr=reducer)
+    return finished(build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state))))
+
+
+def _scratch(build, node):
+    if build.frame.caller is not None or build.depth > 1:
+        build.fail(
+            node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError
         )
-        for p in shape:
-            if not isinstance(p, Operation):
-                build.fail(node, message)
-            build.wanted(lambda p=p: not t.is_float(p.dtype) and p.kind == UNIFORM, node, message)
-            if p.const is not None and p.const < 1:
-                build.fail(node, f"the shape of scratch must be positive, got {p.const}")
-        return build.put(
-            View(
-                ast.unparse(node),
-                dtype,
-                [p if p.const is None else int(p.const) for p in shape],
-                store="(scratch)",
-            )
+    if len(node.args) != 2 or node.keywords:
+        build.fail(node, "scratch takes a shape and a dtype")
+    dtype, shape = dtype_of(build, node.args[1]), build.expr(node.args[0])
+    shape = list(shape) if isinstance(shape, tuple) else [shape]
+    message = (
+        f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`"
+    )
+    for p in shape:
+        if not isinstance(p, Operation):
+            build.fail(node, message)
+        build.wanted(lambda p=p: not t.is_float(p.dtype) and p.kind == UNIFORM, node, message)
+        if p.const is not None and p.const < 1:
+            build.fail(node, f"the shape of scratch must be positive, got {p.const}")
+    return build.put(
+        View(
+            ast.unparse(node),
+            dtype,
+            [p if p.const is None else int(p.const) for p in shape],
+            store="(scratch)",
         )
+    )
+
+
+_CALLS = {
+    "barrier": _barrier,
+    "single": _single,
+    "broadcast": _broadcast,
+    "append": _append,
+    "tally": _tally,
+    "reduce": functools.partial(_collective, "combine"),
+    "scan": functools.partial(_collective, "before"),
+    "scratch": _scratch,
+}
 
 
 # ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being

@@ -11,7 +11,7 @@ between its home and the assignment keeps the old value in the other lanes, and 
 
 from __future__ import annotations
 
-from ...language.types import PARTS, UNIFORM, Known, Number, Record
+from ...language.types import PARTS, UNIFORM, Complex, Known, Number, Record
 
 
 def node(cls):
@@ -279,6 +279,11 @@ class Tree:
 def flat(values):
     """The numbers in a number or a tuple of (tuples of) numbers."""
     return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
+
+
+def plain_tuple(value):
+    """True for a tuple that is no complex number."""
+    return isinstance(value, tuple) and not isinstance(value, Complex)
 
 
 def described_number(value):

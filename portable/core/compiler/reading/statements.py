@@ -1,0 +1,494 @@
+"""Statements of the kernel language, read into the typed tree: assignments, branches, loops."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+from ...language import words
+from ....errors import LanguageError
+from ...language.frontend import walk
+from ...language import types as t
+from .calls import check_writable
+from .expressions import describe, indices_of, load_element, operated, part_of, view_of
+from .team import TeamHandle
+from .tree import (
+    Block,
+    If,
+    Leave,
+    Loop,
+    Operation,
+    Rejoin,
+    Set,
+    Variable,
+    View,
+    alike,
+    arrangement,
+    flat,
+    plain_tuple,
+)
+from ...language.types import UNIFORM, Known
+
+# costs more than a jump
+_HEAVY = (
+    ast.For,
+    ast.While,
+    ast.Call,
+    ast.Div,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
+    ast.Return,
+    ast.Break,
+    ast.Continue,
+)
+_UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
+
+
+def assign_to(build, target, value):
+    if isinstance(target, ast.Name):
+        build.assign(target.id, value, target)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        plain = plain_tuple(value)
+        if not plain or len(value) != len(target.elts):
+            build.fail(
+                target,
+                f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {describe(value)}",
+            )
+        for part, v in zip(target.elts, value):
+            assign_to(build, part, v)
+    elif isinstance(target, ast.Subscript):
+        store_element(build, *element_of(build, target), value, target)
+    else:
+        build.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
+
+
+def store_element(build, view, items, value, node):
+    check_writable(build, view, node)
+    if view.n_indices > len(items) and (isinstance(value, (t.Complex, Operation))):
+        for k, part in enumerate(build.parts(value)):
+            store_element(build, view, [*items, build.const(k)], part, node)
+        return
+    if not isinstance(value, Operation):
+        build.fail(node, f"a number is wanted for an element of '{view.label}', got {describe(value)}")
+    build.writes()
+    build.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
+
+
+def element_of(build, target):
+    view = view_of(build, build.expr(target.value), target)
+    items = indices_of(build, view, target)
+    if len(items) != len(view.shape) or any(isinstance(i, tuple) for i in items):
+        build.fail(
+            target,
+            f"'{view.label}' has {len(view.shape)} dimension(s); one element is assigned at a time",
+        )
+    return view, items
+
+
+def put_assert(build, s):
+    """Only the checked space looks at assertions."""
+    if build.asserts:
+        message = s.msg.value if isinstance(s.msg, ast.Constant) else s.msg and ast.unparse(s.msg)
+        build.operation("assert", build.condition(s.test), attr=str(message or ""))
+
+
+def put_expr(build, s):
+    if isinstance(s.value, ast.Constant):
+        return
+    if not isinstance(s.value, ast.Call):
+        build.fail(s, f"`{ast.unparse(s)}` does nothing", LanguageError)
+    build.unused = s.value
+    build.expr(s.value)
+
+
+def put_assign(build, s):
+    value = build.expr(s.value)
+    for target in s.targets:
+        assign_to(build, target, value)
+
+
+def put_augmented(build, s):
+    name = s.target.id if isinstance(s.target, ast.Name) else None
+    place = () if name else element_of(build, s.target)
+    old = build.read(name, s) if name else load_element(build, *place)
+    new = operated(build, s.op, old, build.numeric(s.value), s)
+    if name:
+        build.assign(name, new, s)
+    else:
+        store_element(build, *place, new, s)
+
+
+def put_if(build, s):
+    c = build.condition(s.test)
+    if c.const is not None:
+        build.statements(s.body if c.const else s.orelse)
+    else:
+        node = build.put(If(c, Block(build.block), Block(build.block) if s.orelse else None, _heavy(s)))
+        gone = build.within(node.then, s.body)
+        build.gone = bool(s.orelse) and build.within(node.otherwise, s.orelse) and gone
+    if not build.gone and _leaves(s):
+        rejoin(build)
+
+
+def put_return(build, s):
+    frame = build.frame
+    value = None if s.value is None else build.expr(s.value)
+    if isinstance(value, Known) and value.value is None:
+        value = None
+    build.gone = True
+    if frame.text.single_return:
+        frame.result = value
+        return
+    leave = Leave("return", frame.call, build.block, [], list(frame.loops))
+    if value is not None:
+        values = flat(value)
+        if (
+            frame.results
+            and not alike(frame.result, arrangement(value))
+            or not all(isinstance(v, Operation) for v in values)
+        ):
+            build.fail(s, "every return must give the same number of numbers")
+        if not frame.results:
+            frame.result = arrangement(value)
+            frame.results = [Variable("the result") for _ in values]
+        leave.results = [
+            Set(var, v, frame.call.body, build.block, line=build.line, at=build.at)
+            for var, v in zip(frame.results, values)
+        ]
+    build.put(leave)
+
+
+def put_leave(build, how):
+    build.put(Leave(how, build.loop_here(), build.block))
+    build.gone = True
+
+
+def put_while(build, s):
+    no_else(build, s)
+    put_loop(build, s, Loop("while", build.frame.call))
+
+
+def put_for(build, s):
+    no_else(build, s)
+    call = s.iter
+    if isinstance(call, ast.Call):
+        if getattr(call.func, "attr", "") == "thread_range":
+            if isinstance(build.expr(call.func.value), TeamHandle):
+                members_loop(build, s, call)
+                return
+        callee = build.expr(call.func)
+        if isinstance(callee, Known) and callee.value is range:
+            range_loop(build, s, call)
+            return
+    n, item, static = items_of(build, call)
+    if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
+        unroll(build, s, [lambda k=k: item(build.const(k)) for k in range(n.const)])
+        return
+    counted_loop(build, s, build.const(0), n, 1, item)
+
+
+def items_of(build, node):
+    """What a for loop runs over: its length, a function that gives the item of a number, and whether that
+    must be a constant."""
+    callee = build.expr(node.func) if isinstance(node, ast.Call) and not node.keywords else None
+    kind = callee.value if isinstance(callee, Known) else None
+    if kind is range:
+        return range_items(build, node)
+    if kind is enumerate and 1 <= len(node.args) <= 2:
+        return numbered_items(build, node)
+    if kind is zip and node.args:
+        return zip_items(build, node)
+    value = build.expr(node)
+    if isinstance(value, View) and value.shape:
+        take = load_element if len(value.shape) == 1 else part_of
+        return build.extent(value.shape[0]), lambda k: take(build, value, [k]), False
+    if plain_tuple(value):
+        return tuple_items(build, value, node)
+    build.fail(
+        node,
+        "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view"
+        f" or a tuple, not over `{ast.unparse(node)}`",
+        LanguageError,
+    )
+
+
+def numbered_items(build, node):
+    """What `sequence` gives for enumerate(...)."""
+    first = build.number(node.args[1]) if node.args[1:] else build.const(0)
+    n, item, static = items_of(build, node.args[0])
+    return n, lambda k: (build.binary("+", first, k), item(k)), static
+
+
+def zip_items(build, node):
+    """What `sequence` gives for zip(...), which ends with the shortest."""
+    lengths, items, static = zip(*(items_of(build, a) for a in node.args))
+    n = functools.reduce(lambda n, m: build.extreme("<", n, m, False), lengths)
+    return n, lambda k: tuple(item(k) for item in items), any(static)
+
+
+def range_items(build, node):
+    """What `sequence` gives for a range."""
+    start, stop, step = range_bounds(build, node, 3)
+    if not step or not isinstance(step, int):
+        build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
+    ends = (stop, start) if step > 0 else (start, stop)
+    n = build.binary(
+        "//",
+        build.binary("+", build.binary("-", *ends), build.const(abs(step) - 1)),
+        build.const(abs(step)),
+    )
+    return (
+        build.extreme(">", n, build.const(0), False),
+        lambda k: build.binary("+", start, build.binary("*", k, build.const(step))),
+        False,
+    )
+
+
+def tuple_items(build, values, node):
+    """What `sequence` gives for a tuple, whose items constants alone tell."""
+
+    def item(k):
+        if k.const is None:
+            build.fail(
+                node,
+                f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time",
+            )
+        return values[k.const]
+
+    return build.const(len(values)), item, True
+
+
+def no_else(build, s):
+    if s.orelse:
+        build.fail(s, "else after a loop is not supported in kernels", LanguageError)
+
+
+def range_bounds(build, call, most):
+    """start, stop and step of a range; the last as a Python number where it is known."""
+    values = build.arguments(call, 1, most)
+    for v, node in zip(values, call.args):
+        build.wanted(
+            lambda v=v: not t.is_float(v.dtype),
+            call,
+            "`{}`: the bounds are integers, but `{}` is a float",
+            call,
+            node,
+        )
+    if len(values) == 1:
+        return build.const(0), values[0], 1
+    step = values[2] if len(values) == 3 else build.const(1)
+    return values[0], values[1], step if step.const is None else step.const
+
+
+def members_loop(build, s, call):
+    start, stop, _ = range_bounds(build, call, 2)
+    build.wanted(
+        lambda: start.kind == stop.kind == UNIFORM,
+        s,
+        "the bounds of team.thread_range must be the same for all members",
+    )
+    loop = Loop(
+        "members",
+        build.frame.call,
+        start=start,
+        stop=stop,
+        breaks=_own_exit(s, ast.Break),
+        at=(build.frame.text, call),
+    )
+    loop.varying = build.W == 1 or loop.breaks
+    loop.counter = Operation("member", attr=loop, dtype="int")
+    put_loop(build, s, loop)
+
+
+def range_loop(build, s, call):
+    start, stop, step = range_bounds(build, call, 3)
+    if not step:
+        build.fail(call, "range's step is zero")
+    numbers = unrolled_range(build, s, call, start.const, stop.const, step)
+    if numbers is not None:
+        unroll(build, s, [build.const(k) for k in numbers])
+        return
+    if not _computes(s):
+        build.scalar.append(
+            (
+                start,
+                (
+                    f"the loop of line {build.line.rpartition(':')[2]} reads other elements in "
+                    "each lane and computes little, which one lane at a time does faster"
+                ),
+            )
+        )
+    counted_loop(build, s, start, stop, step)
+
+
+def counted_loop(build, s, start, stop, step, item=None):
+    """A loop over numbers; `item` gives what a trip's target is for one, if not that number."""
+    loop = Loop("range", build.frame.call, start=start, stop=stop, step=step)
+    depends = [start] if isinstance(step, int) else [start, step]
+    loop.counter = Operation("counter", depends, attr=loop, dtype="int")
+    put_loop(build, s, loop, item and (lambda: item(loop.counter)))
+
+
+def unrolled_range(build, s, call, *ends):
+    """The numbers of a loop that is unrolled, as it has few trips or names pk.static; else None."""
+    if not all(isinstance(end, int) for end in ends) or _leaves(s) or _own_exit(s):
+        return None
+    numbers = range(*ends)
+    total = len(numbers) * build.unrolled
+    few = len(numbers) <= _UNROLL_TRIPS and total <= _UNROLL_TOTAL
+    return numbers if few or total <= _UNROLL_STATIC and names_static(build, call) else None
+
+
+def names_static(build, call):
+    return any(
+        isinstance(n, ast.Name)
+        and build.frame.text.scope.get(n.id) is words.static
+        or isinstance(n, ast.Attribute)
+        and n.attr == "static"
+        for n in walk(call)
+    )
+
+
+def put_loop(build, s, loop, item=None):
+    """A loop that is not unrolled; `item` gives what a trip's target is, if that is not the counter."""
+    loop.body = Block(build.block, split=loop.form == "members")
+    loop.deciding = functools.partial(_deciding, s)
+    loop.exits, loop.returns = _own_exit(s), _returns(s)
+    build.put(loop)
+    if loop.form == "while":
+        build.frame.loops.append(loop)
+        loop.test, loop.condition = build.apart(lambda: build.condition(s.test))
+        build.frame.loops.pop()
+    else:
+        build.order.append(loop.counter)
+    build.order.append(loop)  # when what it depends on is known
+    trip(build, s, loop, loop.body, item or loop.counter)
+    if loop.returns:
+        rejoin(build)
+
+
+def trip(build, s, loop, block, item):
+    frame, outer, unrolled = build.frame, build.block, build.unrolled
+    frame.loops.append(loop)
+    build.block, build.unrolled = block, 1
+    begin_trip(build, s, item)
+    build.block = outer
+    build.within(block, s.body)
+    build.unrolled = unrolled
+    frame.loops.pop()
+
+
+def begin_trip(build, s, item):
+    build.frame.homes[build.frame.text.blocks.get(id(s.body))] = build.block
+    if item is not None:
+        assign_to(build, s.target, item() if callable(item) else item)
+
+
+def unroll(build, s, items):
+    if _own_exit(s) or _returns(s):
+        loop = build.put(Loop("trips", build.frame.call, trips=[], exits=True))
+        for item in items:
+            loop.trips.append(Block(build.block))
+            trip(build, s, loop, loop.trips[-1], item)
+        if _returns(s):
+            rejoin(build)
+        return
+    build.unrolled *= max(1, len(items))
+    for item in items:
+        begin_trip(build, s, item)
+        build.statements(s.body)
+    build.unrolled //= max(1, len(items))
+
+
+# ---- what a statement's own text says
+def _kept(look):
+    """`look`, whose answer stays with the statement: an unrolled loop asks again at each trip."""
+
+    def known(s):
+        if look.__name__ not in s.__dict__:
+            s.__dict__[look.__name__] = look(s)
+        return s.__dict__[look.__name__]
+
+    return known
+
+
+@_kept
+def _heavy(s):
+    """Whether the branches of an `if` cost more than a jump."""
+    return tuple(
+        any(isinstance(n, _HEAVY) for part in body for n in walk(part)) for body in (s.body, s.orelse)
+    )
+
+
+def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
+    """True if the loop's body breaks or continues this very loop."""
+
+    def look(body):
+        return any(
+            isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body
+        )
+
+    return look(loop.body)
+
+
+@_kept
+def _deciding(loop):
+    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are
+    made from."""
+    tests = [n.test for n in walk(loop) if isinstance(n, (ast.While, ast.If))]
+    names, more = set(), {n.id for test in tests for n in walk(test) if isinstance(n, ast.Name)}
+    assigned = [n for n in walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
+    while more - names:
+        names |= more
+        more = {
+            n.id
+            for a in assigned
+            if names & {n.id for n in walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for n in walk(a.value)
+            if isinstance(n, ast.Name)
+        }
+    return frozenset(names)
+
+
+@_kept
+def _returns(s):
+    return any(isinstance(n, ast.Return) for n in walk(s))
+
+
+@_kept
+def _leaves(s):
+    """True if lanes may leave the enclosing loop trip or function inside this statement."""
+    if _returns(s):
+        return True
+    if isinstance(s, ast.If):
+        return any(
+            isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q))
+            for q in s.body + s.orelse
+        )
+    return False
+
+
+def _computes(loop):
+    """True for a loop whose body does more than read and add: a call of a function, a division or a power."""
+    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in walk(s))
+
+
+def rejoin(build):
+    build.put(Rejoin(build.frame.call, build.loop_here(), build.block))
+
+
+STATEMENTS = {
+    ast.Pass: lambda build, s: None,
+    ast.Assert: put_assert,
+    ast.Expr: put_expr,
+    ast.Assign: put_assign,
+    ast.AnnAssign: lambda build, s: s.value and assign_to(build, s.target, build.expr(s.value)),
+    ast.AugAssign: put_augmented,
+    ast.If: put_if,
+    ast.Return: put_return,
+    ast.Break: lambda build, s: put_leave(build, "break"),
+    ast.Continue: lambda build, s: put_leave(build, "continue"),
+    ast.While: put_while,
+    ast.For: put_for,
+}
