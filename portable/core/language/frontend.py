@@ -201,7 +201,7 @@ def scope_of(fn):
 
 def has_loops(text, given):
     """True if a text, or a function of the user's that it mentions or is given, has a loop."""
-    loops = ast.For, ast.While
+    loops = ast.For, ast.While, ast.Slice, ast.MatMult
     texts = reached(text, given)
     return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in texts)
 

@@ -12,8 +12,9 @@ from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
 from ...locks import look
 from ...language import types as t
+from .arrays import describe, refuse_expression
 from .calls import EXPRESSIONS
-from .expressions import array_table, describe
+from .expressions import array_table
 from .known import constant_tuple
 from .operations import Operations
 from .statements import STATEMENTS
@@ -221,7 +222,9 @@ class Build(Operations):
 
     def numeric(self, node):
         """The value of an expression that must be a number, which may be complex."""
-        v = self.expr(node)
+        return self.checked_number(self.expr(node), node)
+
+    def checked_number(self, v, node):
         return v if isinstance(v, t.Complex) else self.number_of(v, node)
 
     def number_of(self, v, node, what="a number"):
@@ -293,6 +296,7 @@ class Build(Operations):
     def assign(self, name, value, node):
         frame = self.frame
         web = frame.text.webs[name]
+        refuse_expression(self, value, node)
         if web.direct:
             frame.direct[name] = value
             if value.__class__ is View:

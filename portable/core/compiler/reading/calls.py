@@ -14,13 +14,14 @@ import numpy as np
 
 from ...texts import elementary_complex
 from ...language import frontend, words
-from ....errors import LanguageError, ReadOnlyError
+from ....errors import LanguageError
 from . import foreign
 from ...language import types as t
 from ...language.types import Known
+from .arrays import describe, REDUCTIONS, check_writable, dot, is_array, refuse_expression, total
 from .complexes import conjugated, read_complex
 from . import expressions
-from .expressions import attribute_of, describe, powered
+from .expressions import attribute_of, powered
 from .known import DTYPES, layers_own, text_of
 from .tree import Operation, Seen, View, plain_tuple
 
@@ -40,6 +41,8 @@ def read_call(build, node):
             return base.method(build, node)
         if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
             return conjugated(build, base)
+        if is_array(base) and node.func.attr in REDUCTIONS and not node.args:
+            return total(build, base, node.func.attr, node)
         if not isinstance(base, (Known, t.Record)):
             build.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
         callee = attribute_of(build, base, node.func)
@@ -70,6 +73,8 @@ def call_known(build, fn, node):
         return WORDS[word.reads[0]](build, node, *word.reads[1:])
     if inlined is not None:
         args = arguments_of(build, inlined, node)
+        for a in args:
+            refuse_expression(build, a, node)
         if getattr(fn, "chain", False):
             build.chains += [a for a in args if isinstance(a, Operation)]
         return build.inline(inlined, args, node)
@@ -267,11 +272,6 @@ def atomic_element(build, node):
     return view, indices
 
 
-def check_writable(build, view, node):
-    if view.readonly:
-        build.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
-
-
 def read_local(build, node):
     if len(node.args) != 2:
         build.fail(node, "local takes a shape and a dtype")
@@ -318,6 +318,8 @@ def dtype_of(build, node):
 
 
 WORDS = {
+    "total": lambda build, node, how: total(build, *build.arguments(node, 1, read=build.expr), how, node),
+    "dot": lambda build, node: dot(build, *build.arguments(node, 2, read=build.expr), node),
     "range": lambda build, node: build.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop"),
     "breakpoint": read_breakpoint,
     "print": read_print,

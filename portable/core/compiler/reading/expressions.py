@@ -11,26 +11,13 @@ import numpy as np
 from ....errors import LanguageError
 from ...language.frontend import MOST_TABLE, walk
 from ...language import types as t
+from .arrays import describe, Array, dot, elementwise, is_array, load_element, part_of, stepped, transposed
 from .complexes import BINARY, chosen_complex, complex_compared, complex_operated
 from .tree import Operation, View, mapped, plain_tuple
-from ...language.types import UNIFORM, Known
+from ...language.types import Known
 
 _NO_INDEX = "`{}` is not an integer; indices are integers"
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-
-
-def describe(v):
-    if isinstance(v, View):
-        return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
-    if isinstance(v, t.Complex):
-        return "a complex number"
-    if isinstance(v, tuple):
-        return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
-    if isinstance(v, Operation):
-        return "a number"
-    if isinstance(v, Known):
-        return f"{v.value!r}"
-    return f"the {type(v).__name__.lower()}"
 
 
 def read_constant(build, node):
@@ -73,7 +60,7 @@ def attribute_of(build, base, node):
         if not hasattr(base.value, node.attr):
             build.fail(node, f"`{ast.unparse(node)}` does not exist", LanguageError)
         return build.known(getattr(base.value, node.attr), node)
-    if isinstance(base, View):
+    if isinstance(base, (View, Array)):
         return view_attribute(build, base, node)
     if hasattr(base, "attribute"):
         return base.attribute(build, node)
@@ -92,17 +79,25 @@ def view_attribute(build, view, node):
         return size
     if node.attr == "ndim":
         return build.const(len(view.shape))
+    if node.attr == "T":
+        return transposed(build, view)
     if node.attr == "dtype":
         return Known(np.dtype(view.dtype))
     build.fail(
         node,
-        f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype)",
+        f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype, T, sum(), min(), max())",
         LanguageError,
     )
 
 
 def operated(build, op, left, right, node):
     """`left op right`, of an expression or of an augmented assignment."""
+    if isinstance(op, ast.MatMult):
+        return dot(build, left, right, node)
+    if is_array(left) or is_array(right):
+        return elementwise(build, lambda a, b: operated(build, op, a, b, node), node, left, right)
+    sides = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
+    left, right = map(build.checked_number, (left, right), sides)
     if isinstance(left, t.Complex) or isinstance(right, t.Complex):
         return complex_operated(build, op, left, right, node)
     if isinstance(op, ast.Pow):
@@ -159,18 +154,22 @@ def constant_power(build, base, exponent, node):
 
 
 def read_unary(build, node):
-    v = (
-        build.numeric(node.operand)
-        if isinstance(node.op, (ast.USub, ast.UAdd))
-        else build.number(node.operand)
-    )
-    if isinstance(v, t.Complex):
-        return mapped(build.negate, v) if isinstance(node.op, ast.USub) else v
+    signed, v = isinstance(node.op, (ast.USub, ast.UAdd)), build.expr(node.operand)
+    if signed and is_array(v):
+        return elementwise(build, lambda v: signed_as(build, node.op, v), node, v)
+    if signed:
+        return signed_as(build, node.op, build.checked_number(v, node.operand))
+    build.number_of(v, node.operand)
     if isinstance(node.op, ast.Not):
         return build.logical_not(v)
-    if isinstance(node.op, ast.USub):
-        return build.counted("neg", build.negate(v))
-    return build.counted("~", build.invert(v)) if isinstance(node.op, ast.Invert) else v
+    return build.counted("~", build.invert(v))
+
+
+def signed_as(build, op, v):
+    """`-v` or `+v`."""
+    if isinstance(op, ast.UAdd):
+        return v
+    return mapped(build.negate, v) if isinstance(v, t.Complex) else build.counted("neg", build.negate(v))
 
 
 def read_comparison(build, node):
@@ -239,34 +238,38 @@ def read_subscript(build, node):
     base = build.expr(node.value)
     if plain_tuple(base):
         return tuple_item(build, base, node)
+    element = element_of(build, base, node)
+    return load_element(build, *element) if isinstance(element, tuple) else element
+
+
+def element_of(build, base, node):
+    """What a subscript of a view means: (view, indices) of an element, the view of a part, or an Array."""
+    if isinstance(base, Array):
+        return of_array(build, base, node)
     view = view_of(build, base, node)
     items = indices_of(build, view, node)
-    if len(items) == len(view.shape) and not any(isinstance(i, tuple) for i in items):
-        return load_element(build, view, items)
+    slices = [i for i in items if isinstance(i, tuple)]
+    if len(items) == len(view.shape) and not slices:
+        return view, items
+    if any(i[2:] for i in slices):
+        return stepped(build, view, items, node)
     return part_of(build, view, items)
 
 
-def load_element(build, view, items):
-    if view.n_indices > len(items):
-        return t.Record((load_element(build, view, [*items, build.const(k)]) for k in (0, 1)), t.COMPLEX)
-    return build.operation(
-        "load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}"
-    )
-
-
-def part_of(build, view, items):
-    """The view that remains after indices and slices of the leading dimensions."""
-    part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
-    sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
-    for d, (k, item) in enumerate(sliced):
-        n = _static_extent(item, view.shape[k])
-        if n is None:
-            known = [v for v in (*item, view.shape[k]) if isinstance(v, Operation)]
-            n = Operation("extent", known, attr=(part, d), dtype="int", kind=UNIFORM)
-            build.order.append(n)  # it differs between lanes where a bound does
-        part.shape.append(n)
-    part.shape += view.shape[len(items) :]
-    return build.put(part)
+def of_array(build, array, node):
+    """An element, or the elements at indices of the leading dimensions, of an array in another order."""
+    if array.place is None:
+        build.fail(
+            node, f"`{ast.unparse(node.value)}` is an expression; only views are indexed", LanguageError
+        )
+    items = indices_of(build, array, node)
+    if any(isinstance(i, tuple) for i in items):
+        build.fail(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step", LanguageError)
+    view = array.views
+    if len(items) == len(array.shape):
+        return array.place(items)
+    rest = array.shape[len(items) :]
+    return Array(rest, lambda ks: array.item([*items, *ks]), lambda ks: array.place([*items, *ks]), view)
 
 
 def made_table(build, node, dtype, shape, numbers):
@@ -348,9 +351,11 @@ def indices_of(build, view, node):
     items = []
     for k, part in enumerate(parts):
         if isinstance(part, ast.Slice):
-            if part.step is not None:
-                build.fail(node, "a slice with a step is not supported in kernels", LanguageError)
-            items.append(tuple(p and as_bound(build, p) for p in (part.lower, part.upper)))
+            bounds = tuple(p and as_bound(build, p) for p in (part.lower, part.upper))
+            step = part.step and as_bound(build, part.step).const
+            if part.step and not (isinstance(step, int) and step):
+                build.fail(node, "the step of a slice is a constant other than zero", LanguageError)
+            items.append(bounds if step in (None, 1) else (*bounds, int(step)))
             continue
         v = build.expr(part)
         if plain_tuple(v):
@@ -390,13 +395,6 @@ def _needs_branch(node):
     return any(isinstance(n, (ast.Subscript, ast.Call)) for n in walk(node))
 
 
-def _static_extent(bounds, extent):
-    """The extent of a slice if all of it is known here, or None."""
-    if not isinstance(extent, int) or not all(b is None or isinstance(b.const, int) for b in bounds):
-        return None
-    return len(range(extent)[slice(*(b and int(b.const) for b in bounds))])
-
-
 def _equal(a, b):
     if not (isinstance(a, Known) and isinstance(b, Known)):
         return False
@@ -412,7 +410,7 @@ EXPRESSIONS = {
     ast.Attribute: lambda build, node: attribute_of(build, build.expr(node.value), node),
     ast.Tuple: lambda build, node: tuple(map(build.expr, node.elts)),
     ast.BinOp: lambda build, node: operated(
-        build, node.op, build.numeric(node.left), build.numeric(node.right), node
+        build, node.op, build.expr(node.left), build.expr(node.right), node
     ),
     ast.UnaryOp: read_unary,
     ast.Compare: read_comparison,

@@ -9,8 +9,8 @@ from ...language import words
 from ....errors import LanguageError
 from ...language.frontend import walk
 from ...language import types as t
-from .calls import check_writable
-from .expressions import describe, indices_of, load_element, operated, part_of, view_of
+from .arrays import describe, array_of, assign_array, load_element, part_of, refuse_expression, store_element
+from .expressions import element_of, operated
 from .team import TeamHandle
 from .tree import (
     Block,
@@ -58,32 +58,13 @@ def assign_to(build, target, value):
         for part, v in zip(target.elts, value):
             assign_to(build, part, v)
     elif isinstance(target, ast.Subscript):
-        store_element(build, *element_of(build, target), value, target)
+        place = element_of(build, build.expr(target.value), target)
+        if isinstance(place, tuple):
+            store_element(build, *place, value, target)
+        else:
+            assign_array(build, array_of(build, place), value, target)
     else:
         build.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
-
-
-def store_element(build, view, items, value, node):
-    check_writable(build, view, node)
-    if view.n_indices > len(items) and (isinstance(value, (t.Complex, Operation))):
-        for k, part in enumerate(build.parts(value)):
-            store_element(build, view, [*items, build.const(k)], part, node)
-        return
-    if not isinstance(value, Operation):
-        build.fail(node, f"a number is wanted for an element of '{view.label}', got {describe(value)}")
-    build.writes()
-    build.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
-
-
-def element_of(build, target):
-    view = view_of(build, build.expr(target.value), target)
-    items = indices_of(build, view, target)
-    if len(items) != len(view.shape) or any(isinstance(i, tuple) for i in items):
-        build.fail(
-            target,
-            f"'{view.label}' has {len(view.shape)} dimension(s); one element is assigned at a time",
-        )
-    return view, items
 
 
 def put_assert(build, s):
@@ -110,13 +91,17 @@ def put_assign(build, s):
 
 def put_augmented(build, s):
     name = s.target.id if isinstance(s.target, ast.Name) else None
-    place = () if name else element_of(build, s.target)
-    old = build.read(name, s) if name else load_element(build, *place)
-    new = operated(build, s.op, old, build.numeric(s.value), s)
-    if name:
-        build.assign(name, new, s)
-    else:
-        store_element(build, *place, new, s)
+    place = None if name else element_of(build, build.expr(s.target.value), s.target)
+    if name or isinstance(place, tuple):
+        old = build.read(name, s) if name else load_element(build, *place)
+        new = operated(build, s.op, old, build.expr(s.value), s)
+        if name:
+            build.assign(name, new, s)
+        else:
+            store_element(build, *place, new, s)
+        return
+    change = functools.partial(operated, build, s.op, node=s)
+    assign_array(build, array_of(build, place), build.expr(s.value), s, change)
 
 
 def put_if(build, s):
@@ -134,6 +119,7 @@ def put_if(build, s):
 def put_return(build, s):
     frame = build.frame
     value = None if s.value is None else build.expr(s.value)
+    refuse_expression(build, value, s)
     if isinstance(value, Known) and value.value is None:
         value = None
     build.gone = True

@@ -9,7 +9,8 @@ from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
 from ...language import types as t
-from .calls import check_writable, dtype_of
+from .arrays import check_writable
+from .calls import dtype_of
 from .known import layers_own
 from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, Known

@@ -13,6 +13,7 @@ from ....errors import CollectiveError, LoweringError
 from ...language.frontend import by_users_names
 from ...language import types as t
 from .build import Build
+from .team import widened
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ...language.types import LINEAR, UNIFORM, VARYING, kind_of, promote
 
@@ -137,6 +138,11 @@ class _Types:
             o.step = a.step
             return dtype, LINEAR
         return dtype, kind_of(a)
+
+    def settle(self, o, a):
+        """A number as a strong one; of `attr` "wide" an integer in 64 bits."""
+        dtype = "int64" if a.dtype == "bool" else self.strong(a.dtype)
+        return self.cast(o, a, widened(dtype) if o.attr else dtype)
 
     def invert(self, o, a):
         if t.is_float(a.dtype):
@@ -301,7 +307,7 @@ _RULES = {
     "binary": _Types.binary,
     "compare": lambda types, o, a, b: (promote(a.dtype, b.dtype) and "bool", kind_of(a, b)),
     "cast": _Types.cast,
-    "settle": lambda types, o, a: types.cast(o, a, "int64" if a.dtype == "bool" else types.strong(a.dtype)),
+    "settle": _Types.settle,
     "rounded": lambda types, o, a: types.cast(o, a, a.dtype),
     "not": _of("bool"),
     "negate": lambda types, o, a: (_counted(a), kind_of(a)),
