@@ -1,4 +1,4 @@
-"""Step 34, slices in kernels: operations of elements, in the order of their indices; NumPy is the reference."""
+"""Step 34, slices in kernels: their elements, in the order of indices; the reference is NumPy."""
 
 import numpy as np
 import pytest

@@ -8,6 +8,7 @@ import pytest
 import portable as pk
 from portable.errors import KernelError, LanguageError, LoweringError, PortableError
 
+from ..fuzz.program import load
 from ..launching import move
 from . import wrong_kernels as wrong
 
@@ -187,3 +188,53 @@ def test_variables_have_the_users_names(space):
     """Those of one name are told apart inside the compiler alone."""
     with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))
+
+
+REMEDIES = {
+    "x[i] = divmod(x[i], 2)[0]": "write a // b, a % b",
+    "x[i] = (1, 2)[n := i]": "':='.* on a line of its own",
+    "x[i] = [1, 2][0]": "a list.*write a tuple, or a pk.local",
+    "x[i] = {}": "a dict.*number its keys",
+    "x[i] = sum([v for v in x])": "write a loop",
+    "f = lambda v: v": "with @pk.function",
+    "a, *b = (1, 2, 3)": "take a part of the tuple",
+    "x[i] = 1 if i in (1, 2) else 0": "write `a == b or a == c`",
+    "x[i] = pk.sinn(x[i])": "there are sin, ",
+    "for k in reversed(range(3)): x[i] = k": "counts down",
+    "for j in i.thread_range(3): x[j] = 1": "launched with a pk.TeamPolicy",
+    "x[i] = pk.local(x.shape[0], pk.float64)[0]": "pk.static\\(n\\)",
+    "row = x[:2]; row *= 2": "change elements by",
+    "x.append(1)": "views have .sum",
+}
+
+
+@pytest.mark.parametrize("line, remedy", REMEDIES.items(), ids=REMEDIES)
+def test_a_refusal_says_what_to_write(line, remedy):
+    kernel = load(f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n", f"<remedy {line}>")[
+        "k"
+    ]
+    with pytest.raises(KernelError, match=remedy):
+        pk.parallel_for(5, kernel, X)
+
+
+def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
+    text = "import portable as pk\n\n\n@pk.kernel\ndef k({}):\n    x[0] = 1\n"
+    for params, policy, x, message in (
+        ("self, x", 5, X, "@staticmethod"),
+        ("i, j, x", 5, X, "pk.MDRangePolicy"),
+        ("i, j, x", (5, 5), X, "pk.MDRangePolicy"),
+        ("i, x", 5, np.zeros(3, [("a", float)]), "array\\['name'\\]"),
+        ("i, x", 5, np.zeros(3, "M8[s]"), "view\\('int64'\\)"),
+    ):
+        kernel = load(text.format(params), f"<params {params}>")["k"]
+        with pytest.raises(PortableError, match=message):
+            pk.parallel_for(policy, kernel, x)
+
+
+def test_an_array_without_dimensions_is_a_number(space):
+    text = "import portable as pk\n\n\n@pk.kernel\ndef k(i, a, x):\n    x[i] = a * -a + abs(a)\n"
+    x = move(X, space)
+    pk.parallel_for(
+        pk.RangePolicy(0, 5, space=space), load(text, "<0-d>")["k"], move(np.array(3.0), space), x
+    )
+    assert (x if isinstance(x, np.ndarray) else x.to_numpy()).tolist() == [-6.0] * 5

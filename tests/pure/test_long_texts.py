@@ -1,6 +1,7 @@
 """Texts that are long, or deep: read in a time that grows with their length, and refused where they are far
 too long."""
 
+import ast
 import linecache
 import random
 
@@ -82,8 +83,8 @@ def names_of(fn):
 @pytest.mark.parametrize("fn", [tangled_loops, nest(5).fn])
 def test_variables_are_those_that_each_loop_read_twice_would_have(fn, monkeypatch):
     known = names_of(fn)
-    monkeypatch.setattr(frontend._Webs, "stmt_For", frontend._Webs._loop)
-    monkeypatch.setattr(frontend._Webs, "stmt_While", frontend._Webs._loop)
+    for loop in (ast.For, ast.While):
+        monkeypatch.setitem(frontend._STATEMENTS, loop, frontend._Webs._loop)
     assert names_of(fn) == known
 
 

@@ -134,6 +134,15 @@ def _spec(*words):
     return Spec(words)
 
 
+_CONVERT = "Convert the array, for example with array.astype('float64')."
+_REMEDIES = {
+    "V": "Pass its fields, array['name'], alone or in a NamedTuple.",
+    "M": "Pass its numbers, array.view('int64').",
+    "m": "Pass its numbers, array.view('int64').",
+    "U": "Number the strings, for example with np.unique(array, return_inverse=True).",
+}
+
+
 def check_dtype(dtype):
     """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
     if isinstance(dtype, str) and dtype == "bfloat16":
@@ -146,7 +155,7 @@ def check_dtype(dtype):
     if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):
         raise DTypeError(
             f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
-            f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64')."
+            f"{', '.join(DTYPES)}. {_REMEDIES.get(found.kind, _CONVERT)}"
         )
     return found
 

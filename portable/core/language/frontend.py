@@ -276,6 +276,11 @@ def _check_signature(text, kind):
             f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
             f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs"
         )
+    if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):
+        raise LanguageError(
+            f"kernel '{text.name}' ({text.where()}): its first parameter is the index, so a kernel is no"
+            " method; write @staticmethod above @pk.kernel, and pass what it reads of the object"
+        )
     if kind == "kernel" and not a.args:
         raise LanguageError(
             f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
@@ -400,12 +405,13 @@ class _Webs:
             if isinstance(
                 child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)
             ):
-                what = {"Lambda": "a lambda", "NamedExpr": "':='"}.get(
-                    type(child).__name__, "a comprehension"
-                )
+                what, remedy = {
+                    "Lambda": ("a lambda", "define it beside the kernel, with @pk.function"),
+                    "NamedExpr": ("':='", "assign on a line of its own"),
+                }.get(type(child).__name__, ("a comprehension", "write a loop"))
                 raise LanguageError(
                     f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in"
-                    f" kernels: `{ast.unparse(child)}`"
+                    f" kernels: `{ast.unparse(child)}`; {remedy}"
                 )
         return [n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
 
@@ -415,6 +421,11 @@ class _Webs:
         elif isinstance(target, (ast.Tuple, ast.List)):
             for t in target.elts:
                 self.targets(t, state)
+        elif isinstance(target, ast.Starred):
+            raise LanguageError(
+                f"kernel '{self.text.name}' ({self.text.where(target)}): `{ast.unparse(target)}` is not"
+                " supported in kernels; take a part of the tuple, t[1:]"
+            )
         elif isinstance(target, ast.Subscript):
             self.expression(target, state)
 

@@ -345,6 +345,7 @@ def _prepare(policy_kind, space, kernel, specs, reducers, key):
         raise ShapeError(
             f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
             f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given"
+            f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
         )
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}

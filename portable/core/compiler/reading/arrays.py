@@ -1,5 +1,5 @@
-"""Slices and rows in kernels, read into the typed tree: operations of their elements, one after the other in the
-order of the indices, without a temporary array."""
+"""Slices and rows in kernels, read into the typed tree: operations of their elements, one after the other in
+the order of the indices, without a temporary array."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REDUCTIONS = "sum", "min", "max"
 class Array:
     """Numbers by their indices: of a view in another order, or of an expression.
 
-    shape : extents; item : gives the number at some indices; place : gives (view, indices) of its element, None
-    of an expression; views : that it reads
+    shape : extents; item : gives the number at some indices; place : gives (view, indices) of its element,
+    None of an expression; views : that it reads
     """
 
     def __init__(self, shape, item, place=None, views=()):
@@ -47,8 +47,8 @@ def refuse_expression(build, v, node):
     if isinstance(v, Array) and v.place is None:
         build.fail(
             node,
-            f"`{ast.unparse(node).splitlines()[0]}` needs a temporary array here; assign its elements to a view, a"
-            " slice or a pk.local, as in `y[:] = ...`",
+            f"`{ast.unparse(node).splitlines()[0]}` needs a temporary array here; assign its elements to a"
+            " view, a slice or a pk.local, as in `y[:] = ...`",
             LanguageError,
         )
 
@@ -166,13 +166,14 @@ def elementwise(build, function, node, *values):
 
 
 def check_shape(build, shape, array, node):
-    """Return a shape with what an array's says of its last extents; refuse another one. The checked space looks at
-    extents that are known at a launch."""
+    """Return a shape with what an array's says of its last extents; refuse another one. The checked space
+    looks at extents that are known at a launch."""
     for n, own in zip(reversed(shape), reversed(array.shape)):
         if None not in (n.const, own.const) and n.const != own.const or len(array.shape) > len(shape):
             build.fail(
                 node,
-                f"`{ast.unparse(node)}`: arrays of the same shape are wanted, got extents {own.const} and {n.const}",
+                f"`{ast.unparse(node)}`: arrays of the same shape are wanted, got extents {own.const}"
+                f" and {n.const}",
             )
         if build.asserts and n is not own and None in (n.const, own.const):
             build.operation("assert", build.compare("==", n, own), attr="the shapes of arrays differ")
@@ -206,14 +207,16 @@ def each(build, shape, do, ks=(), most=_UNROLLED):
 
 
 def assign_array(build, target, value, node, operated=None):
-    """Store the elements of an array, or one number, in a target; `operated(old, new)` gives what is stored."""
+    """Store the elements of an array, or one number, in a target; `operated(old, new)` gives what is
+    stored."""
     source = array_of(build, value)
     if target.place is None:
         build.fail(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel", LanguageError)
     if source and not all(_apart(view, target.views[0]) for view in source.views):
         build.fail(
             node,
-            f"`{ast.unparse(node)}` is written while other elements of it are read; a loop says in which order",
+            f"`{ast.unparse(node)}` is written while other elements of it are read; a loop says"
+            " in which order",
             LanguageError,
         )
 

@@ -12,7 +12,7 @@ from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
 from ...locks import look
 from ...language import types as t
-from .arrays import describe, refuse_expression
+from .arrays import describe, load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
 from .known import constant_tuple
@@ -35,31 +35,26 @@ from .tree import (
 from ...language.types import UNIFORM, Known
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
+# what kernels do not have, and what to write
 _UNSUPPORTED = {
-    "With": "with",
-    "Try": "try",
-    "Raise": "raise",
+    "With": "with; write to an array",
+    "Try": "try; look at the value by an if",
+    "Raise": "raise; write an assert, at which the checked space looks",
     "Delete": "del",
-    "Global": "global",
-    "Nonlocal": "nonlocal",
-    "FunctionDef": "a nested function",
-    "ClassDef": "a class",
-    "Import": "import",
-    "ImportFrom": "import",
-    "Match": "match",
-    "Dict": "a dict",
-    "List": "a list",
-    "Set": "a set",
-    "Lambda": "a lambda",
-    "ListComp": "a comprehension",
-    "DictComp": "a comprehension",
-    "SetComp": "a comprehension",
-    "GeneratorExp": "a comprehension",
+    "Global": "global; write to an element of an argument",
+    "Nonlocal": "nonlocal; write to an element of an argument",
+    "FunctionDef": "a nested function; define it beside the kernel, with @pk.function",
+    "ClassDef": "a class; pass a NamedTuple or a dataclass",
+    "Import": "import; import above the kernel",
+    "ImportFrom": "import; import above the kernel",
+    "Match": "match; write if and elif",
+    "Dict": "a dict; number its keys, and pass a tuple or an array",
+    "List": "a list; write a tuple, or a pk.local to change its items",
+    "Set": "a set; write a tuple",
     "JoinedStr": "a string",
     "Await": "await",
     "Yield": "yield",
-    "NamedExpr": "':='",
-    "Starred": "'*'",
+    "Starred": "'*'; write the items one by one, or a part of the tuple, t[1:]",
 }
 _WORDS = words.__file__, elementary_complex.__file__
 
@@ -197,7 +192,9 @@ class Build(Operations):
 
     def _unsupported(self, node, text=""):
         kind = type(node).__name__
-        self.fail(node, f"{_UNSUPPORTED.get(kind, kind)} is not supported in kernels{text}", LanguageError)
+        what, _, remedy = _UNSUPPORTED.get(kind, kind).partition(";")
+        remedy = remedy and f";{remedy}"
+        self.fail(node, f"{what} is not supported in kernels{text}{remedy}", LanguageError)
 
     def wanted(self, holds, node, message, *parts):
         """Refuse the text unless this holds, which is asked when dtypes and kinds are known; `parts` of it
@@ -228,6 +225,8 @@ class Build(Operations):
         return v if isinstance(v, t.Complex) else self.number_of(v, node)
 
     def number_of(self, v, node, what="a number"):
+        if isinstance(v, View) and not v.shape:
+            return load_element(self, v, [])
         if not isinstance(v, Operation):
             self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; {what} is wanted here")
         return v
@@ -296,7 +295,6 @@ class Build(Operations):
     def assign(self, name, value, node):
         frame = self.frame
         web = frame.text.webs[name]
-        refuse_expression(self, value, node)
         if web.direct:
             frame.direct[name] = value
             if value.__class__ is View:
@@ -333,7 +331,7 @@ class Build(Operations):
                 node,
                 f"'{name.partition('@')[0]}' holds {describe(view)} here and something else elsewhere; a"
                 " name may hold one of several arguments or scratch arrays of one dtype and number of"
-                " dimensions; give others a name of their own",
+                " dimensions; give others a name of their own, and change elements by `name[:] += ...`",
             )
         if view.options:
             return view.items[0]

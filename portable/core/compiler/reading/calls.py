@@ -44,7 +44,12 @@ def read_call(build, node):
         if is_array(base) and node.func.attr in REDUCTIONS and not node.args:
             return total(build, base, node.func.attr, node)
         if not isinstance(base, (Known, t.Record)):
-            build.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", LanguageError)
+            build.fail(
+                node,
+                f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min() and"
+                " .max()",
+                LanguageError,
+            )
         callee = attribute_of(build, base, node.func)
     else:
         callee = build.expr(node.func)
@@ -85,6 +90,13 @@ def call_known(build, fn, node):
     refuse_call(build, fn, node)
 
 
+_INSTEAD = {
+    "prange": "a kernel's indices run side by side, and loops within it are of range",
+    "reversed": "range(n - 1, -1, -1) counts down",
+    "divmod": "write a // b, a % b",
+}
+
+
 def refuse_call(build, fn, node):
     """A call of what kernels do not know, with what could stand in its place."""
     name = ast.unparse(node.func)
@@ -93,6 +105,8 @@ def refuse_call(build, fn, node):
         hint = ", where one index or team is at work; it is for the host, before or after a launch"
     elif isinstance(fn, python_types.FunctionType):
         hint = "; mark it with @pk.function"
+    elif name in _INSTEAD:
+        hint = f"; {_INSTEAD[name]}"
     elif name.startswith(("np.random.", "numpy.random.", "random.")):
         hint = "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
     build.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
@@ -297,7 +311,8 @@ def static_shape(build, node, what):
     if not all(isinstance(p, Operation) and isinstance(p.const, int) and p.const > 0 for p in parts):
         build.fail(
             node,
-            f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`",
+            f"the shape of {what} must be positive integers known at compile time, got `{ast.unparse(node)}`;"
+            " pass an argument as pk.static(n)",
         )
     return [p.const for p in parts]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
 import math
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ....errors import LanguageError
 from ...language.frontend import MOST_TABLE, walk
+from ...language.team import Team
 from ...language import types as t
 from .arrays import describe, Array, dot, elementwise, is_array, load_element, part_of, stepped, transposed
 from .complexes import BINARY, chosen_complex, complex_compared, complex_operated
@@ -58,7 +60,9 @@ def array_table(build, array, node):
 def attribute_of(build, base, node):
     if isinstance(base, Known):
         if not hasattr(base.value, node.attr):
-            build.fail(node, f"`{ast.unparse(node)}` does not exist", LanguageError)
+            near = difflib.get_close_matches(node.attr, dir(base.value), 3)
+            hint = f"; there are {', '.join(near)}" * bool(near)
+            build.fail(node, f"`{ast.unparse(node)}` does not exist{hint}", LanguageError)
         return build.known(getattr(base.value, node.attr), node)
     if isinstance(base, (View, Array)):
         return view_attribute(build, base, node)
@@ -66,7 +70,8 @@ def attribute_of(build, base, node):
         return base.attribute(build, node)
     if node.attr in getattr(base, "names", ()):
         return base[base.names.index(node.attr)]
-    build.fail(node, f"{describe(base)} has no attribute '{node.attr}' in kernels", LanguageError)
+    hint = "; a kernel of a team is launched with a pk.TeamPolicy" * (node.attr in vars(Team))
+    build.fail(node, f"{describe(base)} has no attribute '{node.attr}' in kernels{hint}", LanguageError)
 
 
 def view_attribute(build, view, node):
@@ -85,7 +90,8 @@ def view_attribute(build, view, node):
         return Known(np.dtype(view.dtype))
     build.fail(
         node,
-        f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype, T, sum(), min(), max())",
+        f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype, T, sum(), min(),"
+        " max())",
         LanguageError,
     )
 
@@ -159,7 +165,7 @@ def read_unary(build, node):
         return elementwise(build, lambda v: signed_as(build, node.op, v), node, v)
     if signed:
         return signed_as(build, node.op, build.checked_number(v, node.operand))
-    build.number_of(v, node.operand)
+    v = build.number_of(v, node.operand)
     if isinstance(node.op, ast.Not):
         return build.logical_not(v)
     return build.counted("~", build.invert(v))
@@ -197,7 +203,8 @@ def identity_test(build, node):
     a, b = build.expr(node.left), build.expr(node.comparators[0])
     if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
         return build.const((isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is))
-    build.fail(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels", LanguageError)
+    hint = "; write `a == b or a == c`" * isinstance(node.ops[0], (ast.In, ast.NotIn))
+    build.fail(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels{hint}", LanguageError)
 
 
 def read_junction(build, node):
@@ -291,7 +298,7 @@ def table_item(build, items, index, node):
         build.fail(
             node,
             f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile"
-            " time",
+            " time; `for v in t`, or an index of range(pk.static(len(t))), takes any",
         )
     build.wanted(
         lambda: not t.is_float(index.dtype),
@@ -368,7 +375,8 @@ def indices_of(build, view, node):
 def as_index(build, v, view, extent, part, node):
     """A value as an index of a dimension of this extent, `part` of the subscript `node`."""
     if not isinstance(v, Operation):
-        build.fail(node, _NO_INDEX.format(ast.unparse(part)))
+        team = "; a kernel of an index is launched over a range, one of a team has team.league_rank"
+        build.fail(node, _NO_INDEX.format(ast.unparse(part)) + team * hasattr(v, "warp_size"))
     build.wanted(lambda: not t.is_float(v.dtype), node, _NO_INDEX, part)
     if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
         build.fail(

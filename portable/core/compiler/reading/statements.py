@@ -47,6 +47,7 @@ _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 
 def assign_to(build, target, value):
     if isinstance(target, ast.Name):
+        refuse_expression(build, value, target)
         build.assign(target.id, value, target)
     elif isinstance(target, (ast.Tuple, ast.List)):
         plain = plain_tuple(value)
@@ -247,7 +248,9 @@ def tuple_items(build, values, node):
 
 def no_else(build, s):
     if s.orelse:
-        build.fail(s, "else after a loop is not supported in kernels", LanguageError)
+        build.fail(
+            s, "else after a loop is not supported in kernels; note the way out in a variable", LanguageError
+        )
 
 
 def range_bounds(build, call, most):
