@@ -2,12 +2,13 @@
 cells."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 import portable as pk
-from portable.core.machines.cuda.space import _boxes
+from portable.core.machines.cuda.space import _boxes, lower_to_ptx
 
 from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close
@@ -39,6 +40,22 @@ def test_every_cell_once(space, shape):
     r, c = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0, 0), shape), visit_2d, np.zeros(shape, np.int64))
     np.testing.assert_array_equal(count, 100 * r + c + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_rows_of_any_length(space, dtype):
+    """A GPU's thread takes several cells of a row, a warp apart, and those at its end one by one."""
+    for n in (31, 33, 63, 129, 300) if space != "checked" else (3,):
+        count = launch_for(space, pk.MDRangePolicy((1, 2), (9, n)), visit_2d, np.zeros((9, n + 3), dtype))
+        r, c = np.indices((9, n + 3))
+        np.testing.assert_array_equal(count, np.where((r >= 1) & (c >= 2) & (c < n), 100 * r + c + 1, 0))
+
+
+@pytest.mark.parametrize("dtype, apart", [("int32", (0, 128, 256, 384)), ("float64", (0, 256))])
+def test_a_thread_of_a_gpu_loads_several_cells_of_a_row(dtype, apart):
+    ptx = lower_to_ptx(visit_2d, "box2", (("view", dtype, 2, True, False),))
+    loads = re.findall(r"ld\.global\.b\d\d \t%r?d?\d+, \[%rd\d+(?:\+(\d+))?\];", ptx)
+    assert [int(by or 0) for by in loads[: len(apart)]] == [*apart]
 
 
 @pytest.mark.parametrize("shape", SHAPES_3D, ids=str)

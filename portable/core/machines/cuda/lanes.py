@@ -101,6 +101,12 @@ def _roots(ops, x):
     return roots
 
 
+class BoxTarget(CudaTarget):
+    """A pack's indices lie a warp apart along a box's last dimension, where a block's rows are short."""
+
+    step = WARP
+
+
 def _half(b, x):
     """The lower half of a number of 64 bits whose upper half is masked away, or None."""
     if isinstance(x, ir.Constant):

@@ -20,6 +20,7 @@ from ...locks import kept
 from .lanes import (
     RANGE_THREADS,
     WARP,
+    BoxTarget,
     CudaTarget,
     CudaTeam,
     barrier,
@@ -54,6 +55,8 @@ class Entry(Emitted):
     def __init__(self, kernel, policy_kind, specs, reducers, team_size, watch=None):
         self.team_size = team_size
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
+        if policy_kind.startswith("box"):
+            self.target = BoxTarget
         super().__init__(kernel, policy_kind, specs, reducers, watch=watch)
 
     @kept
@@ -67,7 +70,7 @@ class Entry(Emitted):
     def lanes(self, signature):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
         plain = (
-            self.policy_kind == "range"
+            self.policy_kind.startswith(("range", "box"))
             and self.kernel.packed
             and not self.reducers
             and not any(s[0] == "scatter" for s in flatten(signature.specs))
@@ -111,22 +114,28 @@ class Entry(Emitted):
 
     def _range(self):
         """One index a thread, or a pack of them; the last block goes through what is left one by one."""
-        ops, b, W, step = self.ops, self.b, self.width, I64(self.threads)
+        ops, b, W = self.ops, self.b, self.width
         index = b.add(self.extra("begin"), self._first(self.threads * W), flags=NSW)
         end = self.extra("end")
         if W == 1:
             with b.if_then(b.icmp_signed("<", index, end)):
                 self.visit(ops.lanes(index))
             return
-        whole = b.icmp_signed("<", b.add(index, I64(self.threads * (W - 1)), flags=NSW), end)
+        self._pack(index, end, self.threads, lambda k: self.visit(ops.lanes(k)))
+
+    def _pack(self, index, end, step, visit):
+        """Visit a thread's indices up to `end`, so many steps apart: together if there are as many as lanes,
+        else one by one."""
+        ops, b, W = self.ops, self.b, self.width
+        whole = b.icmp_signed("<", b.add(index, I64(step * (W - 1)), flags=NSW), end)
         with b.if_else(whole) as (pack, rest):
             with pack:
-                self.visit(ops.lanes(index))
+                visit(index)
                 if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
                     raise Unpacked("the text is long")
             with rest:
                 ops.W = 1
-                self.steps(index, end, step, lambda k: self.visit(ops.lanes(k)))
+                self.steps(index, end, I64(step), visit)
                 ops.W = W
 
     def _sum(self, *terms):
@@ -200,16 +209,21 @@ class Entry(Emitted):
         self.steps(thread(ops), size, I64(self.threads), at)
 
     def _tile(self):
-        """A block is a tile of a box's last two dimensions, 2^block_size wide.
+        """A block is a tile of a box's last two dimensions, 2^block_size threads wide.
 
-        Returns the bounds of all dimensions, this thread's last index, its row in the tile, and the tile's
-        height.
+        Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the
+        tile's height.
         """
         ops, b, d = self.ops, self.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
         bits, here, one = self.extra("block_size"), thread(ops), I64(1)
         height = b.ashr(I64(self.threads), bits)
-        place = b.add(b.shl(block(ops), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=NSW)
+        before, column = b.shl(block(ops), bits), b.and_(here, b.sub(b.shl(one, bits), one))
+        if self.width > 1:  # a warp's indices lie one after the other, a thread's a warp apart
+            before = self._times(before, self.width)
+            warp = b.and_(column, I64(-WARP))
+            column = self._sum(column, self._times(warp, self.width - 1))
+        place = b.add(before, column, flags=NSW)
         return bounds, b.add(bounds[-1][0], place, flags=NSW), b.ashr(here, bits), height
 
     def _leading(self, bounds):
@@ -227,7 +241,8 @@ class Entry(Emitted):
         return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
 
     def _box(self):
-        """One index a thread; the second grid axis counts tiles, the third the dimensions before a tile's."""
+        """One index a thread, or a pack of them along the last dimension; the second grid axis counts tiles,
+        the third the dimensions before a tile's."""
         ops, b = self.ops, self.b
         bounds, last, row, height = self._tile()
         near = b.add(bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row), flags=NSW)
@@ -235,8 +250,12 @@ class Entry(Emitted):
         outer = [near]
         if len(bounds) > 2:
             outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
-        inside = b.and_(b.icmp_signed("<", last, bounds[-1][1]), b.icmp_signed("<", near, bounds[-2][1]))
-        with b.if_then(inside):
+        end, there = bounds[-1][1], b.icmp_signed("<", near, bounds[-2][1])
+        if self.width > 1:
+            with b.if_then(there):
+                self._pack(last, end, WARP, lambda k: self.visit(ops.lanes(k), outer=outer))
+            return
+        with b.if_then(b.and_(b.icmp_signed("<", last, end), there)):
             self.visit(ops.lanes(last), outer=outer)
 
     def _reduced_box(self):

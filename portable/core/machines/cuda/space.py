@@ -81,6 +81,9 @@ class Compiled:
         self.shape = Shape(1, 1, 1, self.threads, 1, 1)
         self.of_shape = ctypes.byref(self.shape)
 
+    def box_grid(self, extents):
+        return _box_grid(extents, self.threads, self.indices // self.threads)
+
     def _resident_blocks(self, shared=0):
         """How many blocks the device runs at once."""
         return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
@@ -184,7 +187,7 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 def _configure(space, compiled, policy):
     """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
     if policy.__class__ is MDRangePolicy:
-        return compiled, _box_grid(policy.extents, compiled.threads), 0
+        return compiled, compiled.box_grid(policy.extents), 0
     if policy.__class__ is RangePolicy:
         return compiled, max(0, -(-(policy.end - policy.begin) // compiled.indices)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
@@ -214,10 +217,11 @@ def _tile_bits(extents, threads):
     return min(threads // rows, 1 << max(extents[-1] - 1, 0).bit_length()).bit_length() - 1
 
 
-def _box_grid(extents, threads):
-    """(x, y, z) blocks of a box, a tile of its last two dimensions each; 0 for an empty box."""
+def _box_grid(extents, threads, each=1):
+    """(x, y, z) blocks of a box, a tile of its last two dimensions each, of so many indices a thread; 0 for
+    an empty box."""
     width = 1 << _tile_bits(extents, threads)
-    wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
+    wide, near = -(-extents[-1] // (width * each)), -(-extents[-2] // (threads // width))
     return (wide, near, math.prod(extents[:-2])) if 0 not in extents else 0
 
 
@@ -278,7 +282,7 @@ def _for(space, compiled, policy, words, outs, work):
                 (
                     compiled,
                     compiled.handle,
-                    _box_grid(box.extents, compiled.threads),
+                    compiled.box_grid(box.extents),
                     0,
                     words + _extra(box, 0),
                 )
