@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.core.launch import dispatch
+from portable.core.machines.cpu import space as cpu
 
 from ..launching import move
 from .test_step13_plan import axpy, content
@@ -86,6 +88,20 @@ def test_one_policy_of_teams_again_and_again(space):
             x, out = move(np.full((league, n), value), space), move(np.zeros(league), space)
             pk.parallel_for(policy, sum_in_scratch, n, x, out)
             np.testing.assert_array_equal(content(out), np.full(league, value * n * league))
+
+
+@pk.kernel
+def exponential(i, a, x, y):
+    y[i] += pk.exp(a * x[i])
+
+
+@pytest.mark.parametrize(
+    "kernel, n, alone", [(axpy, 16384, True), (axpy, 16385, False), (exponential, 8192, False)]
+)
+def test_threads_that_do_not_pay_are_not_used(kernel, n, alone):
+    policy, x = pk.RangePolicy(0, n, space="threads:16"), np.zeros(n)
+    space, policy, _, compiled, _ = dispatch.bind(policy, kernel, (1.0, x, x), ())
+    assert cpu._is_alone(space, *cpu._stretch(policy, compiled, space.n_threads)) == alone
 
 
 @pk.kernel

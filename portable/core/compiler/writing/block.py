@@ -48,7 +48,7 @@ _FORMATS = {
 
 
 # of an entry function, besides its results, that are kept beside its code
-_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "state_words", "in_turn"
+_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "light", "state_words", "in_turn"
 
 
 def scratch_of(compiled, policy):
@@ -72,6 +72,7 @@ class Launched:
     scratch_static : bytes of scratch with compile-time shape
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     has_loops : whether the text, or a function of the user's that it calls, has a loop
+    light : whether an index takes so little of a CPU that a hundred times as many are not worth a thread
     state_words : 8-byte words that hold the states of all reducers
     in_turn : whether a CPU's scan goes from element to element, several blocks side by side
     """

@@ -30,7 +30,9 @@ _FEW_ROWS = 3  # that are called one by one; more in a row, with no Python betwe
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 FINE = 64  # chunks for each thread, which takes many at once as long as many are left
-SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+# indices of a loop-free kernel that are not worth waking a thread for, and of one that computes little: a
+# thread that sleeps begins after 5 to 50 microseconds, and 16,384 elements of y += a * x take 3
+SMALL, MANY = 4096, 16384
 STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
@@ -82,6 +84,7 @@ class Compiled:
             entry.width,
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
+        self.least = _worth_a_thread(entry)
         # of code for packs alone, or one of each accumulator: that of any range
         self.any_range, self.in_strips = None, entry.in_strips
         self.granule = self.width * (STREAMS if entry.reducers else 1)
@@ -90,6 +93,13 @@ class Compiled:
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
         self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
         return self
+
+
+def _worth_a_thread(entry):
+    """Return how many indices are worth waking a thread for."""
+    if entry.policy_kind == "team" or entry.has_loops:
+        return 1 if entry.policy_kind == "team" else entry.width
+    return MANY if entry.light else SMALL
 
 
 def _fingerprint(kernel, policy_kind, specs, reducers):
@@ -218,7 +228,7 @@ def _reduce(compiled, policy, words, outs, n_threads):
         buffer,
         block,
         [
-            (compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)),
+            (compiled.address, 0, n_blocks, _blocks_at_once(compiled, size, n_blocks, n_threads)),
             (compiled.finish, 0, n_blocks, n_blocks),
         ],
     )
@@ -237,7 +247,7 @@ def _windows(compiled, size, n_blocks, n_threads):
     """The passes over as many blocks at a time as stay in a cache between them; over all where they do not
     go in turn."""
     window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
-    at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, n_blocks, n_threads)
+    at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, size, n_blocks, n_threads)
     for first in range(0, max(1, n_blocks), window):
         last = min(first + window, n_blocks)
         yield compiled.address, first, last, at_once
@@ -256,10 +266,10 @@ def _whole_lines(size):
     return size if size < 64 else -(-size // 64) * 64
 
 
-def _blocks_at_once(compiled, n_blocks, n_threads):
+def _blocks_at_once(compiled, size, n_blocks, n_threads):
     """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may
     differ in length."""
-    return -max(1, n_blocks // (n_threads * FINE)) if compiled.simple else 1
+    return -max(-(-compiled.least // size), n_blocks // (n_threads * FINE)) if compiled.simple else 1
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
@@ -303,8 +313,7 @@ def _stretch(policy, compiled, n_threads):
         return begin, end, -max(1, end // (n_threads * FINE))
     width, chunk = compiled.width, policy.chunk if policy.__class__ is RangePolicy else None
     if chunk is None:
-        least = SMALL if compiled.simple else width
-        chunk = -max(least, (end - begin) // (n_threads * FINE))
+        chunk = -max(compiled.least, (end - begin) // (n_threads * FINE))
     at_once = chunk if chunk > 0 else (end - begin) // (n_threads * ROUNDS)
     if at_once > STRIP and compiled.in_strips:
         chunk = STRIP
