@@ -30,21 +30,29 @@ computation: studies in massively parallel massive mixtures. Journal of Computat
 """
 
 from . import cytometry
+from .cytometry.merging import Join, merge
 from .density import log_density
 from .estimator import DirichletMixture
 from .fitting import Start
 from .moves import Move
 from .posterior import Posterior
 from .prior import Prior
+from .selection import Selection, select
 from .sklearn_protocol import ConvergenceWarning
+from .student import TMixture
 
 __all__ = [
     "ConvergenceWarning",
     "DirichletMixture",
+    "Join",
     "Move",
     "Posterior",
     "Prior",
+    "Selection",
     "Start",
+    "TMixture",
     "cytometry",
     "log_density",
+    "merge",
+    "select",
 ]

@@ -23,6 +23,16 @@ def shape(kind, k, p):
     return {"full": (k, p, p), "tied": (p, p), "diag": (k, p), "spherical": (k,)}[kind]
 
 
+def alike(kind, k, variances):
+    """Covariances of k components with the same variances, shape (p,)."""
+    return {
+        "full": np.tile(np.diag(variances), (k, 1, 1)),
+        "tied": np.diag(variances),
+        "diag": np.tile(variances, (k, 1)),
+        "spherical": np.full(k, variances.mean()),
+    }[kind]
+
+
 def moments(kind, sums):
     """n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of `blocks.Points.sweep`."""
     if is_diagonal(kind):

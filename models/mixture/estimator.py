@@ -13,18 +13,17 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
-from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..shared.checks import check_count, check_flag, check_seed
 from ..shared.cluster import connected
 from ..shared.mapped import Streamed, opened
 from ..shared.progress import bar
 from ..shared.sharding import here
 from ..shared.store import Store
-from . import covariance, gibbs, online, saving
+from . import covariance, gibbs, missing, online, saving
 from .blocks import Points
 from .checks import (
     check_covariances,
     check_points,
-    check_random_state,
     check_sample_weight,
     check_table,
     check_variances,
@@ -40,7 +39,6 @@ from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .sklearn_protocol import convergence_warning
 from .spread import spread_of
-from .starts import STARTS
 
 
 class DirichletMixture(Fitted):
@@ -73,6 +71,10 @@ class DirichletMixture(Fitted):
         Whether to merge, split and delete components where that raises the objective. By default with a
         prior; without one (by moves that merge two components and split a third) only if asked for: plain EM
         is step for step that of other libraries.
+    missing : bool, default False
+        Whether X may hold NaN, in `fit` and all that follows: what is missing is integrated out, by EM over
+        the patterns in which it is missing, from a fit to the complete points on (to points filled with
+        means where fewer than half are complete). Without `sample_weight`, `checkpoint` and `client`.
     warm_start : bool, default False
         Whether `fit` begins, with all points, with the components of the `fit` before.
     random_state : int, Generator or None
@@ -154,6 +156,7 @@ class DirichletMixture(Fitted):
         covariances_init: npt.ArrayLike | None = None,
         weights_init: npt.ArrayLike | None = None,
         moves: bool | None = None,
+        missing: bool = False,
         warm_start: bool = False,
         random_state: Whole | np.random.Generator | None = None,
         space: Spaces | None = None,
@@ -161,7 +164,8 @@ class DirichletMixture(Fitted):
         self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
         self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
-        self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
+        self.moves, self.missing, self.warm_start = moves, missing, warm_start
+        self.random_state, self.space = random_state, space
 
     def fit(
         self,
@@ -211,6 +215,12 @@ class DirichletMixture(Fitted):
         names, streamed = feature_names(X), isinstance(X, (np.memmap, Streamed))
         random = self._check_parameters()
         X = check_table(X)
+        if self.missing:
+            if sample_weight is not None or checkpoint is not None or client is not None:
+                raise InputError("missing=True goes without sample_weight, checkpoint and client")
+            clone = type(self)(**self.get_params() | {"missing": False})
+            missing.fit(self, X, clone)
+            return self._named(names)
         weights = check_sample_weight(sample_weight, len(X))
         rows = Rows(X, here(client, self.space), BLOCK)
         self._centre, variances = spread_of(rows, weights)
@@ -278,10 +288,7 @@ class DirichletMixture(Fitted):
         self.n_iter_, self.n_features_in_ = len(found.history) - 1, X.shape[1]
         self.lower_bound_ = found.history[-1] / found.points.total
         self._online = found.climb.moments, found.points.total, 0
-        if names is None:
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            self.feature_names_in_ = names
+        self._named(names)
         if not self.converged_ and self.tol >= 0.0:
             grew = (found.history[-1] - found.history[-2]) / found.points.total if self.n_iter_ else np.nan
             warnings.warn(
@@ -484,18 +491,13 @@ class DirichletMixture(Fitted):
 
     def _check_parameters(self):
         """Of what needs no data; the generator of starts."""
-        check_count(self.n_components, "n_components", 1)
-        check_count(self.max_iter, "max_iter", 1)
-        check_count(self.n_init, "n_init", 1)
-        check_number(self.tol, "tol")
-        check_number(self.reg_covar, "reg_covar", least=0.0)
-        check_choice(self.init_params, "init_params", STARTS)
-        check_choice(self.covariance, "covariance", covariance.KINDS)
+        random = self._check_common()
         check_prior(self._full_prior())
         check_flag(self.warm_start, "warm_start")
+        check_flag(self.missing, "missing")
         if self.moves is not None:
             check_flag(self.moves, "moves")
-        return check_random_state(self.random_state)
+        return random
 
     def _first(self, X, variances):
         """The prior, its scale not yet given, and what of a start is known."""
@@ -525,12 +527,7 @@ class DirichletMixture(Fitted):
             if means.shape != (k, p):
                 raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         if self.covariances_init is None:
-            first = {
-                "full": np.tile(np.diag(variances), (k, 1, 1)),
-                "tied": np.diag(variances),
-                "diag": np.tile(variances, (k, 1)),
-                "spherical": np.full(k, variances.mean()),
-            }[kind]
+            first = covariance.alike(kind, k, variances)
         else:
             check = check_variances if covariance.is_diagonal(kind) else check_covariances
             first = check(self.covariances_init, covariance.shape(kind, k, p), "covariances_init")

@@ -9,15 +9,17 @@ import numpy as np
 import portable as pk
 
 from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, PathLike, Whole
-from ..shared.checks import check_count
+from ..shared.checks import check_choice, check_count, check_number
 from ..shared.cluster import connected
 from ..shared.mapped import opened
 from . import covariance, saving
 from .blocks import Components, Points
 from .checks import check_feature_names, check_random_state, check_table
 from .fitting import Start
+from .missing import Patterns
 from .moves import Move
 from .prior import Prior
+from .starts import STARTS
 from .sklearn_protocol import Parameters, not_fitted
 
 
@@ -226,13 +228,15 @@ class Fitted(Parameters):
             Not fitted, or n_samples is below 1.
         """
         self._check_fitted()
-        random = check_random_state(self.random_state)
+        return self._drawn(n_samples, check_random_state(self.random_state))
+
+    def _drawn(self, n_samples, random):
         counts = random.multinomial(
             check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum()
         )
         labels = np.repeat(np.arange(len(counts)), counts)
         away = random.standard_normal((len(labels), self.n_features_in_))
-        factors = self._fitted().factors
+        factors = covariance.for_each(self.covariance, self.precisions_cholesky_, *self.means_.shape)
         if factors.ndim == 2:
             away /= factors[labels]
         else:
@@ -240,6 +244,29 @@ class Fitted(Parameters):
                 part = away[end - counts[j] : end]
                 part[:] = np.linalg.solve(factors[j].T, part.T).T
         return self.means_[labels] + away, labels
+
+    def impute(self, X: LargeLike) -> Array:
+        """Fill what is missing of points by what is expected of it, given what is known.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            NaN is missing.
+
+        Returns
+        -------
+        ndarray of float64, of that shape
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no such table, or a row lacks all.
+        InputError
+            Not fitted.
+        """
+        diagonal = covariance.is_diagonal(self.covariance)
+        points = Patterns(self._check(X), len(self.means_), self.space, self._centre, diagonal)
+        return points.completed(self._fitted())
 
     def _components(self, log_weights, means, factors):
         return Components(log_weights, means, covariance.for_each(self.covariance, factors, *means.shape))
@@ -252,9 +279,26 @@ class Fitted(Parameters):
         k, p = self.means_.shape
         return k * p + k - 1 + covariance.n_parameters(self.covariance, k, p)
 
+    def _named(self, names):
+        """Keep the names of a fit's columns, if they have any; the model."""
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
+
+    def _check_common(self):
+        """Check the arguments that all mixtures have; the generator of starts."""
+        for name in ("n_components", "max_iter", "n_init"):
+            check_count(getattr(self, name), name, 1)
+        check_number(self.tol, "tol")
+        check_number(self.reg_covar, "reg_covar", least=0.0)
+        check_choice(self.init_params, "init_params", STARTS)
+        check_choice(self.covariance, "covariance", covariance.KINDS)
+        return check_random_state(self.random_state)
+
     def _check_fitted(self):
         if not hasattr(self, "means_"):
-            raise not_fitted("this DirichletMixture is not fitted yet; call fit first")
+            raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     def _check(self, X):
         self._check_fitted()
@@ -264,8 +308,12 @@ class Fitted(Parameters):
 
     def _points(self, X, client=None, once=False):
         """Used once, so read block by block."""
+        X = self._check(X)
+        if getattr(self, "missing", False):
+            diagonal = covariance.is_diagonal(self.covariance)
+            return Patterns(X, len(self.means_), self.space, self._centre, diagonal)
         return Points(
-            self._check(X),
+            X,
             len(self.means_),
             self.space,
             self._centre,

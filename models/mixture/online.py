@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import covariance
+from .missing import joined
 from .prior import WithoutPrior, WithPrior, centred
 
 _POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges (Cappé and Moulines 2009)
@@ -37,12 +38,7 @@ def step(points, kind, components, prior, reg_covar, before):
     share, after = (number + 2.0) ** -_POWER, total + points.total
     old, new = (1.0 - share) * after / total, share * after / points.total
     n, own_n, scatter = old * n, new * own_n, old * scatter + new * own_scatter
-    both = np.maximum(n + own_n, np.finfo(float).tiny)
-    scatter = scatter + covariance.squared(kind, np.sqrt(n * own_n / both)[:, None] * (own_xbar - xbar))
-    xbar = np.where(
-        (n + own_n > 0.0)[:, None], (n[:, None] * xbar + own_n[:, None] * own_xbar) / both[:, None], xbar
-    )
-    n = n + own_n
+    n, xbar, scatter = joined(kind, (n, xbar, scatter), (own_n, own_xbar, 0.0))
     weights = np.exp(components.log_weights)
     model = (
         WithoutPrior(reg_covar, kind, weights)

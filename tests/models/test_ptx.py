@@ -32,6 +32,7 @@ from portable.models.mixture import kernels as mixture_kernels
 from portable.models.mixture import moment_kernels as mixture_moments
 from portable.models.mixture import search_kernels as mixture_search
 from portable.models.mixture import step_kernels as mixture_steps
+from portable.models.mixture import tail_kernels as mixture_tails
 from portable.models.resampling import (
     chains,
     filter_kernels,
@@ -301,6 +302,7 @@ def run_mixture():
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
     mixture.cytometry.merge(model, x, n_populations=1)
+    mixture.TMixture(2, noise=True, n_init=1, max_iter=1, tol=-1.0, space="serial").fit(x).predict(x)
 
 
 def run_edm():
@@ -391,7 +393,7 @@ MODELS = {
     "resampling": (run_resampling, RESAMPLING),
     "mixture": (
         run_mixture,
-        [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps],
+        [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps, mixture_tails],
     ),
     "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
     "algorithms": (run_algorithms, algorithms),

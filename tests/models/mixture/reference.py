@@ -69,3 +69,78 @@ def bayesian_em(X, prior, sticks, means, covariances, n_iter):
             means[j] = (m + g * n[j] * xbar) / (1 + g * n[j])
             spread = n[j] / (1 + g * n[j]) * np.outer(xbar - m, xbar - m)
             covariances[j] = (psi + scatter + spread) / (n[j] + nu + p + 2)
+
+
+def t_em(X, means, covariances, dof, n_iter, noise=0.0, log_volume=0.0):
+    """Iterations of EM for a mixture of t, point by point and component by component; dof is estimated.
+
+    noise : share of a uniform component of that volume
+
+    Returns
+    -------
+    log-likelihoods, weights, means, covariances, dof
+    """
+    from scipy.optimize import brentq
+    from scipy.special import digamma, gammaln
+
+    (n, p), k = X.shape, len(means)
+    weights, totals = np.full(k, (1.0 - noise) / k), []
+    for _ in range(n_iter + 1):
+        terms, u = np.empty((n, k)), np.empty((n, k))
+        for j in range(k):
+            away = X - means[j]
+            delta = np.einsum("ia,ab,ib->i", away, np.linalg.inv(covariances[j]), away)
+            half = 0.5 * (dof[j] + p)
+            constant = gammaln(half) - gammaln(0.5 * dof[j]) - 0.5 * p * np.log(dof[j] * np.pi)
+            constant += np.log(weights[j]) - 0.5 * np.linalg.slogdet(covariances[j])[1]
+            terms[:, j] = constant - half * np.log(1.0 + delta / dof[j])
+            u[:, j] = (dof[j] + p) / (dof[j] + delta)
+        every = terms if not noise else np.column_stack([terms, np.full(n, np.log(noise) - log_volume)])
+        lse = log_sum_exp(every)
+        totals.append(lse.sum())
+        if len(totals) > n_iter:
+            return totals, weights, means, covariances, dof
+        r = np.exp(terms - lse[:, None])
+        counts = r.sum(axis=0)
+        noise = noise and 1.0 - counts.sum() / n
+        weights, means, covariances, before = counts / n, means.copy(), covariances.copy(), dof
+        dof = np.empty(k)
+        for j in range(k):
+            w = r[:, j] * u[:, j]
+            means[j] = w @ X / w.sum()
+            covariances[j] = (w[:, None] * (X - means[j])).T @ (X - means[j]) / w.sum()
+            rest = 1.0 + (r[:, j] * (np.log(u[:, j]) - u[:, j])).sum() / counts[j]
+            rest += digamma(0.5 * (before[j] + p)) - np.log(0.5 * (before[j] + p))
+            solved = lambda v, rest=rest: np.log(v / 2.0) - digamma(v / 2.0) + rest  # noqa: E731
+            dof[j] = brentq(solved, 0.5, 1000.0, xtol=1e-14, rtol=1e-14) if solved(1000.0) < 0.0 else 1000.0
+
+
+def em_of_patterns(X, weights, means, covariances, n_iter):
+    """Iterations of maximum-likelihood EM for points with NaN, one point after the other."""
+    (n, p), k, totals = X.shape, len(means), []
+    for _ in range(n_iter + 1):
+        counts, first, second, total = np.zeros(k), np.zeros((k, p)), np.zeros((k, p, p)), 0.0
+        for x in X:
+            o, m = np.flatnonzero(~np.isnan(x)), np.flatnonzero(np.isnan(x))
+            logs, guesses, rests = [], [], []
+            for weight, mean, cov in zip(weights, means, covariances):
+                known = cov[np.ix_(o, o)]
+                logs.append(log_joint(x[None, o], [np.log(weight)], [mean[o]], [known])[0, 0])
+                slope = cov[np.ix_(m, o)] @ np.linalg.inv(known)
+                guess = x.copy()
+                guess[m] = mean[m] + slope @ (x[o] - mean[o])
+                rest = np.zeros((p, p))
+                rest[np.ix_(m, m)] = cov[np.ix_(m, m)] - slope @ cov[np.ix_(o, m)]
+                guesses.append(guess)
+                rests.append(rest)
+            lse = log_sum_exp(np.array([logs]))[0]
+            total += lse
+            for j, r in enumerate(np.exp(np.array(logs) - lse)):
+                counts[j] += r
+                first[j] += r * guesses[j]
+                second[j] += r * (np.outer(guesses[j], guesses[j]) + rests[j])
+        totals.append(total)
+        if len(totals) > n_iter:
+            return totals, weights, means, covariances
+        weights, means = counts / n, first / counts[:, None]
+        covariances = second / counts[:, None, None] - means[:, :, None] * means[:, None, :]

@@ -1,0 +1,182 @@
+"""Points with missing coordinates: EM over the patterns in which they are missing.
+
+Points that have the same coordinates are swept together, by the components' marginal densities; what they
+lack has, given what they have, the conditional means and covariances of each component, so that the sums (3)
+of whole points follow from those of their parts (Little and Rubin 2002, section 11.2; Ghahramani and Jordan
+1994 for mixtures).
+"""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from portable.errors import FiniteError, InputError
+
+from ..shared.warned import warn
+from . import covariance
+from .blocks import Components, Points
+from .rows import on_host
+from .prior import WithoutPrior, WithPrior, centred
+from .sklearn_protocol import convergence_warning
+
+_ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
+
+
+class Patterns:
+    """Points, shape (n, p), by what is missing of them; sums and densities as of `blocks.Points`."""
+
+    as_view = False
+
+    def __init__(self, X, k, space, centre, diagonal):
+        X = on_host(X)
+        there = ~np.isnan(X)
+        for wrong, what in (
+            (np.isinf(X), "is infinite"),
+            (~there.any(axis=1)[:, None], "is NaN, as all of its row"),
+        ):
+            if wrong.any():
+                i, c = np.argwhere(wrong)[0].tolist()
+                raise FiniteError(
+                    f"X[{i}, {c}] {what}; finite numbers are wanted, or NaN where one is known in the row"
+                )
+        self.X, self.n, self.total, self.diagonal = X, len(X), float(len(X)), diagonal
+        kinds, which = np.unique(there, axis=0, return_inverse=True)
+        self.parts = []
+        for number, kind in enumerate(kinds):
+            rows, own = np.flatnonzero(which.ravel() == number), np.flatnonzero(kind)
+            points = Points(X[np.ix_(rows, own)], k, space, centre[own], diagonal)
+            self.parts.append((rows, own, np.flatnonzero(~kind), points))
+
+    def _marginal(self, components, own):
+        """The components of some coordinates, and covariances of all."""
+        means, factors = components.means, components.factors
+        if self.diagonal:
+            return Components(components.log_weights, means[:, own], factors[:, own]), factors**-2.0
+        whole = np.linalg.inv(factors @ np.swapaxes(factors, 1, 2))
+        part = covariance.factors_of("full", whole[:, own[:, None], own])
+        return Components(components.log_weights, means[:, own], part), whole
+
+    def sums(self, components):
+        """The log-likelihood, and n_j, xbar_j and S_j of (3) as they are expected."""
+        total, found, kind = 0.0, None, "diag" if self.diagonal else "full"
+        for _, own, lost, points in self.parts:
+            marginal, whole = self._marginal(components, own)
+            likelihood, *sums = points.sweep(marginal)
+            moments = centred(kind, *sums, marginal.means)
+            moments = self._completed(components.means, whole, own, lost, *moments)
+            total, found = total + likelihood, moments if found is None else joined(kind, found, moments)
+        return total, found
+
+    def _completed(self, means, whole, own, lost, n, xbar, scatter):
+        k, p = means.shape
+        every = means.copy()
+        every[:, own] = xbar
+        if self.diagonal:
+            spread = n[:, None] * whole
+            spread[:, own] = scatter
+            return n, every, spread
+        slopes = _slopes(whole, own, lost)
+        every[:, lost] += np.einsum("jab,jb->ja", slopes, xbar - means[:, own])
+        lift = np.zeros((k, p, len(own)))
+        lift[:, own], lift[:, lost] = np.eye(len(own)), slopes
+        spread = lift @ scatter @ np.swapaxes(lift, 1, 2)
+        rest = whole[:, lost[:, None], lost] - slopes @ whole[:, own[:, None], lost]
+        spread[:, lost[:, None], lost] += n[:, None, None] * rest
+        return n, every, spread
+
+    def _by_point(self, name, components, shape=(), dtype=np.float64):
+        out = np.empty((self.n, *shape), dtype)
+        for rows, own, _, points in self.parts:
+            out[rows] = getattr(points, name)(self._marginal(components, own)[0])
+        return out
+
+    def log_likelihood(self, components):
+        """sum_i lse_i."""
+        return self.log_densities(components).sum()
+
+    def log_densities(self, components, as_view=False):
+        """lse_i of what is known of each point."""
+        return self._by_point("log_densities", components)
+
+    def labels(self, components, as_view=False):
+        """The most probable component of each point."""
+        return self._by_point("labels", components, (), np.int64)
+
+    def responsibilities(self, components, as_view=False):
+        """r_ij."""
+        return self._by_point("responsibilities", components, components.log_weights.shape)
+
+    def completed(self, components):
+        """The points with what is missing as it is expected, given what is known."""
+        shares, out = self.responsibilities(components), np.array(self.X, np.float64)
+        for rows, own, lost, _ in self.parts:
+            _, whole = self._marginal(components, own)
+            out[np.ix_(rows, lost)] = 0.0
+            for j, mean in enumerate(components.means if len(lost) else ()):
+                guess = np.broadcast_to(mean[lost], (len(rows), len(lost)))
+                if not self.diagonal:
+                    slopes = _slopes(whole[j : j + 1], own, lost)[0]
+                    guess = guess + (self.X[np.ix_(rows, own)] - mean[own]) @ slopes.T
+                out[np.ix_(rows, lost)] += shares[rows, j, None] * guess
+        return out
+
+
+def _slopes(whole, own, lost):
+    """Of the missing coordinates on the known ones, shape (k, n_lost, n_own)."""
+    known, both = whole[:, own[:, None], own], whole[:, own[:, None], lost]
+    return np.swapaxes(np.linalg.solve(known, both), 1, 2)
+
+
+def joined(kind, one, other):
+    """Moments of two parts of the points as those of all."""
+    (n, xbar, scatter), (m, ybar, more) = one, other
+    both = np.maximum(n + m, np.finfo(float).tiny)
+    away = np.sqrt(n * m / both)[:, None] * (ybar - xbar)
+    mean = (n[:, None] * xbar + m[:, None] * ybar) / both[:, None]
+    return (
+        n + m,
+        np.where((n + m > 0.0)[:, None], mean, xbar),
+        scatter + more + covariance.squared(kind, away),
+    )
+
+
+def fit(model, X, clone):
+    """Fit a DirichletMixture to points with NaN in place; `clone` starts it, without them."""
+    X = on_host(X)
+    lost = np.isnan(X)
+    if lost.all(axis=0).any():
+        raise InputError(f"column {int(lost.all(axis=0).argmax())} of X is missing in all rows; leave it out")
+    whole = ~lost.any(axis=1)
+    if whole.mean() >= _ENOUGH and whole.sum() > 5 * model.n_components:
+        clone.fit(X[whole])
+    else:
+        clone.fit(np.where(lost, np.nanmean(X, axis=0), X))
+    vars(model).update({name: v for name, v in vars(clone).items() if name.endswith("_")})
+    model._centre, kind = clone._centre, model.covariance
+    points = Patterns(X, len(model.means_), model.space, model._centre, covariance.is_diagonal(kind))
+    steps = WithoutPrior(model.reg_covar, kind, model.weights_)
+    if model.prior_ is not None:
+        steps = WithPrior(model.prior_, kind, model.weights_)
+    history = []
+    while True:
+        means, factors = model.means_, model.precisions_cholesky_
+        total, moments = points.sums(model._components(steps.log_weights(), means, factors))
+        history.append(steps.objective(total, steps.penalty(means, factors)))
+        model.converged_ = len(history) > 1 and history[-1] - history[-2] < model.tol * points.n
+        if model.converged_ or len(history) > model.max_iter:
+            break
+        steps.weigh(moments[0])
+        model.means_, model.covariances_ = steps.maximum(*moments)
+        model.precisions_cholesky_ = covariance.factors_of(kind, model.covariances_, steps.has_prior)
+    model.weights_ = np.exp(steps.log_weights())
+    model.objective_history_, model.n_iter_ = np.array(history), len(history) - 1
+    model.lower_bound_, model._online = history[-1] / points.n, (moments, points.total, 0)
+    stopped(model)
+
+
+def stopped(model):
+    """Warn of a fit that has ended before it had converged."""
+    if not model.converged_ and model.tol >= 0.0:
+        text = f"EM stopped after max_iter={model.max_iter} iterations; raise max_iter or tol"
+        warn(text, convergence_warning())

@@ -1,0 +1,86 @@
+"""Which family of mixtures, and how many components: by the density of points that a fit has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ..shared.annotations import TableLike, Whole
+from ..shared.checks import check_count, check_seed
+from ..shared.results import Result
+from .checks import check_table
+from .fitted import Fitted
+
+
+@dataclass(frozen=True)
+class Selection(Result):
+    """Held-out log-densities of candidates.
+
+    Attributes
+    ----------
+    names : tuple of str
+    scores : ndarray, shape (n_candidates,)
+        Mean log-density of the points, each by a fit without it.
+    errors : ndarray, shape (n_candidates,)
+        Standard errors of what they fall short of the highest.
+    n_parameters : ndarray of int, shape (n_candidates,)
+    best : str
+        The candidate with the fewest parameters whose score is within a standard error of the highest.
+    """
+
+    names: tuple[str, ...]
+    scores: np.ndarray
+    errors: np.ndarray
+    n_parameters: np.ndarray
+    best: str
+
+
+def select(
+    candidates: Mapping[str, Fitted], X: TableLike, *, n_folds: Whole = 5, seed: Whole = 0
+) -> Selection:
+    """Compare mixtures of any family by held-out likelihood.
+
+    Parameters
+    ----------
+    candidates : dict of str to DirichletMixture or TMixture
+        Not fitted, or fitted to something else: copies are fitted.
+    X : array-like, shape (n_samples, n_features)
+    n_folds : int, default 5
+    seed : int, default 0
+        Of which points are held out together.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    DTypeError, InputError, ShapeError, FiniteError
+        There is no candidate, or one is no mixture; as `fit`.
+    """
+    if not candidates:
+        raise InputError("candidates is empty; at least one mixture by its name is wanted")
+    for name, model in candidates.items():
+        if not isinstance(model, Fitted):
+            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; a mixture is wanted")
+    X = np.asarray(check_table(X))
+    folds = np.arange(len(X)) % check_count(n_folds, "n_folds", 2, len(X))
+    np.random.default_rng(check_seed(seed)).shuffle(folds)
+    found, sizes = np.empty((len(candidates), len(X))), []
+    for own, model in zip(found, candidates.values()):
+        for fold in range(n_folds):
+            fitted: Any = type(model)(**model.get_params())
+            fitted.fit(X[folds != fold])
+            own[folds == fold] = fitted.score_samples(X[folds == fold])
+        sizes.append(fitted._n_parameters())
+    scores, short = found.mean(axis=1), found[int(found.mean(axis=1).argmax())] - found
+    errors = short.std(axis=1, ddof=1) / np.sqrt(len(X))
+    near = np.flatnonzero(short.mean(axis=1) <= errors)
+    names = tuple(candidates)
+    best = names[near[int(np.array(sizes)[near].argmin())]]
+    return Selection(names, scores, errors, np.array(sizes), best)

@@ -1,0 +1,424 @@
+"""TMixture: mixtures of t distributions, and of uniform noise, by EM.
+
+A component of nu_j degrees of freedom has the density of N(mu_j, Sigma_j / u) with u ~ Ga(nu_j / 2, rate
+nu_j / 2). EM takes both the component and u of each point as missing; Sigma_j is divided by the sum of
+r_ij u_ij, with which EM takes fewer steps (Kent, Tyler and Vardi 1994), and nu_j solves
+
+    log(nu / 2) - psi(nu / 2) + 1 + sum_i r_ij (log u_ij - u_ij) / n_j + psi((nu' + p) / 2)
+        - log((nu' + p) / 2) = 0,   nu' the one before                                                   (9)
+
+References
+----------
+D. Peel, G. J. McLachlan: Robust mixture modelling using the t distribution. Statistics and Computing 10
+(2000), 339. J. D. Banfield, A. E. Raftery: Model-based Gaussian and non-Gaussian clustering. Biometrics 49
+(1993), 803: noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..shared.annotations import Array, LargeLike, PathLike, Real, Whole
+from ..shared.checks import as_numbers, check_choice, check_flag
+from ..shared.extras import need
+from ..shared.mapped import opened
+from ..shared.results import Result
+from ..shared.sharding import Held, here
+from . import covariance, kernels, tail_kernels
+from .blocks import Components, Points
+from .checks import check_points, check_random_state, check_table, feature_names
+from .fitted import Fitted
+from .missing import stopped
+from .prior import centred
+from .rows import Rows, on_host
+from .search_kernels import BLOCK
+from .spread import spread_of
+from .starts import Few
+from .sweeps import by_tile
+
+LEAST_DOF, MOST_DOF = 0.5, 1000.0  # of those that are estimated
+_FIRST_DOF = 10.0
+_TRIAL = 30  # iterations of a start
+_NOISE = 0.05  # share of the noise at the start
+_HALVINGS = 60  # of the interval in which degrees of freedom are
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """Parameters of a step; `noise` is the logarithm of the noise's weight and density."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    dof: np.ndarray
+    noise: float = kernels.LOG_ZERO
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tails:
+    """For `Points.gather`: t distributions in place of normal ones; what is wanted of them."""
+
+    p: int
+    table: np.ndarray
+    noise: float
+    wanted: str
+
+    def __call__(self, sweeps, block, joint, lse):
+        k, space = self.table.shape[1], sweeps.space
+        tails, total = pk.copy_of(self.table.astype(sweeps.dtype), space), pk.empty((1,), space=space)
+        pk.parallel_reduce(
+            pk.RangePolicy(0, lse.shape[1], space=space),
+            tail_kernels.normalise_tails,
+            k,
+            block.n,
+            self.noise,
+            tails,
+            joint,
+            lse,
+            out=total,
+            label="mixture.normalise_tails",
+        )
+        if self.wanted == "densities":
+            return ([lse.to_numpy()[0, : block.n].copy()],)
+        sums = pk.empty((k, 3), space=space)
+        pk.parallel_for(
+            pk.TeamPolicy(k, 128, space=space),
+            tail_kernels.sum_tails,
+            block.n,
+            self.p,
+            tails,
+            joint,
+            lse,
+            sums,
+            label="mixture.sum_tails",
+        )
+        pk.parallel_for(
+            by_tile(joint, space),
+            tail_kernels.weigh_tails,
+            k,
+            self.p,
+            pk.static(int(self.wanted == "sums")),
+            tails,
+            joint,
+            label="mixture.weigh_tails",
+        )
+        if self.wanted == "sums":
+            return Held(total), Held(sums)
+        shares = pk.empty((block.n, k), sweeps.dtype, space)
+        pk.parallel_for(
+            by_tile(joint, space),
+            kernels.responsibilities,
+            joint,
+            lse,
+            shares,
+            label="mixture.responsibilities",
+        )
+        return ([shares.to_numpy()],)
+
+
+class _Asked:
+    """Points of a call of a fitted mixture; as `blocks.Points`, noise the last component."""
+
+    as_view = False
+
+    def __init__(self, points, noise):
+        self._points, self._noise, self.n = points, noise, points.n
+
+    def _gather(self, components, change):
+        return np.concatenate(self._points.gather(components, change)[1])
+
+    def log_densities(self, fitted, as_view=False):
+        """Log-density of each point."""
+        return self._gather(*fitted[:2])
+
+    def log_likelihood(self, fitted):
+        """Their sum."""
+        return float(self.log_densities(fitted).sum(dtype=np.float64))
+
+    def responsibilities(self, fitted, as_view=False):
+        """Probabilities, shape (n, k), or of one more with noise."""
+        shares = self._gather(fitted[0], fitted[2])
+        rest = np.maximum(1.0 - shares.sum(axis=1), 0.0)
+        return np.column_stack([shares, rest]) if self._noise else shares
+
+    def labels(self, fitted, as_view=False):
+        """The most probable component; -1 for noise."""
+        shares = self.responsibilities(fitted)
+        labels = shares.argmax(axis=1)
+        return np.where(labels == shares.shape[1] - self._noise, -1, labels) if self._noise else labels
+
+
+class TMixture(Fitted):
+    """Mixture of t distributions by maximum likelihood: clusters with heavy tails are not cut into pieces.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+    dof : "each", number or array of shape (n_components,), default "each"
+        Degrees of freedom: estimated for each component, or given; infinity makes a component normal.
+    noise : bool, default False
+        Whether points may belong to no component: a uniform one over the box that holds all points.
+    covariance : {"full", "tied", "diag", "spherical"}
+    max_iter, tol, reg_covar, n_init, init_params, means_init, random_state
+        As in `DirichletMixture`, but for ten starts.
+    space : str or Space, optional
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n_components,)
+        With `noise_weight_` they add up to 1.
+    means_, covariances_, precisions_cholesky_
+        As in `DirichletMixture`; a component's covariance is `covariances_` times dof / (dof - 2).
+    dof_ : ndarray, shape (n_components,)
+    noise_weight_ : float
+    noise_density_ : float
+        Of the uniform component; 0 without one.
+    objective_history_ : ndarray
+        Mean log-density of the points after 0, 1, ... iterations.
+    lower_bound_, n_iter_, converged_, n_features_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable.models import mixture
+    >>> X = np.random.default_rng(0).standard_t(3, size=(2000, 1))
+    >>> bool(2 < mixture.TMixture(1, space="serial").fit(X).dof_[0] < 5)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: Whole = 1,
+        *,
+        dof: Literal["each"] | npt.ArrayLike = "each",
+        noise: bool = False,
+        covariance: Literal["full", "tied", "diag", "spherical"] = "full",
+        max_iter: Whole = 1000,
+        tol: Real = 1e-6,
+        reg_covar: Real = 1e-6,
+        n_init: Whole = 10,
+        init_params: Literal["k-means++", "random"] = "k-means++",
+        means_init: npt.ArrayLike | None = None,
+        random_state: Whole | np.random.Generator | None = None,
+        space: pk.SpaceLike | None = None,
+    ) -> None:
+        self.n_components, self.dof, self.noise, self.covariance = n_components, dof, noise, covariance
+        self.max_iter, self.tol, self.reg_covar, self.n_init = max_iter, tol, reg_covar, n_init
+        self.init_params, self.means_init, self.random_state = init_params, means_init, random_state
+        self.space = space
+
+    def fit(self, X: LargeLike | pk.View, y: object = None) -> TMixture:
+        """Fit by EM.
+
+        Parameters
+        ----------
+        X : array-like or View, shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        TMixture
+            Itself.
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers, or has fewer points than components.
+        InputError
+            An argument is out of range, a component has collapsed, or SciPy is not installed.
+        """
+        X = opened(X, "X")
+        names, random, given = feature_names(X), self._check_parameters(), None
+        X = check_table(X)
+        n, p = X.shape
+        if n < self.n_components + 1:
+            raise ShapeError(
+                f"X has shape {X.shape}: n_samples = {n}; more points than the {self.n_components} components "
+                "are wanted"
+            )
+        rows = Rows(X, here(None, self.space), BLOCK)
+        self._centre, variances = spread_of(rows)
+        few = Few(rows, None, self.n_components, random)
+        if self.means_init is not None:
+            given = np.array(check_points(self.means_init, "means_init", p), np.float64)
+            if len(given) != self.n_components:
+                raise ShapeError(f"means_init has {len(given)} rows; {self.n_components} are wanted")
+        # the logarithm of the volume of the box that holds all points
+        volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
+        points = self._of(X)
+        some = points if few.all else self._of(few.X)
+        best = None
+        for _ in range(1 if given is not None else self.n_init):
+            means = given
+            if means is None:
+                means = few.means(self.n_components, np.sqrt(variances), self.init_params, random)
+            try:
+                found = self._climb(some, self._first(means, variances, volume), _TRIAL, volume)
+            except InputError as error:  # a component collapsed; another start may do better
+                collapsed = error
+                continue
+            if best is None or found[1][-1] > best[1][-1]:
+                best = found
+        if best is None:
+            raise collapsed
+        begin = self._first(given, variances, volume) if given is not None else best[0]
+        state, history, self.converged_ = self._climb(points, begin, self.max_iter, volume)
+        self.weights_, self.means_, self.covariances_ = state.weights, state.means, state.covariances
+        self.precisions_cholesky_ = covariance.factors_of(self.covariance, state.covariances)
+        self.dof_, self.noise_weight_ = state.dof, max(1.0 - float(state.weights.sum()), 0.0) * self.noise
+        self.noise_density_ = math.exp(-volume) * self.noise
+        self.objective_history_, self.lower_bound_ = np.array(history), history[-1]
+        self.n_iter_, self.n_features_in_ = len(history) - 1, p
+        stopped(self)
+        return self._named(names)
+
+    def _check_parameters(self):
+        random, k = self._check_common(), self.n_components
+        check_flag(self.noise, "noise")
+        if isinstance(self.dof, str):
+            check_choice(self.dof, "dof", ("each",))
+        else:
+            dof = as_numbers(self.dof, "dof")
+            if dof.shape not in ((), (k,)) or not (dof > 0.0).all():
+                raise InputError(f"dof is {self.dof!r}; 'each', or positive numbers, one or {k}, are wanted")
+        need("scipy.special", "stats", "a mixture of t distributions")
+        return random
+
+    def _of(self, X):
+        diagonal = covariance.is_diagonal(self.covariance)
+        return Points(X, self.n_components, self.space, self._centre, diagonal)
+
+    def _first(self, means, variances, volume):
+        k, p = means.shape
+        widths = variances * k ** (-2.0 / p)
+        first = covariance.alike(self.covariance, k, widths)
+        dof = np.full(k, _FIRST_DOF) if isinstance(self.dof, str) else np.broadcast_to(self.dof, k) * 1.0
+        share = 1.0 - _NOISE * self.noise
+        noise = math.log(_NOISE) - volume if self.noise else kernels.LOG_ZERO
+        return _State(np.full(k, share / k), means, first, dof, noise)
+
+    def _climb(self, points, state, max_iter, volume):
+        """EM from a state on: the state, mean log-densities, and whether it converged."""
+        history = []
+        while True:
+            total, sums, moments = self._swept(points, state)
+            history.append(total / points.n)
+            if len(history) > 1 and history[-1] - history[-2] < self.tol:
+                return state, history, True
+            if len(history) > max_iter:
+                return state, history, False
+            state = self._maximum(state, sums, moments, points.n, volume)
+
+    def _swept(self, points, state):
+        """The log-likelihood, sums of shares, and the moments of points weighted by r_ij u_ij."""
+        _, total, sums = points.gather(*self._tails(state, "sums"))
+        return total[0], sums, centred(self.covariance, *points.gathered(), state.means)
+
+    def _tails(self, state, *wanted):
+        """Normal components, and what makes t distributions of them, for all that is wanted."""
+        from scipy.special import gammaln
+
+        k, p = state.means.shape
+        factors = covariance.factors_of(self.covariance, state.covariances)
+        each = covariance.for_each(self.covariance, factors, k, p)
+        scales = each if each.ndim == 2 else np.diagonal(each, axis1=1, axis2=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_weights = np.log(state.weights)
+            half, dof = 0.5 * (state.dof + p), state.dof
+            constant = log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
+            shift = gammaln(half) - gammaln(0.5 * dof) - 0.5 * p * np.log(0.5 * dof)
+        normal = np.isinf(dof)
+        table = np.maximum(constant, kernels.LOG_ZERO), np.where(normal, 0.0, shift)
+        table = np.stack([*table, np.where(normal, 0.0, half), 1.0 / dof])
+        components = Components(log_weights, state.means, each)
+        return components, *(_Tails(p, table, state.noise, one) for one in wanted)
+
+    def _maximum(self, state, sums, moments, n, volume):
+        counts, weights = np.asarray(sums[:, 0]), np.asarray(sums[:, 1])
+        _, means, scatter = moments
+        covariances = covariance.mean_of(self.covariance, scatter, weights)
+        covariances = covariance.with_diagonal(self.covariance, covariances, self.reg_covar)
+        dof, noise = state.dof, state.noise
+        if isinstance(self.dof, str):
+            dof = _dof(dof, means.shape[1], sums[:, 2] / np.maximum(counts, np.finfo(float).tiny))
+        if self.noise:
+            share = max(1.0 - counts.sum() / n, 0.0)
+            noise = max(math.log(share) - volume if share else kernels.LOG_ZERO, kernels.LOG_ZERO)
+        return _State(counts / n if self.noise else counts / counts.sum(), means, covariances, dof, noise)
+
+    def _fitted(self):
+        noise = self.noise_weight_ * self.noise_density_
+        noise = math.log(noise) if noise else kernels.LOG_ZERO
+        return self._tails(
+            _State(self.weights_, self.means_, self.covariances_, self.dof_, noise), "densities", "shares"
+        )
+
+    def _points(self, X, client=None, once=False):
+        return _Asked(self._of(self._check(X)), self.noise)
+
+    def _n_parameters(self):
+        return super()._n_parameters() + isinstance(self.dof, str) * self.n_components + bool(self.noise)
+
+    def sample(self, n_samples: Whole = 1) -> tuple[Array, Array]:
+        """Draw from the fitted components; noise is not drawn.
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+        labels : ndarray, shape (n_samples,), ascending
+        """
+        self._check_fitted()
+        random = check_random_state(self.random_state)
+        X, labels = self._drawn(n_samples, random)
+        dof = self.dof_[labels]
+        heavy = np.isfinite(dof)
+        scale = np.ones(len(X))
+        scale[heavy] = dof[heavy] / random.chisquare(dof[heavy])
+        return self.means_[labels] + np.sqrt(scale)[:, None] * (X - self.means_[labels]), labels
+
+    def save(self, path: PathLike) -> None:
+        """Write the fitted mixture to a file of arrays and text; see `DirichletMixture.save`."""
+        self._check_fitted()
+        params = {name: value for name, value in self.get_params().items() if name not in ("space",)}
+        if isinstance(self.random_state, np.random.Generator):
+            params["random_state"] = None
+        own = {name: v for name, v in vars(self).items() if name.endswith("_") or name == "_centre"}
+        SavedTMixture(params, own).save(path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> TMixture:
+        """Read the mixture that `save` wrote, but for its space."""
+        kept = SavedTMixture.load(path)
+        model = cls(**kept.parameters)
+        vars(model).update(kept.fitted)
+        return model
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedTMixture(Result):
+    """Arguments and attributes of a TMixture, as they are in its file."""
+
+    parameters: dict
+    fitted: dict
+
+
+def _dof(before, p, sums):
+    """Solve (9), shape (k,): halvings of an interval in the logarithm."""
+    from scipy.special import digamma as psi  # `fit` has looked whether it is there
+
+    given = 1.0 + sums + psi(0.5 * (before + p)) - np.log(0.5 * (before + p))
+    low, high = (np.full(len(before), math.log(end)) for end in (LEAST_DOF, MOST_DOF))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        half = 0.5 * np.exp(middle)
+        more = np.log(half) - psi(half) + given > 0.0  # falls with nu
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.exp(0.5 * (low + high))

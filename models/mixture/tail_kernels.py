@@ -1,0 +1,78 @@
+"""Kernels of mixtures of t distributions, which go on from the Gaussian l_ij of (1); arguments as in
+`kernels`.
+
+With c_j the logarithm of component j's normal density at its mean, weight included, the squared distance is
+delta_ij = 2 (c_j - l_ij), and with nu_j degrees of freedom
+
+    t_ij   = c_j + shift_j - (nu_j + p) / 2 log(1 + delta_ij / nu_j)
+    u_ij   = (1 + p / nu_j) / (1 + delta_ij / nu_j)
+
+    tails       shape (4, k): c_j, shift_j, (nu_j + p) / 2 and 1 / nu_j, which is 0 for a normal component
+    noise       logarithm of the uniform component's density, weight included; LOG_ZERO without one
+"""
+
+import portable as pk
+
+from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
+
+
+@pk.function
+def stretched(tile, j, column, tails, joint):
+    """1 + delta_ij / nu_j; 1 for a normal component."""
+    return 1.0 + max(2.0 * (tails[0, j] - joint[tile, j, column]), 0.0) * tails[3, j]
+
+
+@pk.function
+def t_term(tile, j, column, tails, joint):
+    """t_ij."""
+    own = stretched(tile, j, column, tails, joint)
+    heavy = tails[0, j] + tails[1, j] - tails[2, j] * pk.log(own)
+    return heavy if tails[3, j] > 0.0 else joint[tile, j, column]
+
+
+@pk.kernel
+def normalise_tails(i, k, n, noise, tails, joint, lse):
+    """The logarithm of the sum of exp t_ij and the noise, kept and returned; beyond the n points so large
+    that no share is left there. Two logarithms and two exponentials a pair.
+    """
+    tile, column = i // PAD, i % PAD
+    top = noise
+    for j in range(k):
+        top = max(top, t_term(tile, j, column, tails, joint))
+    total = pk.exp(noise - top)
+    for j in range(k):
+        total += pk.exp(t_term(tile, j, column, tails, joint) - top)
+    value = top + pk.log(total)
+    lse[0, i] = value if i < n else -LOG_ZERO
+    return pk.float64(value) if i < n else pk.float64(0.0)
+
+
+@pk.kernel
+def sum_tails(team, n, p, tails, joint, lse, total):
+    """Of each component, a team each, the sums over points of r_ij, r_ij u_ij and r_ij (log u_ij - u_ij)."""
+    j = team.league_rank
+    count, weight, spread = pk.float64(0.0), pk.float64(0.0), pk.float64(0.0)
+    for i in team.thread_range(n):
+        tile, column = i // PAD, i % PAD
+        log_r = t_term(tile, j, column, tails, joint) - lse[0, i]
+        r = pk.exp(log_r) if log_r > NEGLIGIBLE else 0.0
+        u = (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
+        count += r
+        weight += r * u
+        spread += r * (pk.log(u) - u)
+    count, weight, spread = team.reduce(count), team.reduce(weight), team.reduce(spread)
+    if team.single():
+        total[j, 0] = count
+        total[j, 1] = weight
+        total[j, 2] = spread
+
+
+@pk.kernel
+def weigh_tails(tile, column, k, p, weighted, tails, joint):
+    """t_ij in place of l_ij, so that shares follow; `weighted`, known at compile time, with log u_ij added."""
+    for j in range(k):
+        own = t_term(tile, j, column, tails, joint)
+        if weighted:
+            scale = (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
+            own += pk.log(scale)
+        joint[tile, j, column] = own
