@@ -158,6 +158,12 @@ def fit(model, X, clone):
     steps = WithoutPrior(model.reg_covar, kind, model.weights_)
     if model.prior_ is not None:
         steps = WithPrior(model.prior_, kind, model.weights_)
+    _climb(model, points, kind, steps)
+    stopped(model)
+
+
+def _climb(model, points, kind, steps):
+    """EM from the model's parameters on."""
     history = []
     while True:
         means, factors = model.means_, model.precisions_cholesky_
@@ -172,7 +178,6 @@ def fit(model, X, clone):
     model.weights_ = np.exp(steps.log_weights())
     model.objective_history_, model.n_iter_ = np.array(history), len(history) - 1
     model.lower_bound_, model._online = history[-1] / points.n, (moments, points.total, 0)
-    stopped(model)
 
 
 def stopped(model):

@@ -63,24 +63,33 @@ def select(
     DTypeError, InputError, ShapeError, FiniteError
         There is no candidate, or one is no mixture; as `fit`.
     """
-    if not candidates:
-        raise InputError("candidates is empty; at least one mixture by its name is wanted")
-    for name, model in candidates.items():
-        if not isinstance(model, Fitted):
-            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; a mixture is wanted")
+    _check_candidates(candidates)
     X = np.asarray(check_table(X))
     folds = np.arange(len(X)) % check_count(n_folds, "n_folds", 2, len(X))
     np.random.default_rng(check_seed(seed)).shuffle(folds)
     found, sizes = np.empty((len(candidates), len(X))), []
     for own, model in zip(found, candidates.values()):
-        for fold in range(n_folds):
-            fitted: Any = type(model)(**model.get_params())
-            fitted.fit(X[folds != fold])
-            own[folds == fold] = fitted.score_samples(X[folds == fold])
-        sizes.append(fitted._n_parameters())
+        sizes.append(_hold_out(model, X, folds, own))
     scores, short = found.mean(axis=1), found[int(found.mean(axis=1).argmax())] - found
     errors = short.std(axis=1, ddof=1) / np.sqrt(len(X))
     near = np.flatnonzero(short.mean(axis=1) <= errors)
     names = tuple(candidates)
     best = names[near[int(np.array(sizes)[near].argmin())]]
     return Selection(names, scores, errors, np.array(sizes), best)
+
+
+def _check_candidates(candidates):
+    if not candidates:
+        raise InputError("candidates is empty; at least one mixture by its name is wanted")
+    for name, model in candidates.items():
+        if not isinstance(model, Fitted):
+            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; a mixture is wanted")
+
+
+def _hold_out(model, X, folds, out):
+    """Log-densities of each fold's points by a fit to the others, into `out`; the number of parameters."""
+    for fold in np.unique(folds):
+        fitted: Any = type(model)(**model.get_params())
+        fitted.fit(X[folds != fold])
+        out[folds == fold] = fitted.score_samples(X[folds == fold])
+    return fitted._n_parameters()

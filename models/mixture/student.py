@@ -88,11 +88,17 @@ class _Tails:
         )
         if self.wanted == "densities":
             return ([lse.to_numpy()[0, : block.n].copy()],)
-        sums = pk.empty((k, 3), space=space)
+        if self.wanted == "shares":
+            return (self._shares(space, tails, block.n, joint, lse),)
+        return Held(total), self._sums(space, tails, block.n, joint, lse)
+
+    def _sums(self, space, tails, n, joint, lse):
+        """Sums of shares; what is left in place of l_ij is weighted."""
+        sums = pk.empty((tails.shape[1], 3), space=space)
         pk.parallel_for(
-            pk.TeamPolicy(k, 128, space=space),
+            pk.TeamPolicy(tails.shape[1], 128, space=space),
             tail_kernels.sum_tails,
-            block.n,
+            n,
             self.p,
             tails,
             joint,
@@ -100,28 +106,19 @@ class _Tails:
             sums,
             label="mixture.sum_tails",
         )
-        pk.parallel_for(
-            by_tile(joint, space),
-            tail_kernels.weigh_tails,
-            k,
-            self.p,
-            pk.static(int(self.wanted == "sums")),
-            tails,
-            joint,
-            label="mixture.weigh_tails",
-        )
-        if self.wanted == "sums":
-            return Held(total), Held(sums)
-        shares = pk.empty((block.n, k), sweeps.dtype, space)
-        pk.parallel_for(
-            by_tile(joint, space),
-            kernels.responsibilities,
-            joint,
-            lse,
-            shares,
-            label="mixture.responsibilities",
-        )
-        return ([shares.to_numpy()],)
+        self._weigh(space, tails, joint, pk.static(1))
+        return Held(sums)
+
+    def _shares(self, space, tails, n, joint, lse):
+        self._weigh(space, tails, joint, pk.static(0))
+        shares = pk.empty((n, tails.shape[1]), joint.dtype, space)
+        args = kernels.responsibilities, joint, lse, shares
+        pk.parallel_for(by_tile(joint, space), *args, label="mixture.responsibilities")
+        return [shares.to_numpy()]
+
+    def _weigh(self, space, tails, joint, weighted):
+        args = tail_kernels.weigh_tails, tails.shape[1], self.p, weighted, tails, joint
+        pk.parallel_for(by_tile(joint, space), *args, label="mixture.weigh_tails")
 
 
 class _Asked:
@@ -236,7 +233,7 @@ class TMixture(Fitted):
             An argument is out of range, a component has collapsed, or SciPy is not installed.
         """
         X = opened(X, "X")
-        names, random, given = feature_names(X), self._check_parameters(), None
+        names, random = feature_names(X), self._check_parameters()
         X = check_table(X)
         n, p = X.shape
         if n < self.n_components + 1:
@@ -247,30 +244,16 @@ class TMixture(Fitted):
         rows = Rows(X, here(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
         few = Few(rows, None, self.n_components, random)
-        if self.means_init is not None:
-            given = np.array(check_points(self.means_init, "means_init", p), np.float64)
-            if len(given) != self.n_components:
-                raise ShapeError(f"means_init has {len(given)} rows; {self.n_components} are wanted")
+        given = self._given(p)
         # the logarithm of the volume of the box that holds all points
         volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
         points = self._of(X)
-        some = points if few.all else self._of(few.X)
-        best = None
-        for _ in range(1 if given is not None else self.n_init):
-            means = given
-            if means is None:
-                means = few.means(self.n_components, np.sqrt(variances), self.init_params, random)
-            try:
-                found = self._climb(some, self._first(means, variances, volume), _TRIAL, volume)
-            except InputError as error:  # a component collapsed; another start may do better
-                collapsed = error
-                continue
-            if best is None or found[1][-1] > best[1][-1]:
-                best = found
-        if best is None:
-            raise collapsed
-        begin = self._first(given, variances, volume) if given is not None else best[0]
-        state, history, self.converged_ = self._climb(points, begin, self.max_iter, volume)
+        if given is None:
+            some = points if few.all else self._of(few.X)
+            first = self._best(few, some, variances, volume, random)
+        else:
+            first = self._first(given, variances, volume)
+        state, history, self.converged_ = self._climb(points, first, self.max_iter, volume)
         self.weights_, self.means_, self.covariances_ = state.weights, state.means, state.covariances
         self.precisions_cholesky_ = covariance.factors_of(self.covariance, state.covariances)
         self.dof_, self.noise_weight_ = state.dof, max(1.0 - float(state.weights.sum()), 0.0) * self.noise
@@ -279,6 +262,28 @@ class TMixture(Fitted):
         self.n_iter_, self.n_features_in_ = len(history) - 1, p
         stopped(self)
         return self._named(names)
+
+    def _given(self, p):
+        """The means that were given, or None."""
+        if self.means_init is None:
+            return None
+        given = np.array(check_points(self.means_init, "means_init", p), np.float64)
+        if len(given) != self.n_components:
+            raise ShapeError(f"means_init has {len(given)} rows; {self.n_components} are wanted")
+        return given
+
+    def _best(self, few, some, variances, volume, random):
+        """The state of the best start after some iterations; a start whose component collapses is none."""
+        found, scales = [], np.sqrt(variances)
+        for _ in range(self.n_init):
+            means = few.means(self.n_components, scales, self.init_params, random)
+            try:
+                found.append(self._climb(some, self._first(means, variances, volume), _TRIAL, volume))
+            except InputError as error:
+                collapsed = error
+        if not found:
+            raise collapsed
+        return max(found, key=lambda one: one[1][-1])[0]
 
     def _check_parameters(self):
         random, k = self._check_common(), self.n_components
@@ -330,14 +335,13 @@ class TMixture(Fitted):
         factors = covariance.factors_of(self.covariance, state.covariances)
         each = covariance.for_each(self.covariance, factors, k, p)
         scales = each if each.ndim == 2 else np.diagonal(each, axis1=1, axis2=2)
+        half, dof, normal = 0.5 * (state.dof + p), state.dof, np.isinf(state.dof)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_weights = np.log(state.weights)
-            half, dof = 0.5 * (state.dof + p), state.dof
             constant = log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
             shift = gammaln(half) - gammaln(0.5 * dof) - 0.5 * p * np.log(0.5 * dof)
-        normal = np.isinf(dof)
-        table = np.maximum(constant, kernels.LOG_ZERO), np.where(normal, 0.0, shift)
-        table = np.stack([*table, np.where(normal, 0.0, half), 1.0 / dof])
+        table = np.stack([np.maximum(constant, kernels.LOG_ZERO), shift, half, 1.0 / dof])
+        table[1:3, normal] = 0.0
         components = Components(log_weights, state.means, each)
         return components, *(_Tails(p, table, state.noise, one) for one in wanted)
 
