@@ -238,7 +238,7 @@ class TMixture(Fitted):
         n, p = X.shape
         if n < self.n_components + 1:
             raise ShapeError(
-                f"X has shape {X.shape}: n_samples = {n}; more points than the {self.n_components} components "
+                f"X has shape {X.shape}: n_samples = {n}; more points than {self.n_components} components "
                 "are wanted"
             )
         rows = Rows(X, here(None, self.space), BLOCK)

@@ -69,7 +69,7 @@ def sum_tails(team, n, p, tails, joint, lse, total):
 
 @pk.kernel
 def weigh_tails(tile, column, k, p, weighted, tails, joint):
-    """t_ij in place of l_ij, so that shares follow; `weighted`, known at compile time, with log u_ij added."""
+    """t_ij in place of l_ij, so that shares follow; with log u_ij added if `weighted` (at compile time)."""
     for j in range(k):
         own = t_term(tile, j, column, tails, joint)
         if weighted:

@@ -155,7 +155,7 @@ def test_components_are_merged_by_name():
     [
         (lambda: TMixture(dof="all"), [[1.0], [2.0]], pk.InputError, "dof is 'all'"),
         (lambda: TMixture(2, dof=[1.0, 0.0]), [[1.0], [2.0]], pk.InputError, "positive numbers, one or 2"),
-        (lambda: TMixture(2), [[1.0], [2.0]], pk.ShapeError, "n_samples = 2; more points than the 2"),
+        (lambda: TMixture(2), [[1.0], [2.0]], pk.ShapeError, "n_samples = 2; more points than 2"),
         (lambda: TMixture(2, means_init=[[0.0]]), [[1.0], [2.0], [4.0]], pk.ShapeError, "means_init has 1"),
         (lambda: TMixture(), [[np.nan], [2.0]], pk.FiniteError, r"X\[0, 0\] is nan"),
         (lambda: TMixture(noise=1), [[1.0], [2.0]], pk.DTypeError, "noise must be True or False"),
