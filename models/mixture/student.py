@@ -374,10 +374,19 @@ class TMixture(Fitted):
     def sample(self, n_samples: Whole = 1) -> tuple[Array, Array]:
         """Draw from the fitted components; noise is not drawn.
 
+        Parameters
+        ----------
+        n_samples : int, default 1
+
         Returns
         -------
         X : ndarray, shape (n_samples, n_features)
         labels : ndarray, shape (n_samples,), ascending
+
+        Raises
+        ------
+        InputError
+            Not fitted, or n_samples is below 1.
         """
         self._check_fitted()
         random = check_random_state(self.random_state)
@@ -389,7 +398,20 @@ class TMixture(Fitted):
         return self.means_[labels] + np.sqrt(scale)[:, None] * (X - self.means_[labels]), labels
 
     def save(self, path: PathLike) -> None:
-        """Write the fitted mixture to a file of arrays and text; see `DirichletMixture.save`."""
+        """Write the fitted mixture to a file of arrays and text.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced only when everything is written.
+
+        Raises
+        ------
+        InputError
+            Not fitted.
+        StorageError
+            The file cannot be written.
+        """
         self._check_fitted()
         params = {name: value for name, value in self.get_params().items() if name not in ("space",)}
         if isinstance(self.random_state, np.random.Generator):
@@ -399,7 +421,21 @@ class TMixture(Fitted):
 
     @classmethod
     def load(cls, path: PathLike) -> TMixture:
-        """Read the mixture that `save` wrote, but for its space."""
+        """Read the mixture that `save` wrote, but for its space.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        TMixture
+
+        Raises
+        ------
+        InputError
+            The file holds something else, or is damaged.
+        """
         kept = SavedTMixture.load(path)
         model = cls(**kept.parameters)
         vars(model).update(kept.fitted)
