@@ -149,7 +149,8 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
 
 
 @pytest.mark.parametrize(
-    "command", [["-m", "portable"], ["-c", "from tests.numba.test_space import launched; launched('numba')"]]
+    "command",
+    [["-m", "portable", "info"], ["-c", "from tests.numba.test_space import launched; launched('numba')"]],
 )
 def test_a_layer_that_cannot_be_loaded_is_named(command):
     """In the environment of a process, since numba chooses its threads once."""

@@ -18,7 +18,7 @@ from platformdirs import user_cache_dir
 
 ROOT = Path(__file__).parents[2]
 WHEELS = (
-    "numpy>=2,<2.5",
+    "numpy>=2.1",
     "llvmlite==0.50.*",
     "numba==0.68.*",
     "platformdirs",
