@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.errors import KernelError
 
+from ..fuzz.program import load
 from ..launching import move
 
 
@@ -44,6 +46,26 @@ def squares(i, points):
     return (points.y[i] - height(points.line, points.x[i])) ** 2
 
 
+@dataclass
+class Particle:
+    line: Line
+    mass: float = 0.25
+
+
+@pk.function
+def joined(a, b):
+    return Line(a.slope + b.slope, start=a.start * b.start)
+
+
+@pk.kernel
+def moved(i, first, x, out):
+    particle = Particle(Line(x[i], 1.0))
+    line = first
+    for _ in range(3):
+        line = joined(line, particle.line)._replace(start=line.start - particle.mass)
+    out[i] = line.slope * 10 + line.start
+
+
 @pk.kernel
 def misspelt(i, points):
     points.y[i] = points.z[i]
@@ -53,6 +75,32 @@ def points_on(space, n=21):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(2, n))
     return x, y, Points(move(x, space), move(y, space), Line(2.0, 0.5))
+
+
+def test_records_are_made_and_changed_in_kernels(space):
+    x, wanted = np.arange(5.0), np.zeros(5)
+    for i in range(5):
+        moved(i, Line(2.0, 3.0), x, wanted)
+    given = move(x, space), move(np.zeros(5), space)
+    pk.parallel_for(pk.RangePolicy(0, 5, space=space), moved, Line(2.0, 3.0), *given)
+    out = given[1].to_numpy() if isinstance(given[1], pk.View) else given[1]
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("Line(1.0)", "'Line' takes 2 argument\\(s\\), but 1 were given"),
+        ("Line(1.0, 2.0, 3.0)", "'Line' takes 2 argument"),
+        ("Line(1.0, begin=2.0)", "'Line' has no parameter 'begin'"),
+        ("Line(1.0, 2.0)._replace(begin=1.0)", "_replace takes fields of slope, start"),
+    ],
+)
+def test_fields_that_there_are_not_are_refused(text, message):
+    text = f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    x[i] = {text}.slope\n"
+    module = load("from tests.conformance.test_step21_records import Line\n" + text, f"<{message}>")
+    with pytest.raises(KernelError, match=message):
+        pk.parallel_for(3, module["k"], np.zeros(3))
 
 
 def test_fields_have_their_names(space):

@@ -173,6 +173,12 @@ CHANGES = [
         ("float32", "float64"),
     ),
     (
+        "the order of fields",
+        "import typing\nclass R(typing.NamedTuple):\n    {}: float",
+        "from config import R\n@pk.kernel\ndef f(i, out): out[i] = R(1.0, 2.0).left",
+        ("left: float\n    right", "right: float\n    left"),
+    ),
+    (
         "an enumeration",
         "import enum\nclass C(enum.IntEnum):\n    N = {}",
         "from config import C\n@pk.kernel\ndef f(i, out): out[i] = C.N",

@@ -7,10 +7,12 @@ float (see Kernel arguments in `lowering.py`).
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import operator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -265,6 +267,29 @@ class Record(tuple):
         self = super().__new__(Complex if names == COMPLEX else cls, values)
         self.names = names
         return self
+
+
+class Fields(NamedTuple):
+    """What a call of a NamedTuple's or a dataclass's class takes."""
+
+    name: str
+    params: tuple
+    defaults: tuple  # of the last ones
+
+
+def fields_of(cls):
+    """The Fields of a NamedTuple's class, or of a dataclass that stores what it is given; None of others."""
+    if not isinstance(cls, type):
+        return None
+    if issubclass(cls, tuple) and hasattr(cls, "_field_defaults"):
+        return Fields(cls.__name__, cls._fields, tuple(cls._field_defaults.values()))
+    if not dataclasses.is_dataclass(cls) or hasattr(cls, "__post_init__"):
+        return None
+    fields = dataclasses.fields(cls)
+    if any(f.kw_only or not f.init for f in fields):
+        return None
+    defaults = (f.default for f in fields if f.default is not dataclasses.MISSING)
+    return Fields(cls.__name__, tuple(f.name for f in fields), tuple(defaults))
 
 
 COMPLEX = "real", "imag"

@@ -41,6 +41,8 @@ def read_call(build, node):
             return base.method(build, node)
         if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
             return conjugated(build, base)
+        if node.func.attr == "_replace" and getattr(base, "names", ()):
+            return replaced(build, base, node)
         if is_array(base) and node.func.attr in REDUCTIONS and not node.args:
             return total(build, base, node.func.attr, node)
         if not isinstance(base, (Known, t.Record)):
@@ -59,7 +61,21 @@ def read_call(build, node):
             f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called",
             LanguageError,
         )
-    return call_known(build, callee.value, node)
+    return made_record(build, callee.value, node) or call_known(build, callee.value, node)
+
+
+def made_record(build, cls, node):
+    """The record that a call of a class makes; None of what else is called."""
+    fields = t.fields_of(cls)
+    return fields and t.Record(arguments_of(build, fields, node), fields.params)
+
+
+def replaced(build, record, node):
+    """The record that `record._replace(field=...)` gives."""
+    given = {k.arg: build.expr(k.value) for k in node.keywords}
+    if node.args or not given.keys() <= {*record.names}:
+        build.fail(node, f"_replace takes fields of {', '.join(record.names)}, by their names")
+    return t.Record(map(given.get, record.names, record), record.names)
 
 
 def call_known(build, fn, node):

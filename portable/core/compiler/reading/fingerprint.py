@@ -30,7 +30,7 @@ from ... import cache
 from ...language import frontend, words
 from ...language.kernel import Function, Kernel
 from ...language.reducer import Reducer
-from ...language.types import DTYPES
+from ...language.types import DTYPES, fields_of
 
 _PLAIN = bool, int, float, complex, type(None), type(...), type(NotImplemented)
 _WRITTEN = types.FunctionType, type(np.sum)  # in Python; the latter wraps functions of NumPy's
@@ -183,8 +183,10 @@ class _Writer:
         self.looked_at.add((id(value), self.names))
         there = self.names & vars(value).keys()
         if kind is type:
-            there = self.names
+            fields = tuple(fields_of(value) or ("", (), ()))
+            there = self.names.difference(fields[1])
             self.parts.append(repr(value.__mro__))
+            self.add(fields)
         for name in sorted(there):
             if hasattr(value, name):
                 self.parts.append(f".{name}")
