@@ -40,6 +40,7 @@ def show_ceilings(options, space):
 
 
 def compare_sides(options, space):
+    listed.check_checkout("compare")
     if options.against is not None:
         return _compare_against(options, space)
     if options.minutes:
@@ -135,6 +136,7 @@ def _compare_against(options, space):
 
 
 def run_scoreboard(options, space):
+    listed.check_checkout("scoreboard")
     told = standing.command(options, space, warn_if_busy, say)
     console().print(told.table)
     print(told.summary)

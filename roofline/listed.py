@@ -73,16 +73,35 @@ def load(name: str) -> Case:
 
 
 def beside(name: str) -> Any:
-    """Import a module of this package that a checkout has, and an installed package lacks.
+    """Import a module of this package that a checkout has, and an installed package may lack.
 
     Raises
     ------
     InputError
         It is not there.
     """
-    if not (Path(__file__).parent / "cases").is_dir():
-        raise InputError(
-            f"portable.roofline.{name} is not installed: methods, peers and planted causes are timed in a"
-            " checkout of the project; `report PROGRAM` runs anywhere"
-        )
+    if not _there(f"{name.replace('.', '/')}.py"):
+        raise _missing(f"portable.roofline.{name}")
     return importlib.import_module(f"portable.roofline.{name}")
+
+
+def check_checkout(command: str) -> None:
+    """Refuse a command that wants peers beside this package, where it is installed without the checkout.
+
+    Raises
+    ------
+    InputError
+    """
+    if not _there("truth"):
+        raise _missing(command)
+
+
+def _there(name):
+    return (Path(__file__).parent / name).exists()
+
+
+def _missing(what):
+    return InputError(
+        f"{what} wants a checkout of the project, which this installed package is not: peers and planted causes"
+        " are there; `report` and `report PROGRAM` run anywhere"
+    )

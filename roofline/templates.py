@@ -5,8 +5,7 @@ import functools
 import math
 import textwrap
 
-from portable.roofline.units import scaled, times
-from portable.roofline.verdicts import resource
+from portable.roofline.units import resource, scaled, times
 
 
 @functools.cache

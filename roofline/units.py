@@ -4,6 +4,13 @@ import math
 
 from portable.errors import printable
 
+WORDS = {
+    "arithmetic": "its arithmetic",
+    "integer": "its integer operations",
+    "atomics": "its atomic operations",
+    "launch": "the cost of launches",
+    "requested": "its loads and stores from the nearest cache",
+}
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 
 
@@ -55,3 +62,8 @@ def shown(value):
 def one_line(error):
     """An exception's type and the first line of its message."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def resource(name):
+    """A resource in words: "memory L2" is "moving its data through L2"."""
+    return WORDS.get(name) or f"moving its data through {name.removeprefix('memory ')}"

@@ -2,17 +2,10 @@
 
 import statistics
 
-from portable.roofline.units import scaled, times
+from portable.roofline.units import resource, scaled, times
 
 NEAR = 0.8  # of the attainable rate: measured ceilings move by more than the rest
 FAR = 0.1  # of it: rows below are told one by one, each with its reason
-WORDS = {
-    "arithmetic": "its arithmetic",
-    "integer": "its integer operations",
-    "atomics": "its atomic operations",
-    "launch": "the cost of launches",
-    "requested": "its loads and stores from the nearest cache",
-}
 CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and what it means or what helps
     "neighbours": (
         "other work on this machine",
@@ -125,11 +118,6 @@ def standing(rows):
     ]
     below = f"{len(far)} below {FAR:.0%}{':' if far else '.'}"
     return [f"Median share of the roof {median_share(held):.0%} of {len(held)} rows, {below}", *told]
-
-
-def resource(name):
-    """A resource in words: "memory L2" is "moving its data through L2"."""
-    return WORDS.get(name) or f"moving its data through {name.removeprefix('memory ')}"
 
 
 def verdict(result):

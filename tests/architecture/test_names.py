@@ -77,7 +77,9 @@ def test_the_top_level_of_the_wheel(wheel):
     ]
     inside = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
     assert {"portable/models/hawkes/__init__.py", "portable/roofline/__main__.py"} <= inside
-    assert not [p for p in inside if re.search(r"roofline/(cases|peers|truth)/", p)]
+    beside = {p for p in inside if re.search(r"roofline/(cases|peers|truth)/", p)}
+    timed = ("cases/__init__", "cases/edm", "cases/hawkes", "cases/layer", "cases/methods", "cases/mixture")
+    assert beside == {f"portable/roofline/{name}.py" for name in (*timed, "peers/__init__")}
     assert (wheel / "portable/roofline/templates/page.html").exists() and (
         wheel / "portable/py.typed"
     ).exists()
@@ -100,6 +102,15 @@ def test_a_program_keeps_its_own_models_and_roofline(place, stranger, request):
         )
         done = run(where, stranger, "-c", code)
         assert (done.returncode, done.stdout) == (0, f"portable {pk.__version__}\n"), done.stderr
+
+
+def test_an_installed_package_times_its_methods_and_compares_nothing(wheel, tmp_path):
+    load = "from portable.roofline import listed; print(*map(listed.load, listed.REPORTED))"
+    done = run(wheel, tmp_path, "-c", load)
+    assert done.returncode == 0 and done.stdout.count("portable.roofline.cases.") == 3, done.stderr
+    for command in ("compare hawkes", "scoreboard", "validate", "report --all"):
+        done = run(wheel, tmp_path, "-m", "portable", "roofline", *command.split(), "--space", "serial")
+        assert done.returncode == 2 and "wants a checkout of the project" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", [["-c", "import models"], ["-m", "models.hawkes", "--version"]])

@@ -1,6 +1,6 @@
 """Rooms and who may know whom; each arrow stands in the table, and one more wants a reason."""
 
-from .rooms import ARROWS
+from .rooms import ARROWS, FLOORS
 from .test_layers import SOURCES, imported, module
 
 FACE = {"__init__", "__main__", "random", "testing", "former"}
@@ -65,3 +65,18 @@ def test_rooms_have_no_circle():
         for room in ends:
             del left[room]
     assert left == {}
+
+
+def test_the_measuring_tool_stands_in_floors():
+    """machine < count < judge < report < compare, whose circles and upward arrows would be the same."""
+    floor = {name: k for k, names in enumerate(FLOORS.values()) for name in names.split()}
+    own = [path for path in SOURCES if path.parts[0] == "roofline" and len(path.parts) == 2]
+    assert {path.stem for path in own} | {"scoreboard"} == set(floor)
+    assert not [
+        f"{path.stem} -> {name}"
+        for path in own
+        for _, target in imported(path)
+        if (name := target.removeprefix("portable.roofline.").partition(".")[0]) in floor
+        and target != name
+        and floor[name] > floor[path.stem]
+    ]
