@@ -55,11 +55,14 @@ ARROWS = {
 
 # files of roofline/ by floor: each imports from its own and those before it
 FLOORS = {
-    "machine": "arguments ceiling contract files grid machine measuring microkernels physics side timing units",
+    "machine": (
+        "arguments ceiling contract files grid machine measuring microkernels physics side timing units"
+    ),
     "count": "cost counting counts digest host memory met mix past profiling templates timeline touched",
     "judge": "attainable cause causes checks compiled reasons verdicts",
     "report": (
-        "ahead diff documents figure html listed printing reporting reports roofplot rows script tables target"
+        "ahead diff documents figure html listed printing reporting reports roofplot rows script tables "
+        "target"
     ),
     "compare": "__init__ __main__ against compare comparisons options process revision scoreboard versus",
 }
