@@ -127,13 +127,5 @@ def test_a_name_that_nobody_has_is_told(wheel, tmp_path, name, now):
     assert done.returncode and now in done.stderr.splitlines()[-1]
 
 
-def test_what_is_timed_in_a_checkout_is_refused_elsewhere(wheel, tmp_path):
-    for command in (["compare", "layer"], ["report", "--quick"], ["validate", "--quick"]):
-        done = run(wheel, tmp_path, "-m", "portable.roofline", *command)
-        assert done.returncode == 2 and "checkout" in done.stderr and "Traceback" not in done.stderr, (
-            done.stderr
-        )
-
-
 def test_what_is_completed_is_what_is_public():
     assert sorted(dir(pk)) == sorted(pk.__all__)
