@@ -207,7 +207,7 @@ def test_what_is_missing_is_refused_with_what_there_is(space):
 
 def test_every_row_is_whole():
     for row in ROWS:
-        assert callable(row.plain) and row.reads and (row.line or row.name == "modulo64")
+        assert callable(row.plain) and row.reads and (row.line or row.name in ("modulo64", "near_rsqrt"))
         assert row.line == row.line.strip() and "|" not in row.line.replace("|x|", "").replace(
             "|m|", ""
         ).replace("|a - b|", "")

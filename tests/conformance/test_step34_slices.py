@@ -145,4 +145,4 @@ def _text(i, x, y):
 )
 def test_what_slices_are_not_is_refused(text, error, message):
     with pytest.raises(error, match=message):
-        pk.parallel_for(4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)))
+        launch_for("serial", 4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)))
