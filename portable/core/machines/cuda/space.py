@@ -257,9 +257,10 @@ def run_for(space, compiled, policy, words):
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
-    elif policy.__class__ is TeamPolicy and not (space.stream or space.debug):
+    elif policy.__class__ is not RangePolicy and not (space.stream or space.debug):
         sized, grid, shared = _configure(space, compiled, policy)
-        if 0 < grid <= _MAX_GRID:
+        wide, outer = (grid, 1) if grid.__class__ is int else (grid[0], max(grid[1:]))
+        if 0 < wide <= _MAX_GRID and outer <= _MAX_OUTER:
             block = words + _extra(policy, shared)
             with _lock.held:
                 return sized.launch(grid, block, shared, 0, sized.handle)
