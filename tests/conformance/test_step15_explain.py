@@ -1,5 +1,7 @@
 """Step 15: what became of a kernel."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,37 @@ def test_facts_of_the_machine(space):
             "packed=False"
             in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
         )
+
+
+@pk.kernel
+def ranks(i, start, column, x, out):
+    s = 0.0
+    for k in range(start[i], start[i + 1]):
+        s += min(x[column[k]], 1.0) / out[column[k]]
+    out[i] = s
+
+
+@pk.kernel
+def quotients(i, start, column, x, out):
+    s = 0.0
+    for k in range(start[i], start[i + 1]):
+        s += 1.0 / (k + 1.0)
+    out[i] = s
+
+
+@pk.kernel
+def densities(i, start, column, x, out):
+    s = 0.0
+    for k in range(start[i], start[i + 1]):
+        s += math.exp(-x[column[k]])
+    out[i] = s
+
+
+@pytest.mark.parametrize("kernel, lanes", [(ranks, 1), (quotients, 8), (densities, 8)])
+def test_rows_of_different_lengths_are_in_lanes_where_they_compute_more_than_they_read(kernel, lanes):
+    row = np.arange(4), np.zeros(3, np.int64), np.ones(3), np.ones(3)
+    code = pk.explain(pk.RangePolicy(0, 3, space="serial"), kernel, *row).facts["code"]
+    assert f"{lanes} lanes" in code if lanes > 1 else code.startswith("scalar: the loop of line")
 
 
 @pk.kernel

@@ -29,6 +29,9 @@ from .tree import (
 )
 from ...language.types import UNIFORM, Known
 
+# functions of an instruction or two
+_SHORT = {"min", "max", "minimum", "maximum", "abs", "sqrt", "fma", "where", "int", "float"}
+_SHORT |= {"int32", "int64", "uint32", "uint64", "float32", "float64"}
 # costs more than a jump
 _HEAVY = (
     ast.For,
@@ -459,8 +462,14 @@ def _leaves(s):
 
 
 def _computes(loop):
-    """True for a loop whose body does more than read and add: a call of a function, a division or a power."""
-    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in walk(s))
+    """True for a loop whose body computes more than it reads: it calls a function of more than an instruction
+    or two, or divides more often than it has elements. (A gather takes a pack as long as a division.)"""
+    nodes = [n for s in loop.body for n in walk(s)]
+    names = [getattr(n.func, "attr", getattr(n.func, "id", "")) for n in nodes if isinstance(n, ast.Call)]
+    if any(name not in _SHORT and not name.startswith("atomic_") for name in names):
+        return True
+    divisions = sum(isinstance(n, (ast.Div, ast.Pow)) for n in nodes)
+    return divisions > sum(isinstance(n, ast.Subscript) for n in nodes)
 
 
 def rejoin(build):
