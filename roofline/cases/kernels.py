@@ -54,7 +54,7 @@ def duels(space, n, quick):
         ours = Contender(
             f"portable, {space}", call, sync, lambda values=values: math.fsum(map(digest, values()))
         )
-        found.append(Duel(f"{task.name}, {task.dtype}", ours, [], tolerance=_tolerance(task)))
+        found.append(Duel(f"{task.name}, {task.dtype}", ours, [], tolerance=TOLERANCE[task.dtype]))
     return found
 
 
@@ -75,7 +75,7 @@ def command(options, space, facts):
     """
     commit = options.commit or revision.current()["commit"][:8] if options.record else ""
     folder = Path(options.records or records.FOLDER)
-    about = {"space": space, "date": facts["date"][:10], "commit": commit}
+    about = {"space": space, "date": facts["date"][:10], "commit": commit, "busy_cores": facts["busy_cores"]}
     found, problems = [], []
     try:
         for task in tasks(space, options.n, options.quick, options.only):
@@ -113,10 +113,8 @@ def compared(space, task, rounds, problems):
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
             problems.append(f"{task.name}, {peer.label}: {one_line(error)}")
             continue
-        if task.name == "mandelbrot":
-            theirs, mine = ([arrays[0].mean()] for arrays in (theirs, mine))
         off = max(map(_difference, theirs, mine))
-        if not off <= _tolerance(task):
+        if not off <= TOLERANCE[task.dtype]:
             problems.append(f"{task.name}, {task.dtype}, {peer.label}: values differ by {off:.1e}")
             continue
         seconds = timing.alternate(
@@ -187,7 +185,7 @@ def summary(found, folder, kind):
 # causes that were found in the code
 REASONS = {
     "histogram daxpy_atomic scatter fem nodal_sum": "an atomic a lane",
-    "gemm correlation": "an index per element, where C goes by rows",
+    "gemm": "an index per element, where C goes by rows",
     "mat_mat_shared": "sums in scratch, not in registers",
     "nbody nbody_tiled": "rsqrt is rounded correctly",
     "smith_waterman floyd_warshall": "a launch a step",
@@ -200,11 +198,6 @@ REASONS = {
 def reason(name):
     """The known cause of a kernel's place."""
     return next((why for names, why in REASONS.items() if name in names.split()), "not looked into")
-
-
-def _tolerance(task):
-    # a rounding decides how soon a point near the set's edge leaves
-    return 1e-2 if task.name == "mandelbrot" else TOLERANCE[task.dtype]
 
 
 def _difference(theirs, ours):

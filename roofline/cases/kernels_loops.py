@@ -145,14 +145,6 @@ def fdtd_2d(i, j, ex, ey, hz):
     hz[i, j] -= 0.7 * (ex[i, j + 1] - ex[i, j] + ey[i + 1, j] - ey[i, j])
 
 
-@row("out0 out1", "g,g !g,g")
-def correlation(i, j, a, out):
-    s = 0.0
-    for k in range(a.shape[0]):
-        s += a[k, i] * a[k, j]
-    out[i, j] = s
-
-
 @row("path0 path1", "0 !w,w", steps="path0")
 def floyd_warshall(i, j, step, path):
     path[i, j] = min(path[i, j], path[i, step] + path[step, j])

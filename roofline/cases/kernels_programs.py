@@ -178,13 +178,3 @@ def smith_waterman(i, step, p, q, h):
 @row("image0", "image table !image", dtypes="int32")
 def equalise(i, image, table, out):
     out[i] = int((table[image[i]] - table[0]) * 255.0 / (table[255] - table[0]) + 0.5)
-
-
-@row("steps0 steps1", "100 !i4:m,m", dtypes="float64")
-def mandelbrot(i, j, limit, steps):
-    a, b = 2.6 * j / steps.shape[1] - 2.0, 2.4 * i / steps.shape[0] - 1.2
-    x, y, n = 0.0, 0.0, 0
-    while n < limit and x * x + y * y <= 4.0:
-        x, y = x * x - y * y + a, 2.0 * x * y + b
-        n += 1
-    steps[i, j] = n

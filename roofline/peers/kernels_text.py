@@ -161,7 +161,6 @@ def c(task):
     simd = plain and len(task.bounds) == 1
     pragma = f"omp parallel for{' simd' * simd} num_threads(threads)"
     pragma += " reduction(+:total)" * (task.form == "sum")
-    pragma += " schedule(dynamic, 4)" * (task.name in UNEVEN)
     loops = f"#pragma {pragma}\n"
     for axis, (name, (a, b)) in enumerate(zip(task.indices, task.bounds, strict=True)):
         loops += "SIMD\n" * (plain and axis > 0 and axis == len(task.bounds) - 1)
@@ -180,6 +179,9 @@ def c(task):
 
 
 CUDA = r"""typedef int idx;
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 #define LOOP(k, n) for (idx k = 0; k < n; ++k)
 #define ADD(place, value) atomicAdd(&(place), value)
 #define UNROLL _Pragma("unroll")
@@ -250,8 +252,6 @@ def launch(task, step=0):
     return tuple(-(-n // k) for n, k in zip(sizes, block, strict=False)), block
 
 
-UNEVEN = {"mandelbrot"}  # indices of very different work
-
 # the body in both languages, unless a table below has another
 BODIES = {
     "copy": "c[i] = a[i];",
@@ -275,7 +275,6 @@ BODIES = {
     " + 0.125*(a(i,j,k+1)-2.0*a(i,j,k)+a(i,j,k-1))+a(i,j,k);",
     "jacobi_2d": "b(i,j) = 0.2*(a(i,j)+a(i,j-1)+a(i,j+1)+a(i+1,j)+a(i-1,j));",
     "fdtd_2d": "hz(i,j) -= 0.7*(ex(i,j+1)-ex(i,j)+ey(i+1,j)-ey(i,j));",
-    "correlation": "T s = 0; LOOP(k,a0) s += a(k,i)*a(k,j); out(i,j) = s;",
     "floyd_warshall": "path(i,j) = min(path(i,j), path(i,step)+path(step,j));",
     "del_dot_vec": "const T xi = 0.5*(x(i,j+1)+x(i+1,j+1)-x(i,j)-x(i+1,j)),"
     " xj = 0.5*(x(i+1,j)+x(i+1,j+1)-x(i,j)-x(i,j+1)),"
@@ -338,9 +337,6 @@ BODIES = {
     "smith_waterman": "const idx j = step+2-i; const int s = p[i-1]==q[j-1]?2:-1;"
     " h(i,j) = max(max(0, h(i-1,j-1)+s), max(h(i-1,j)-1, h(i,j-1)-1));",
     "equalise": "out[i] = (int)((table[image[i]]-table[0])*255.0/(table[255]-table[0])+0.5);",
-    "mandelbrot": "const T a = 2.6*j/steps1-2.0, b = 2.4*i/steps0-1.2; T x = 0, y = 0; int n = 0;"
-    " while (n<limit&&x*x+y*y<=4) { const T next = x*x-y*y+a; y = 2*x*y+b; x = next; ++n; }"
-    " steps(i,j) = n;",
 }
 # C where another order of loops is what its authors write
 C_BODIES = {
@@ -351,9 +347,6 @@ C_BODIES = {
     "gemm": "WHOLE PARALLEL LOOP(i,c0) {"
     " LOOP(j,c1) c(i,j) *= beta; LOOP(k,a1) SIMD LOOP(j,c1)"
     " c(i,j) += alpha*a(i,k)*b(k,j); }",
-    "correlation": "WHOLE PARALLEL LOOP(i,a1) {"
-    " LOOP(j,a1) out(i,j) = 0; LOOP(k,a0) SIMD LOOP(j,a1)"
-    " out(i,j) += a(k,i)*a(k,j); }",
     "mat_mat_shared": "WHOLE PARALLEL LOOP(i,c0) {"
     " LOOP(j,c1) c(i,j) = 0; LOOP(k,a1) SIMD LOOP(j,c1)"
     " c(i,j) += a(i,k)*b(k,j); }",

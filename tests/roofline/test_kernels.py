@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from portable.roofline import __main__ as cli
-from portable.roofline.cases import kernels
+from portable.roofline.cases import kernels, kernels_page
 from portable.roofline.peers import kernels_text
 
 QUICK = ["compare", "kernels", "--quick", "--space", "serial", "--rounds", "3"]
@@ -66,3 +66,13 @@ def test_a_row_has_texts_for_a_gpu(name):
     grid, block = kernels_text.launch(task)
     assert math.prod(block) <= 1024 and all(size >= 1 for size in grid or ())
     assert "run(" in kernels_text.cuda(task) and "double" not in kernels_text.cuda(row.task("float32", sizes))
+
+
+def test_the_page_is_that_of_the_records():
+    text = kernels_page.PAGE.read_text(encoding="utf-8")
+    known = kernels.on_record(kernels.records.FOLDER)
+    assert kernels_page.page(text, known) == text
+    row = {"name": "copy", "dtype": "float64", "ratio": {"median": 0.5}, "peer": "C"}
+    about = {"space": "serial", "commit": "abc", "date": "2026-11-29", "busy_cores": 1.5}
+    made = kernels_page.page(text, {"a machine": [row | about]})
+    assert "| copy | float64 | 0.5 | 0.5 |" in made and "`serial` at abc" in made
