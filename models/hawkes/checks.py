@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..shared.checks import as_numbers, check_finite
+from ..shared.checks import as_numbers, check_finite, check_kind
 from ..shared.dates import looks_dated
 from .parameters import Background, ParametersBase
 
@@ -102,17 +102,14 @@ def check_horizon(horizon_h, times):
 
 
 def check_params(params):
-    if not isinstance(params, ParametersBase):
-        raise DTypeError(f"params must be hawkes.Parameters, got {type(params).__name__}")
-    return params
+    return check_kind(params, "params", ParametersBase, "be hawkes.Parameters")
 
 
 def check_background(background, n_events):
     """None, or a background known at so many events."""
     if background is None:
         return None
-    if not isinstance(background, Background):
-        raise DTypeError(f"background must be hawkes.Background or None, got {type(background).__name__}")
+    check_kind(background, "background", Background, "be hawkes.Background or None")
     if len(background.density) != n_events:
         raise ShapeError(
             f"background.density has {len(background.density)} entries for {n_events} events; one each is"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from portable.errors import InputError
 
-from ..shared.checks import check_count
+from ..shared.checks import check_count, check_kind
 from ..shared.extras import need
 from ..shared.shown import Shown
 from .fit import check_likelihood
@@ -101,8 +101,7 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     Statistics and Computing 27 (2017).
     """
     check_likelihood(likelihood)
-    if not isinstance(posterior, Posterior):
-        raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
+    check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     n_draws = check_count(n_draws, "n_draws", 10)
     terms = np.array([pointwise(likelihood, params) for params in posterior.thinned(n_draws)])
     if not np.isfinite(terms).all():

@@ -7,23 +7,14 @@ import math
 
 import numpy as np
 
-from portable.errors import DTypeError, ShapeError
+from portable.errors import ShapeError
 
-from ..shared.checks import as_numbers
-from ..shared.extras import need
+from ..shared.checks import as_numbers, check_kind
+from ..shared.extras import axes_or_new, new_figure
 from .checks import check_params
 from .intensity import intensity_grid
 from .posterior import Posterior
 from .residuals import Residuals
-
-
-def _axes(axes, **options):
-    if axes is not None:
-        return axes
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=options.pop("figsize", (6.4, 4.4)), layout="constrained"
-    )
-    return figure.subplots()
 
 
 def _events(array, name, n_dims, probabilities):
@@ -53,7 +44,7 @@ def probability_map(locations, probabilities, *, axes=None):
     matplotlib Axes
     """
     locations, probabilities = _events(locations, "locations", 2, probabilities)
-    axes = _axes(axes, figsize=(6.4, 5.6))
+    axes = axes_or_new(axes, 6.4, 5.6)
     if locations.shape[1] == 1:
         axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
@@ -87,12 +78,9 @@ def posterior_densities(posterior, names=None):
     -------
     matplotlib Figure
     """
-    if not isinstance(posterior, Posterior):
-        raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
+    check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     names = list(names or posterior.free)
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(3.0 * len(names), 2.8), layout="constrained"
-    )
+    figure = new_figure(3.0 * len(names), 2.8)
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
         draws = posterior[name].ravel()
         low, high = np.quantile(draws, [0.025, 0.975])
@@ -125,7 +113,7 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
     matplotlib Axes
     """
     times, probabilities = _events(times, "times", 1, probabilities)
-    axes = _axes(axes, figsize=(8.0, 3.2))
+    axes = axes_or_new(axes, 8.0, 3.2)
     edges = np.linspace(times[0], times[-1], n_bins + 1)
     counts, triggered = np.histogram(times, edges)[0], np.histogram(times, edges, weights=probabilities)[0]
     axes.stairs(counts, edges / 24.0, fill=True, color="0.8", label="all events")
@@ -148,9 +136,8 @@ def residual_plot(found, *, axes=None):
     -------
     matplotlib Axes
     """
-    if not isinstance(found, Residuals):
-        raise DTypeError(f"found must come from residuals, got {type(found).__name__}")
-    axes = _axes(axes, figsize=(4.6, 4.4))
+    check_kind(found, "found", Residuals, "come from residuals")
+    axes = axes_or_new(axes, 4.6, 4.4)
     n = len(found.gaps)
     theory = (np.arange(n) + 0.5) / n
     band = 1.358 / np.sqrt(n)  # the 95% point of Kolmogorov's distribution
@@ -181,7 +168,7 @@ def decay_plot(params, *, axes=None):
     matplotlib Axes
     """
     check_params(params)
-    axes, trigger, q = _axes(axes, figsize=(4.6, 4.0)), params.triggering, params.kernel_values
+    axes, trigger, q = axes_or_new(axes, 4.6, 4.0), params.triggering, params.kernel_values
     whole = float(trigger.integral(min(trigger.most_h, 1e12), 0.0, q))
     grid = np.geomspace(1e-6, 1e6, 400)
     shares = np.array([float(trigger.integral(v, 0.0, q)) for v in grid]) / whole
@@ -214,7 +201,7 @@ def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
     """
     if likelihood.n_dims != 2:
         raise ShapeError(f"likelihood has events in {likelihood.n_dims} dimensions; a map wants 2")
-    axes = _axes(axes, figsize=(6.4, 5.6))
+    axes = axes_or_new(axes, 6.4, 5.6)
     places = likelihood.sums.locations + likelihood.centre
     when = likelihood.origin_h + likelihood.horizon_h if time_h is None else time_h
     grid = [np.linspace(low, high, n_points) for low, high in zip(places.min(axis=0), places.max(axis=0))]

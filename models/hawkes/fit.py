@@ -13,7 +13,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Array
-from ..shared.checks import check_count, check_flag, check_share
+from ..shared.checks import check_count, check_flag, check_kind, check_share
 from ..shared.shown import Shown
 from .checks import check_params
 from .criterion import Criterion, model_of
@@ -286,8 +286,7 @@ def check_least(least, free):
     """Bounds by name, checked."""
     if least is None:
         return {}
-    if not isinstance(least, dict):
-        raise DTypeError(f"least must be a dict of parameter names and bounds, got {type(least).__name__}")
+    check_kind(least, "least", dict, "be a dict of parameter names and bounds")
     for name in least:
         if name not in free:
             raise InputError(f"least has '{name}', which is not estimated; wanted some of {', '.join(free)}")
@@ -425,9 +424,7 @@ def _search(objective, z, value, step, slopes):
 
 
 def check_likelihood(likelihood):
-    if not isinstance(likelihood, Likelihood):
-        raise DTypeError(f"likelihood must be hawkes.Likelihood, got {type(likelihood).__name__}")
-    return likelihood
+    return check_kind(likelihood, "likelihood", Likelihood, "be hawkes.Likelihood")
 
 
 def check_free(fixed, start, likelihood):

@@ -9,10 +9,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from portable.errors import InputError
 
 from ..shared.annotations import Array, Floats, Ints
-from ..shared.checks import check_count, check_share
+from ..shared.checks import check_count, check_kind, check_share
 from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -124,8 +124,7 @@ def forecast(
 def _draws_of(params, n_draws):
     if isinstance(params, ParametersBase):
         return [params] * n_draws
-    if not isinstance(params, Posterior):
-        raise DTypeError(f"params must be hawkes.Parameters or hawkes.Posterior, got {type(params).__name__}")
+    check_kind(params, "params", Posterior, "be hawkes.Parameters or hawkes.Posterior")
     some = list(params.thinned(n_draws))
     return [some[k % len(some)] for k in range(n_draws)]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.checks import check_number
+from ..shared.checks import check_kind, check_number
 from .parameters import check_positive
 
 
@@ -206,8 +206,7 @@ def check_priors(priors, params_type):
     found = default_priors(params_type).copy()
     if priors is None:
         return found
-    if not isinstance(priors, dict):
-        raise DTypeError(f"priors must be a dict of coordinate names and priors, got {type(priors).__name__}")
+    check_kind(priors, "priors", dict, "be a dict of coordinate names and priors")
     for name, prior in priors.items():
         if name not in found:
             raise InputError(f"priors has '{name}', which is no coordinate; wanted: {', '.join(found)}")

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError
+from portable.errors import InputError
 
 from ..shared.annotations import Floats, Ints
-from ..shared.checks import check_count, check_flag, check_number
+from ..shared.checks import check_count, check_flag, check_kind, check_number
 from ..shared.extras import need
 from .cells import all_pairs_within
 from .fit import check_likelihood
@@ -73,8 +73,7 @@ def posterior_probabilities(
         What is no Likelihood or no Posterior; n_draws below 1; quantiles outside 0 to 1.
     """
     check_likelihood(likelihood)
-    if not isinstance(posterior, Posterior):
-        raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
+    check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     n_draws = check_count(n_draws, "n_draws")
     check_flag(keep, "keep")
     quantiles = np.atleast_1d(quantiles).tolist()
@@ -211,8 +210,7 @@ def cluster_sizes(parents: Parents) -> Floats:
     DTypeError
         `parents` are not from `parent_probabilities`.
     """
-    if not isinstance(parents, Parents):
-        raise DTypeError(f"parents must come from parent_probabilities, got {type(parents).__name__}")
+    check_kind(parents, "parents", Parents, "come from parent_probabilities")
     n = len(parents.background)
     sizes, generation = np.ones(n), np.ones(n)
     # children are later than parents, so after n generations at most nothing is left

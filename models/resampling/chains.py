@@ -9,7 +9,7 @@ Arguments beyond those of `spreading`
 import portable as pk
 
 from .spreading import key
-from .weighing import fixed, ordered, scale, scaled
+from .weighing import fixed, ordered, scale, scaled, tile_of
 
 SEGMENT = 32  # particles that Megopolis moves together: a warp
 
@@ -122,9 +122,7 @@ def scan_range(team, r, begin, end, row_scale, log, w, carry, cumulative):
 @pk.kernel
 def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
     """Q_i; one team per tile. One read of the weights, 8 bytes out."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile = tile_of(team, sums)
     row_scale = scale(extremes, r, bits, log)
     begin = tile * tile_size
     end = min(begin + tile_size, w.shape[1])

@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-from ..shared import page
+from ..shared.extras import new_figure
 from ..shared.files import replacing
 from .study import SCHEMES, decisions
 
@@ -60,7 +60,7 @@ def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
     panels = sorted({cell[other] for cell in cells})
     columns = min(len(panels), 5)
     rows = -(-len(panels) // columns)
-    figure = page.new_figure(2.4 * columns + 1.8, 2.6 * rows + 0.3)
+    figure = new_figure(2.4 * columns + 1.8, 2.6 * rows + 0.3)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
@@ -90,7 +90,7 @@ def matrix(best, title):
     """The fastest scheme in each cell, a colour each; cells that were not run yet stay white."""
     sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
     table = np.array([[names.index(best[n, y]) if (n, y) in best else np.nan for n in sizes] for y in ys])
-    figure = page.new_figure(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2)
+    figure = new_figure(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2)
     axis = figure.subplots()
     shown = axis.imshow(table, origin="lower", aspect="auto", cmap="tab20", vmin=-0.5, vmax=19.5)
     axis.set(title=f"fastest scheme, {title}", xlabel="N", ylabel="y")

@@ -15,7 +15,6 @@ Arguments that recur
                  weights
 """
 
-import functools
 import math
 
 import portable as pk
@@ -83,202 +82,213 @@ def gather(r, at, n_params, n_inputs, params, inputs, own):
         own[n_params + d] = inputs[at, d]
 
 
-@functools.cache
-def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
-    """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once
-    for a model.
+@pk.function
+def begin_particle(initial, log_weight, n_dims, new, r, k, stream, observed, seed, y, params, x):
+    """A particle's state at step 0, to x[new, :, r, k]; returns its log-weight, 0 where nothing was
+    observed."""
+    state = initial(seed, stream, user_draw(0), params)
+    for c in range(n_dims):
+        x[new, c, r, k] = state[c]
+    weight = 0.0
+    if observed:
+        weight = log_weight(0, state, y, params)
+    return weight
 
-    Both draw from `stream`, write the state to x[new, :, r, k] and return the log-weight that the step adds:
-    0 where nothing was observed.
-    """
-    guided = guide is not None
 
-    @pk.function
-    def begin(new, r, k, stream, observed, seed, y, params, x):
-        state = initial(seed, stream, user_draw(0), params)
-        for c in range(n_dims):
-            x[new, c, r, k] = state[c]
-        weight = 0.0
-        if observed:
-            weight = log_weight(0, state, y, params)
-        return weight
-
-    @pk.function
-    def move(t, new, r, k, stream, observed, seed, y, params, state, x):
+@pk.function
+def move(
+    propagate, log_weight, guide, log_guide, n_dims, t, new, r, k, stream, observed, seed, y, params, state, x
+):
+    """The same from the state of its ancestor; returns what the step adds to the log-weight."""
+    weight = 0.0
+    if guide is None:
         moved = propagate(t, state, seed, stream, user_draw(t), params)
         for c in range(n_dims):
             x[new, c, r, k] = moved[c]
-        weight = 0.0
         if observed:
             weight = log_weight(t, moved, y, params)
-        return weight
+    elif observed:
+        moved = guide(t, state, y, seed, stream, user_draw(t), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = moved[c]
+        weight = log_weight(t, moved, y, params) + log_guide(t, state, moved, y, params)
+    else:
+        drawn = propagate(t, state, seed, stream, user_draw(t), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = drawn[c]
+    return weight
 
-    @pk.function
-    def move_guided(t, new, r, k, stream, observed, seed, y, params, state, x):
-        weight = 0.0
-        if observed:
-            moved = guide(t, state, y, seed, stream, user_draw(t), params)
+
+@pk.kernel
+def start(
+    team,
+    initial,
+    log_weight,
+    n_dims,
+    sweep,
+    n_params,
+    n_values,
+    n_inputs,
+    seed,
+    y,
+    inputs,
+    params,
+    x,
+    log_w,
+    now,
+):
+    """States and log-weights of step 0, and the largest of these; one team per sweep."""
+    n = log_w.shape[2]
+    n_sweeps = (n + sweep - 1) // sweep
+    r = team.league_rank // n_sweeps
+    begin = team.league_rank % n_sweeps * sweep
+    own_params = pk.local(n_params + n_inputs, params.dtype)
+    own_y = pk.local(n_values, y.dtype)
+    gather(r, 0, n_params, n_inputs, params, inputs, own_params)
+    observed = take_observation(0, n_values, y, own_y)
+    largest = -math.inf
+    for k in team.thread_range(begin, min(begin + sweep, n)):
+        weight = begin_particle(
+            initial, log_weight, n_dims, 0, r, k, key(r, k), observed, seed, own_y, own_params, x
+        )
+        log_w[0, r, k] = weight
+        largest = pk.maximum(largest, log_w[0, r, k])
+    largest = team.reduce(largest, pk.Max)
+    if team.single():
+        pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
+
+
+@pk.function
+def move_some(
+    team,
+    propagate,
+    log_weight,
+    guide,
+    log_guide,
+    n_dims,
+    count,
+    first,
+    t,
+    old_w,
+    new_w,
+    new,
+    r,
+    resampled,
+    observed,
+    seed,
+    y,
+    params,
+    states,
+    x,
+    log_w,
+):
+    """States and log-weights of particles first, first + team.size, ... at step t; returns the largest
+    log-weight as they are kept."""
+    largest = -math.inf
+    for m in range(count):
+        k = first + m * team.size
+        weight = move(
+            propagate,
+            log_weight,
+            guide,
+            log_guide,
+            n_dims,
+            t,
+            new,
+            r,
+            k,
+            key(r, k),
+            observed,
+            seed,
+            y,
+            params,
+            states[m],
+            x,
+        )
+        log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
+        largest = pk.maximum(largest, log_w[new_w, r, k])
+    return largest
+
+
+@pk.kernel(teams=TEAMS)
+def advance(
+    team,
+    propagate,
+    log_weight,
+    guide,
+    log_guide,
+    n_dims,
+    sweep,
+    at_once,
+    in_place,
+    n_params,
+    n_values,
+    n_inputs,
+    t,
+    at,
+    old,
+    new,
+    old_w,
+    new_w,
+    seed,
+    y,
+    inputs,
+    params,
+    ancestors,
+    before,
+    x,
+    log_w,
+    now,
+):
+    """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
+
+    A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
+    numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
+    8 (2 n_dims + 2) bytes in float64.
+    """
+    n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
+    r = team.league_rank // n_sweeps
+    begin = team.league_rank % n_sweeps * sweep
+    end = min(begin + sweep, log_w.shape[2])
+    stride = at_once * team.size
+    whole = begin + (end - begin) // stride * stride
+    resampled = before[r, 2] == 0
+    by_ancestor = resampled and not in_place
+    own_params = pk.local(
+        n_params + n_inputs, params.dtype
+    )  # read once: what is written might be their place
+    own_y = pk.local(n_values, y.dtype)
+    gather(r, at, n_params, n_inputs, params, inputs, own_params)
+    observed = take_observation(at, n_values, y, own_y)
+    parents = pk.local(at_once, pk.int32)
+    state = pk.local((at_once, n_dims), x.dtype)
+    largest = -math.inf
+    if begin < whole:
+        look_up(team, at_once, by_ancestor, r, begin, ancestors, parents)
+    for base in range(begin, whole, stride):
+        for m in range(at_once):
             for c in range(n_dims):
-                x[new, c, r, k] = moved[c]
-            weight = log_weight(t, moved, y, params) + log_guide(t, state, moved, y, params)
-        else:
-            drawn = propagate(t, state, seed, stream, user_draw(t), params)
-            for c in range(n_dims):
-                x[new, c, r, k] = drawn[c]
-        return weight
-
-    return begin, move_guided if guided else move
-
-
-@functools.cache
-def model_kernels(functions, n_dims):
-    """(start, advance, weigh) of a model; `functions` are those of `moves`."""
-    begin_particle, move = moves(*functions, n_dims)
-
-    @pk.kernel
-    def start(team, sweep, n_params, n_values, n_inputs, seed, y, inputs, params, x, log_w, now):
-        """States and log-weights of step 0, and the largest of these; one team per sweep."""
-        n = log_w.shape[2]
-        n_sweeps = (n + sweep - 1) // sweep
-        r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * sweep
-        own_params = pk.local(n_params + n_inputs, params.dtype)
-        own_y = pk.local(n_values, y.dtype)
-        gather(r, 0, n_params, n_inputs, params, inputs, own_params)
-        observed = take_observation(0, n_values, y, own_y)
-        largest = -math.inf
-        for k in team.thread_range(begin, min(begin + sweep, n)):
-            weight = begin_particle(0, r, k, key(r, k), observed, seed, own_y, own_params, x)
-            log_w[0, r, k] = weight
-            largest = pk.maximum(largest, log_w[0, r, k])
-        largest = team.reduce(largest, pk.Max)
-        if team.single():
-            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
-
-    @pk.function
-    def move_some(
-        team, count, first, t, old_w, new_w, new, r, resampled, observed, seed, y, params, states, x, log_w
-    ):
-        """States and log-weights of particles first, first + team.size, ... at step t; returns the largest
-        log-weight as they are kept."""
-        largest = -math.inf
-        for m in range(count):
-            k = first + m * team.size
-            weight = move(t, new, r, k, key(r, k), observed, seed, y, params, states[m], x)
-            log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
-            largest = pk.maximum(largest, log_w[new_w, r, k])
-        return largest
-
-    @pk.kernel(teams=TEAMS)
-    def advance(
-        team,
-        sweep,
-        at_once,
-        in_place,
-        n_params,
-        n_values,
-        n_inputs,
-        t,
-        at,
-        old,
-        new,
-        old_w,
-        new_w,
-        seed,
-        y,
-        inputs,
-        params,
-        ancestors,
-        before,
-        x,
-        log_w,
-        now,
-    ):
-        """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
-
-        A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
-        numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
-        8 (2 n_dims + 2) bytes in float64.
-        """
-        n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
-        r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * sweep
-        end = min(begin + sweep, log_w.shape[2])
-        stride = at_once * team.size
-        whole = begin + (end - begin) // stride * stride
-        resampled = before[r, 2] == 0
-        by_ancestor = resampled and not in_place
-        own_params = pk.local(
-            n_params + n_inputs, params.dtype
-        )  # read once: what is written might be their place
-        own_y = pk.local(n_values, y.dtype)
-        gather(r, at, n_params, n_inputs, params, inputs, own_params)
-        observed = take_observation(at, n_values, y, own_y)
-        parents = pk.local(at_once, pk.int32)
-        state = pk.local((at_once, n_dims), x.dtype)
-        largest = -math.inf
-        if begin < whole:
-            look_up(team, at_once, by_ancestor, r, begin, ancestors, parents)
-        for base in range(begin, whole, stride):
-            for m in range(at_once):
-                for c in range(n_dims):
-                    state[m, c] = x[old, c, r, parents[m]]
-            if base + stride < whole:  # they travel while these states move
-                look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
-            first = base + team.rank
-            if observed:  # asked once for all, so that they move side by side
-                found = move_some(
-                    team,
-                    at_once,
-                    first,
-                    t,
-                    old_w,
-                    new_w,
-                    new,
-                    r,
-                    resampled,
-                    True,
-                    seed,
-                    own_y,
-                    own_params,
-                    state,
-                    x,
-                    log_w,
-                )
-            else:
-                found = move_some(
-                    team,
-                    at_once,
-                    first,
-                    t,
-                    old_w,
-                    new_w,
-                    new,
-                    r,
-                    resampled,
-                    False,
-                    seed,
-                    own_y,
-                    own_params,
-                    state,
-                    x,
-                    log_w,
-                )
-            largest = pk.maximum(largest, found)
-        for k in team.thread_range(whole, end):
-            for c in range(n_dims):
-                state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+                state[m, c] = x[old, c, r, parents[m]]
+        if base + stride < whole:  # they travel while these states move
+            look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
+        first = base + team.rank
+        if observed:  # asked once for all, so that they move side by side
             found = move_some(
                 team,
-                1,
-                k,
+                propagate,
+                log_weight,
+                guide,
+                log_guide,
+                n_dims,
+                at_once,
+                first,
                 t,
                 old_w,
                 new_w,
                 new,
                 r,
                 resampled,
-                observed,
+                True,
                 seed,
                 own_y,
                 own_params,
@@ -286,99 +296,152 @@ def model_kernels(functions, n_dims):
                 x,
                 log_w,
             )
-            largest = pk.maximum(largest, found)
-        largest = team.reduce(largest, pk.Max)
-        if team.single():
-            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
-
-    @pk.function
-    def weigh_one(kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
-        """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
-        weight = relative(log_weight, row_scale[0], largest)
-        if kept:
-            w[r, k] = weight
-        q = fixed(weight, row_scale, RELATIVE)
-        if averaged:
-            for c in range(n_dims):
-                part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
-        return q
-
-    @pk.kernel
-    def weigh(
-        team,
-        tile_size,
-        bits,
-        half,
-        kept,
-        averaged,
-        slot,
-        slot_w,
-        x,
-        log_w,
-        now,
-        w,
-        sums,
-        squares,
-        parts,
-    ):
-        """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a
-        team a tile, the last first.
-
-        Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
-        exponential.
-        """
-        n_tiles = sums.shape[1] - 1
-        r = team.league_rank // n_tiles
-        tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
-        row_scale = scale(now, r, bits, RELATIVE)
-        lost = pk.uint64(bits - half)
-        begin = tile * tile_size
-        end = min(begin + tile_size, log_w.shape[2])
-        stride = IN_FLIGHT * team.size
-        total = pk.uint64(0)
-        square = pk.uint64(0)
-        own = pk.local(IN_FLIGHT, log_w.dtype)
-        top = pk.local(1, log_w.dtype)
-        top[0] = row_scale[1]
-        part = pk.local(n_dims, pk.float64)
+        else:
+            found = move_some(
+                team,
+                propagate,
+                log_weight,
+                guide,
+                log_guide,
+                n_dims,
+                at_once,
+                first,
+                t,
+                old_w,
+                new_w,
+                new,
+                r,
+                resampled,
+                False,
+                seed,
+                own_y,
+                own_params,
+                state,
+                x,
+                log_w,
+            )
+        largest = pk.maximum(largest, found)
+    for k in team.thread_range(whole, end):
         for c in range(n_dims):
-            part[c] = 0.0
-        whole = begin + (end - begin) // stride * stride
-        for base in range(begin, whole, stride):
-            for m in range(IN_FLIGHT):
-                own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
-            for m in range(IN_FLIGHT):
-                q = weigh_one(
-                    kept,
-                    averaged,
-                    slot,
-                    r,
-                    base + m * team.size + team.rank,
-                    own[m],
-                    top[0],
-                    row_scale,
-                    x,
-                    w,
-                    part,
-                )
-                total += q
-                square += upper_squared(q, lost)
-        for k in team.thread_range(whole, end):
-            q = weigh_one(kept, averaged, slot, r, k, log_w[slot_w, r, k], top[0], row_scale, x, w, part)
+            state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+        found = move_some(
+            team,
+            propagate,
+            log_weight,
+            guide,
+            log_guide,
+            n_dims,
+            1,
+            k,
+            t,
+            old_w,
+            new_w,
+            new,
+            r,
+            resampled,
+            observed,
+            seed,
+            own_y,
+            own_params,
+            state,
+            x,
+            log_w,
+        )
+        largest = pk.maximum(largest, found)
+    largest = team.reduce(largest, pk.Max)
+    if team.single():
+        pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
+
+
+@pk.function
+def weigh_one(n_dims, kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
+    """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
+    weight = relative(log_weight, row_scale[0], largest)
+    if kept:
+        w[r, k] = weight
+    q = fixed(weight, row_scale, RELATIVE)
+    if averaged:
+        for c in range(n_dims):
+            part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+    return q
+
+
+@pk.kernel
+def weigh(
+    team,
+    n_dims,
+    tile_size,
+    bits,
+    half,
+    kept,
+    averaged,
+    slot,
+    slot_w,
+    x,
+    log_w,
+    now,
+    w,
+    sums,
+    squares,
+    parts,
+):
+    """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a
+    team a tile, the last first.
+
+    Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
+    exponential.
+    """
+    n_tiles = sums.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
+    row_scale = scale(now, r, bits, RELATIVE)
+    lost = pk.uint64(bits - half)
+    begin = tile * tile_size
+    end = min(begin + tile_size, log_w.shape[2])
+    stride = IN_FLIGHT * team.size
+    total = pk.uint64(0)
+    square = pk.uint64(0)
+    own = pk.local(IN_FLIGHT, log_w.dtype)
+    top = pk.local(1, log_w.dtype)
+    top[0] = row_scale[1]
+    part = pk.local(n_dims, pk.float64)
+    for c in range(n_dims):
+        part[c] = 0.0
+    whole = begin + (end - begin) // stride * stride
+    for base in range(begin, whole, stride):
+        for m in range(IN_FLIGHT):
+            own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
+        for m in range(IN_FLIGHT):
+            q = weigh_one(
+                n_dims,
+                kept,
+                averaged,
+                slot,
+                r,
+                base + m * team.size + team.rank,
+                own[m],
+                top[0],
+                row_scale,
+                x,
+                w,
+                part,
+            )
             total += q
             square += upper_squared(q, lost)
-        total = team.reduce(total)
-        square = team.reduce(square)
-        if team.single():
-            sums[r, tile] = total
-            squares[r, tile] = square
-        if averaged:
-            for c in range(n_dims):
-                own = team.reduce(part[c])
-                if team.single():
-                    parts[c, r, tile] = own
-
-    return start, advance, weigh
+    for k in team.thread_range(whole, end):
+        q = weigh_one(n_dims, kept, averaged, slot, r, k, log_w[slot_w, r, k], top[0], row_scale, x, w, part)
+        total += q
+        square += upper_squared(q, lost)
+    total = team.reduce(total)
+    square = team.reduce(square)
+    if team.single():
+        sums[r, tile] = total
+        squares[r, tile] = square
+    if averaged:
+        for c in range(n_dims):
+            own = team.reduce(part[c])
+            if team.single():
+                parts[c, r, tile] = own
 
 
 @pk.function

@@ -53,15 +53,11 @@ class Paths:
         self, model: StateSpaceModel, data: Data, n_particles: int, n_params: int, space: Any
     ) -> None:
         n_dims, self._n, self._rows = data.n_dims, n_particles, Rows(0, 0)
-        self._conditional = smoothing_kernels.conditional_kernel(
-            model.initial, model.propagate, model.log_weight, model.log_transition, n_dims
-        )
-        self._complete = smoothing_kernels.complete_kernel(
-            model.log_initial, model.log_transition, model.log_weight, n_dims
-        )
+        self._conditional = model.initial, model.propagate, model.log_weight, model.log_transition
+        self._complete = model.log_initial, model.log_transition, model.log_weight
         with pk.use(space) as self.space:
             self._y, self._inputs = reached(data.y), reached(data.inputs)
-        self._sizes = [pk.static(v) for v in (n_params, data.y.shape[1], data.inputs.shape[1])]
+        self._sizes = [pk.static(v) for v in (n_dims, n_params, data.y.shape[1], data.inputs.shape[1])]
         self._shape = len(data.y), n_dims
 
     def prepare(self, piece: Rows) -> Rows:
@@ -96,7 +92,8 @@ class Paths:
             self._take(own, params, number, paths)
             pk.parallel_for(
                 pk.TeamPolicy(self._rows.end - self._rows.begin, SWEEP_TEAM),
-                self._complete,
+                smoothing_kernels.complete_rows,
+                *self._complete,
                 *self._sizes,
                 self._y,
                 self._inputs,
@@ -116,7 +113,8 @@ class Paths:
             self._take(own, params, number, paths)
             pk.parallel_for(
                 pk.TeamPolicy(self._rows.end - self._rows.begin, min(ROW_TEAM, -(-self._n // 32) * 32)),
-                self._conditional,
+                smoothing_kernels.conditional_rows,
+                *self._conditional,
                 *self._sizes,
                 self._rows.begin,
                 self._tables.bits,

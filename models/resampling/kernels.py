@@ -6,7 +6,7 @@ r is the row of a filter, k a draw, i a particle.
 
 import portable as pk
 
-from .weighing import ordered
+from .weighing import ordered, tile_of
 
 
 @pk.kernel
@@ -48,9 +48,7 @@ def count(r, k, ancestors, offspring):
 @pk.kernel
 def sum_tiles(team, tile_size, x, sums):
     """The sum of a tile of whole numbers; one team per tile. 8 bytes a number."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile = tile_of(team, sums)
     total = pk.int64(0)
     for i in team.thread_range(tile * tile_size, min(tile * tile_size + tile_size, x.shape[1])):
         total += x[r, i]
@@ -62,9 +60,7 @@ def sum_tiles(team, tile_size, x, sums):
 @pk.kernel
 def scan_tiles(team, tile_size, sums, x, cumulative):
     """x_0 + ... + x_i from what lies before each tile; one team per tile. 16 bytes a number."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile = tile_of(team, sums)
     carry = pk.int64(sums[r, tile])
     end = min(tile * tile_size + tile_size, x.shape[1])
     for first in range(tile * tile_size, end, team.size):

@@ -11,7 +11,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.annotations import Array, ArrayLike, Whole
-from ..shared.extras import need
+from ..shared.extras import axes_or_new, new_figure
 from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel
@@ -68,12 +68,6 @@ def posterior_paths(
     return {name: values[alive] for name, values in rows.items()}, drawn[:, :, alive, 0]
 
 
-def _axes(axes, **options):
-    if axes is not None:
-        return axes
-    return need("matplotlib.figure", "plot", "figures").Figure(layout="constrained", **options).subplots()
-
-
 def predictive_bands(
     observations: ArrayLike,
     replicated: ArrayLike,
@@ -99,7 +93,7 @@ def predictive_bands(
     -------
     matplotlib Axes
     """
-    axes = _axes(axes, figsize=(7.2, 3.4))
+    axes = axes_or_new(axes, 7.2, 3.4)
     y = np.asarray(observations, float)
     times = np.arange(len(y)) if times is None else np.asarray(times, float)
     step = np.median(np.diff(times)) if len(times) > 1 else 1.0
@@ -137,9 +131,7 @@ def posterior_densities(posterior: Posterior, truth: Mapping[str, float] | None 
         Matplotlib is not installed.
     """
     names = posterior.names
-    figure = need("matplotlib.figure", "plot", "figures").Figure(
-        figsize=(2.6 * len(names), 4.2), layout="constrained"
-    )
+    figure = new_figure(2.6 * len(names), 4.2)
     upper, lower = figure.subplots(2, len(names), squeeze=False)
     for above, below, name in zip(upper, lower, names):
         draws = posterior[name]

@@ -13,12 +13,11 @@ Arguments beyond those of `filter_kernels`
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
-import functools
 import math
 
 import portable as pk
 
-from .filter_kernels import gather, moves, take_observation, upper_squared, verdict
+from .filter_kernels import begin_particle, gather, move, take_observation, upper_squared, verdict
 from .spreading import below_systematic, key, one_start, parts_over
 from .weighing import WEIGHTS, fixed, order, relative, scale
 
@@ -108,151 +107,169 @@ def spread_row(team, r, first, n, total, row_scale, seed, step, w, marks, places
     team.barrier()
 
 
-@functools.cache
-def row_kernel(functions, n_dims):
-    """The kernel of a model; `functions` are those of `filter_kernels.moves`."""
-    begin_particle, move = moves(*functions, n_dims)
+@pk.kernel
+def filter_rows(
+    team,
+    initial,
+    propagate,
+    log_weight,
+    guide,
+    log_guide,
+    n_dims,
+    begin,
+    end,
+    horizon,
+    first,
+    n_params,
+    n_values,
+    n_inputs,
+    bits,
+    half,
+    threshold,
+    averaged,
+    ordered,
+    n_sorted,
+    seeds,
+    y,
+    inputs,
+    params,
+    x,
+    log_w,
+    w,
+    ancestors,
+    places,
+    row_extremes,
+    totals,
+    mass,
+    extremes,
+    evidence,
+    sizes,
+    means,
+    sums_of_logs,
+):
+    """Steps begin .. end - 1 of a row; one team per row, scratch for n int32, and for n_sorted numbers
+    and their places.
 
-    @pk.kernel
-    def filter_rows(
-        team,
-        begin,
-        end,
-        horizon,
-        first,
-        n_params,
-        n_values,
-        n_inputs,
-        bits,
-        half,
-        threshold,
-        averaged,
-        ordered,
-        n_sorted,
-        seeds,
-        y,
-        inputs,
-        params,
-        x,
-        log_w,
-        w,
-        ancestors,
-        places,
-        row_extremes,
-        totals,
-        mass,
-        extremes,
-        evidence,
-        sizes,
-        means,
-        sums_of_logs,
-    ):
-        """Steps begin .. end - 1 of a row; one team per row, scratch for n int32, and for n_sorted numbers
-        and their places.
-
-        A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64,
-        which stay in a cache.
-        """
-        r = team.league_rank
-        n = w.shape[1]
-        n_slots = x.shape[0]
-        n_kept = evidence.shape[0]
-        marks = team.scratch(n, pk.int32)
-        keys = team.scratch(n_sorted, pk.float64)
-        items = team.scratch(n_sorted, pk.int32)
-        own_params = pk.local(n_params + n_inputs, params.dtype)
-        own_y = pk.local(n_values, y.dtype)
-        state = pk.local(n_dims, x.dtype)
-        row_scale = scale(row_extremes, r, bits, WEIGHTS)
-        lost = pk.uint64(bits - half)
-        brought = mass[r]
-        summed = sums_of_logs[r]
-        idle = begin > 0 and row_extremes[r, 2] != 0
-        total = pk.uint64(0)
-        if begin > 0:
-            total = totals[r, totals.shape[1] - 1]
-        for t in range(begin, end):
-            at = t % y.shape[0]
-            kept = t % n_kept
-            new = t % n_slots
-            old = (t + n_slots - 1) % n_slots
-            new_w = t % log_w.shape[0]
-            old_w = (t + log_w.shape[0] - 1) % log_w.shape[0]
-            last = (t + ancestors.shape[0] - 1) % ancestors.shape[0]
-            gather(r, at, n_params, n_inputs, params, inputs, own_params)
-            observed = take_observation(at, n_values, y, own_y)
-            seed = seed_of(seeds, r, t, horizon)
-            resampled = t > 0 and not idle
-            if resampled and ordered:
-                sort_row(team, r, n, old, x, keys, items, places)
-            if resampled:
-                spread_row(
-                    team,
-                    r,
-                    first,
-                    n,
-                    total,
-                    row_scale,
-                    seed,
-                    pk.uint64(2 * (t - 1)) << 32,
-                    w,
-                    marks,
-                    places,
-                    ordered,
-                    ancestors[last],
-                )
-            largest = -math.inf
-            for k in team.thread_range(n):
-                weight = 0.0
-                stream = key(first + r, k)
-                if t == 0:
-                    weight = begin_particle(new, r, k, stream, observed, seed, own_y, own_params, x)
-                else:
-                    a = pk.int64(k)
-                    if resampled:
-                        a = pk.int64(ancestors[last, r, k])
-                    for c in range(n_dims):
-                        state[c] = x[old, c, r, a]
-                    weight = move(t, new, r, k, stream, observed, seed, own_y, own_params, state, x)
-                log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
-                largest = pk.maximum(largest, log_w[new_w, r, k])
-            largest = team.reduce(largest, pk.Max)
-            usable = abs(largest) < math.inf
-            q_sum = pk.uint64(0)
-            square = pk.uint64(0)
-            for k in team.thread_range(n):
-                w[r, k] = relative(log_w[new_w, r, k], usable, largest)
-                q = fixed(w[r, k], row_scale, WEIGHTS)
-                q_sum += q
-                square += upper_squared(q, lost)
-            total = team.reduce(q_sum)
-            square = team.reduce(square)
-            if averaged:
-                for c in range(n_dims):
-                    part = 0.0
-                    for k in team.thread_range(n):
-                        part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(
-                            x[new, c, r, k]
-                        )
-                    part = team.reduce(part)
-                    if team.single():
-                        means[kept, c, r] = part / pk.float64(pk.int64(total))
-            added, size, idle_now, mass_now = verdict(
-                usable, largest, total, square, bits, half, n, threshold, brought
+    A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64,
+    which stay in a cache.
+    """
+    r = team.league_rank
+    n = w.shape[1]
+    n_slots = x.shape[0]
+    n_kept = evidence.shape[0]
+    marks = team.scratch(n, pk.int32)
+    keys = team.scratch(n_sorted, pk.float64)
+    items = team.scratch(n_sorted, pk.int32)
+    own_params = pk.local(n_params + n_inputs, params.dtype)
+    own_y = pk.local(n_values, y.dtype)
+    state = pk.local(n_dims, x.dtype)
+    row_scale = scale(row_extremes, r, bits, WEIGHTS)
+    lost = pk.uint64(bits - half)
+    brought = mass[r]
+    summed = sums_of_logs[r]
+    idle = begin > 0 and row_extremes[r, 2] != 0
+    total = pk.uint64(0)
+    if begin > 0:
+        total = totals[r, totals.shape[1] - 1]
+    for t in range(begin, end):
+        at = t % y.shape[0]
+        kept = t % n_kept
+        new = t % n_slots
+        old = (t + n_slots - 1) % n_slots
+        new_w = t % log_w.shape[0]
+        old_w = (t + log_w.shape[0] - 1) % log_w.shape[0]
+        last = (t + ancestors.shape[0] - 1) % ancestors.shape[0]
+        gather(r, at, n_params, n_inputs, params, inputs, own_params)
+        observed = take_observation(at, n_values, y, own_y)
+        seed = seed_of(seeds, r, t, horizon)
+        resampled = t > 0 and not idle
+        if resampled and ordered:
+            sort_row(team, r, n, old, x, keys, items, places)
+        if resampled:
+            spread_row(
+                team,
+                r,
+                first,
+                n,
+                total,
+                row_scale,
+                seed,
+                pk.uint64(2 * (t - 1)) << 32,
+                w,
+                marks,
+                places,
+                ordered,
+                ancestors[last],
             )
-            idle = idle_now
-            brought = mass_now
-            summed += added
-            if team.single():
-                extremes[kept, r, 0] = order(pk.float64(largest))
-                extremes[kept, r, 2] = 1 if idle else 0
-                evidence[kept, r] = added
-                sizes[kept, r] = size
-            team.barrier()
+        largest = -math.inf
+        for k in team.thread_range(n):
+            weight = 0.0
+            stream = key(first + r, k)
+            if t == 0:
+                weight = begin_particle(
+                    initial, log_weight, n_dims, new, r, k, stream, observed, seed, own_y, own_params, x
+                )
+            else:
+                a = pk.int64(k)
+                if resampled:
+                    a = pk.int64(ancestors[last, r, k])
+                for c in range(n_dims):
+                    state[c] = x[old, c, r, a]
+                weight = move(
+                    propagate,
+                    log_weight,
+                    guide,
+                    log_guide,
+                    n_dims,
+                    t,
+                    new,
+                    r,
+                    k,
+                    stream,
+                    observed,
+                    seed,
+                    own_y,
+                    own_params,
+                    state,
+                    x,
+                )
+            log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
+            largest = pk.maximum(largest, log_w[new_w, r, k])
+        largest = team.reduce(largest, pk.Max)
+        usable = abs(largest) < math.inf
+        q_sum = pk.uint64(0)
+        square = pk.uint64(0)
+        for k in team.thread_range(n):
+            w[r, k] = relative(log_w[new_w, r, k], usable, largest)
+            q = fixed(w[r, k], row_scale, WEIGHTS)
+            q_sum += q
+            square += upper_squared(q, lost)
+        total = team.reduce(q_sum)
+        square = team.reduce(square)
+        if averaged:
+            for c in range(n_dims):
+                part = 0.0
+                for k in team.thread_range(n):
+                    part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(
+                        x[new, c, r, k]
+                    )
+                part = team.reduce(part)
+                if team.single():
+                    means[kept, c, r] = part / pk.float64(pk.int64(total))
+        added, size, idle_now, mass_now = verdict(
+            usable, largest, total, square, bits, half, n, threshold, brought
+        )
+        idle = idle_now
+        brought = mass_now
+        summed += added
         if team.single():
-            mass[r] = brought
-            sums_of_logs[r] = summed
-            row_extremes[r, 2] = 1 if idle else 0
-            totals[r, totals.shape[1] - 1] = total
-
-    return filter_rows
+            extremes[kept, r, 0] = order(pk.float64(largest))
+            extremes[kept, r, 2] = 1 if idle else 0
+            evidence[kept, r] = added
+            sizes[kept, r] = size
+        team.barrier()
+    if team.single():
+        mass[r] = brought
+        sums_of_logs[r] = summed
+        row_extremes[r, 2] = 1 if idle else 0
+        totals[r, totals.shape[1] - 1] = total

@@ -74,14 +74,13 @@ class Run:
         self.mass, self.total = pk.empty(n_rows), pk.empty(n_rows)
         self.averaged = pk.static(means)
         self.sizes_known = [pk.static(v) for v in (params.shape[1], y.shape[1], inputs.shape[1])]
-        functions = model.functions
+        self.functions, self.n_dims = model.functions, pk.static(n_dims)
         if self.short:
             self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
             kept = (n, np.int32), (self.n_sorted, np.float64), (self.n_sorted, np.int32)
             self.rows = pk.TeamPolicy(
                 n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=pk.scratch_bytes(*kept)
             )
-            self.kernel = row_kernels.row_kernel(functions, n_dims)
             self.keys = pk.copy_of(seeds)
             self.places = pk.empty((n_rows, n if model.ordered else 1), np.int32)
         else:
@@ -90,7 +89,6 @@ class Run:
             self.decisions = row_policy(n_rows, self.tables.n_tiles, DECIDING)
             self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
             self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
-            self.start, self.advance, self.weigh = filter_kernels.model_kernels(functions, n_dims)
         if model.in_place:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
         pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
@@ -143,7 +141,9 @@ class Run:
         tables, model = self.tables, self.model
         pk.parallel_for(
             self.rows,
-            self.kernel,
+            row_kernels.filter_rows,
+            *self.functions,
+            self.n_dims,
             begin,
             end,
             self.horizon,
@@ -181,7 +181,9 @@ class Run:
         if t == 0:
             pk.parallel_for(
                 self.sweeps,
-                self.start,
+                filter_kernels.start,
+                *self.functions[::2][:2],
+                self.n_dims,
                 SWEEP,
                 *self.sizes_known,
                 self.seed,
@@ -200,7 +202,9 @@ class Run:
             self._resample(t - 1, before, ancestors)
             pk.parallel_for(
                 self.sweeps,
-                self.advance,
+                filter_kernels.advance,
+                *self.functions[1:],
+                self.n_dims,
                 pk.static(SWEEP),
                 pk.static(filter_kernels.AT_ONCE // self.model.dtype.itemsize),
                 pk.static(self.model.in_place),
@@ -223,7 +227,8 @@ class Run:
             )
         pk.parallel_for(
             tables.wide_tiles,
-            self.weigh,
+            filter_kernels.weigh,
+            self.n_dims,
             tables.tile_size,
             tables.bits,
             self.half,

@@ -61,11 +61,12 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
                 f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another"
                 " model"
             )
-        kernel = smoothing_kernels.backward_kernel(model.log_transition, n_dims)
         paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
         pk.parallel_for(
             pk.TeamPolicy(n_rows * n, SWEEP_TEAM),
-            kernel,
+            smoothing_kernels.simulate_backward,
+            model.log_transition,
+            pk.static(n_dims),
             pk.static(kept.params.shape[1]),
             pk.static(kept.inputs.shape[1]),
             n,

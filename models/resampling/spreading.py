@@ -20,7 +20,7 @@ import math
 
 import portable as pk
 
-from .weighing import COARSE, MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split
+from .weighing import COARSE, MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split, tile_of
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
@@ -309,9 +309,7 @@ def spreading(begin_row, below, of="weights"):
     def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
         """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
         draw."""
-        n_tiles = sums.shape[1] - 1
-        r = team.league_rank // n_tiles
-        tile = team.league_rank % n_tiles
+        n_tiles, r, tile = tile_of(team, sums)
         # a row a member, which do not all begin in one bank
         shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
         marks = team.scratch(WINDOW, pk.int32)

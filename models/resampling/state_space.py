@@ -24,7 +24,7 @@ from ..shared.checks import as_numbers, check_count, check_seed
 from . import filter_kernels
 from .filter import ParticleFilter
 from .given import ModelFunction, Params, as_table
-from .simulation_kernels import observe_kernel, simulate_kernel
+from .simulation_kernels import observe_rows, simulate_rows
 from .weights import on
 
 FUNCTIONS = (
@@ -253,14 +253,16 @@ class StateSpaceModel:
             else as_numbers(start, "start").astype(np.float64).reshape(n_dims, -1)
         )
         begin = np.ascontiguousarray(np.broadcast_to(begin, (n_dims, len(table))))
-        kernel = simulate_kernel(self.initial, self.propagate, self.observe, n_dims, n_values, self.lagged)
+        sizes = n_dims, n_values, n_values if self.lagged else 0, table.shape[1], known.shape[1]
         with on(space):
             x, y = pk.empty((n_steps, n_dims, len(table))), pk.empty((n_steps, n_values, len(table)))
             pk.parallel_for(
                 len(table),
-                kernel,
-                pk.static(table.shape[1]),
-                pk.static(known.shape[1]),
+                simulate_rows,
+                self.initial,
+                self.propagate,
+                self.observe,
+                *map(pk.static, sizes),
                 n_steps,
                 first,
                 start is not None,
@@ -317,12 +319,11 @@ class StateSpaceModel:
         n_values = self._n_values(table[0], known)
         with on(space):
             y = pk.empty((len(x), n_values, len(table)))
-            kernel = observe_kernel(self.observe, len(self.states), n_values)
             pk.parallel_for(
                 len(table),
-                kernel,
-                pk.static(table.shape[1]),
-                pk.static(known.shape[1]),
+                observe_rows,
+                self.observe,
+                *map(pk.static, (len(self.states), n_values, table.shape[1], known.shape[1])),
                 np.uint64(check_seed(seed)),
                 reached(table),
                 reached(known),

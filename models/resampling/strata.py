@@ -19,7 +19,7 @@ import math
 import portable as pk
 
 from .spreading import FEW, LOW, key, n_strata, residue_bits
-from .weighing import fixed, scale, split
+from .weighing import fixed, scale, split, tile_of
 
 TILE = 2048  # strata of a team
 RECORDS = TILE // 4
@@ -81,9 +81,7 @@ def weigh_range(team, r, begin, end, row_scale, log, n_draws, total, w):
 @pk.kernel
 def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
     """Whole copies of a tile, and what they leave; one team per tile. One read of the weights."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile = tile_of(team, sums)
     row_scale = scale(extremes, r, bits, log)
     begin = tile * tile_size
     end = min(begin + tile_size, w.shape[1])

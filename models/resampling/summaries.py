@@ -43,7 +43,7 @@ class Summaries:
             self.levels = pk.copy_of(np.asarray(levels, np.float64))
             self.quantiles = pk.empty((run.n_kept, len(levels), n_dims, n_rows))
         if moments is not None:
-            self._moment = summary_kernels.moment_kernel(moments, n_dims, n_moments)
+            self._moment = moments, pk.static(n_dims), pk.static(n_moments)
             self.moments = pk.empty((run.n_kept, n_moments, n_rows))
             self._parts = pk.empty((n_moments, n_rows, n_tiles))
 
@@ -72,7 +72,8 @@ class Summaries:
         if self.moments is not None:
             pk.parallel_for(
                 tables.wide_tiles,
-                self._moment,
+                summary_kernels.moment_sums,
+                *self._moment,
                 tables.tile_size,
                 tables.bits,
                 t,

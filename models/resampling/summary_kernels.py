@@ -5,52 +5,42 @@ Weights w are those that a step leaves, the largest of a row 1; sums holds Q, th
 q, in its last column.
 """
 
-import functools
-
 import portable as pk
 
-from .weighing import NAN, WEIGHTS, fixed, order, ordered, scale
+from .weighing import NAN, WEIGHTS, fixed, order, ordered, scale, tile_of
 
 LOWEST = -NAN - 1  # below the `order` of every number
 
 
-@functools.cache
-def moment_kernel(moment, n_dims, n_moments):
-    """The kernel of a user's moment function."""
-
-    @pk.kernel
-    def moment_sums(team, tile_size, bits, t, slot, x, params, w, extremes, sums, parts):
-        """Sums of q times each moment over a tile; one team per tile. Reads weights and states."""
-        n_tiles = sums.shape[1] - 1
-        r = team.league_rank // n_tiles
-        tile = team.league_rank % n_tiles
-        row_scale = scale(extremes, r, bits, WEIGHTS)
-        state = pk.local(n_dims, x.dtype)
-        part = pk.local(n_moments, pk.float64)
+@pk.kernel
+def moment_sums(
+    team, moment, n_dims, n_moments, tile_size, bits, t, slot, x, params, w, extremes, sums, parts
+):
+    """Sums of q times each moment over a tile; one team per tile. Reads weights and states."""
+    n_tiles, r, tile = tile_of(team, sums)
+    row_scale = scale(extremes, r, bits, WEIGHTS)
+    state = pk.local(n_dims, x.dtype)
+    part = pk.local(n_moments, pk.float64)
+    for c in range(n_moments):
+        part[c] = 0.0
+    for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
+        for c in range(n_dims):
+            state[c] = x[slot, c, r, k]
+        values = moment(t, state, params[r])
+        q = pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS)))
         for c in range(n_moments):
-            part[c] = 0.0
-        for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
-            for c in range(n_dims):
-                state[c] = x[slot, c, r, k]
-            values = moment(t, state, params[r])
-            q = pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS)))
-            for c in range(n_moments):
-                part[c] += q * pk.float64(values[c])
-        for c in range(n_moments):
-            total = team.reduce(part[c])
-            if team.single():
-                parts[c, r, tile] = total
-
-    return moment_sums
+            part[c] += q * pk.float64(values[c])
+    for c in range(n_moments):
+        total = team.reduce(part[c])
+        if team.single():
+            parts[c, r, tile] = total
 
 
 @pk.kernel
 def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
     """Sums of q times the squared distance from the mean over a tile; one team per tile. Reads weights and
     states."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile = tile_of(team, sums)
     row_scale = scale(extremes, r, bits, WEIGHTS)
     for c in range(x.shape[1]):
         part = 0.0

@@ -40,6 +40,13 @@ COARSE = 1.5 * 2.0**33 + 1  # the same, in steps of 2^-19, so that the whole par
 
 
 @pk.function
+def tile_of(team, sums):
+    """(tiles of a row, row, tile) of a team, of teams for all tiles of all rows."""
+    n_tiles = sums.shape[1] - 1
+    return n_tiles, team.league_rank // n_tiles, team.league_rank % n_tiles
+
+
+@pk.function
 def order(x):
     """A whole number by which float64 order like themselves; NaN is the largest."""
     bits = pk.bits(x)

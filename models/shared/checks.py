@@ -149,3 +149,10 @@ def check_flag(value, name):
     if not isinstance(value, (bool, np.bool_)):
         raise DTypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
     return bool(value)
+
+
+def check_kind(value, name, kind, wanted):
+    """Refuse another type: `name` must `wanted`, such as "be hawkes.Likelihood"."""
+    if not isinstance(value, kind):
+        raise DTypeError(f"{name} must {wanted}, got {type(value).__name__}")
+    return value

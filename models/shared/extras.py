@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 from portable.errors import InputError
 
@@ -34,3 +35,14 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
         raise InputError(
             f"{purpose}: the module '{module.partition('.')[0]}' is not installed. pip install \".[{extra}]\""
         ) from error
+
+
+def new_figure(width: float = 7.0, height: float = 3.4) -> Any:
+    """Return an empty matplotlib Figure of that size in inches."""
+    size = width, height
+    return need("matplotlib.figure", "plot", "figures").Figure(figsize=size, layout="constrained")
+
+
+def axes_or_new(axes: Any, width: float, height: float) -> Any:
+    """Return the axes that were given, or those of a new figure."""
+    return new_figure(width, height).subplots() if axes is None else axes

@@ -27,7 +27,7 @@ import portable as pk
 from portable.errors import InputError
 
 from . import command
-from .extras import need
+from .extras import new_figure as new_figure
 from .files import write
 
 SIZES = ("tiny", "quick", "middle", "full")
@@ -268,12 +268,6 @@ def seconds(call: Callable[[], object], repeats: int = 3, space: object = None) 
         pk.fence(space)
         best = min(best, time.perf_counter() - begin) if k else best
     return best
-
-
-def new_figure(width: float = 7.0, height: float = 3.4):
-    """An empty matplotlib Figure of that size in inches."""
-    made = need("matplotlib.figure", "plot", "figures want matplotlib")
-    return made.Figure(figsize=(width, height), layout="constrained")
 
 
 def example(name: str, folder: str = "docs/examples/papers"):

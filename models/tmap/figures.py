@@ -8,7 +8,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ..shared.checks import check_count
-from ..shared.extras import need
+from ..shared.extras import new_figure
 
 _POINTS = 200
 
@@ -26,17 +26,12 @@ def overview(model, runs, *, most_lags=8):
     -------
     matplotlib.figure.Figure
     """
-    figure = new_figure()
+    figure = new_figure(12.0, 3.6)
     gaps, lengths, correlations = figure.subplots(1, 3)
     plot_gaps(gaps, model, runs)
     plot_lengths(lengths, model, runs)
     plot_correlations(correlations, model, runs, most_lags)
     return figure
-
-
-def new_figure():
-    """An empty matplotlib.figure.Figure."""
-    return need("matplotlib.figure", "plot", "figures").Figure(figsize=(12.0, 3.6), layout="constrained")
 
 
 def complete_gaps(runs):

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats, Ints, PathLike, Spaces
-from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_seed
+from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_kind, check_seed
 from ..shared.cluster import connected
 from ..shared.files import read_json, write
 from ..shared.sharding import Held, Shards, nodes, total
@@ -686,12 +686,8 @@ class _Likelihood:
 
 
 def check_model(model):
-    if not isinstance(model, TransientMAP):
-        raise DTypeError(f"model must be tmap.TransientMAP, got {type(model).__name__}")
-    return model
+    return check_kind(model, "model", TransientMAP, "be tmap.TransientMAP")
 
 
 def check_type(runs):
-    if not isinstance(runs, Runs):
-        raise DTypeError(f"runs must be tmap.Runs, got {type(runs).__name__}")
-    return runs
+    return check_kind(runs, "runs", Runs, "be tmap.Runs")

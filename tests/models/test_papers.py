@@ -80,7 +80,7 @@ def test_bad_options_are_named(study, tmp_path, monkeypatch):
         page.main(study, ["--tiny"])
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    refused("figures want matplotlib")
+    refused("figures: the module 'matplotlib'")
 
 
 def test_tmap():

@@ -3,7 +3,6 @@
 import inspect
 import math
 import os
-import types
 from unittest import mock
 
 import numpy as np
@@ -185,10 +184,6 @@ def normal_state(seed, stream, draw, params):
     return (pk.random.normal(seed, stream, draw),)
 
 
-INFERENCE = types.SimpleNamespace()  # and those that inference makes of a model's
-FILTER = types.SimpleNamespace()  # the kernels that a filter makes of its user's functions
-
-
 @pk.function
 def random_step(t, state, seed, stream, draw, params):
     return (state[0] + pk.random.normal(seed, stream, draw),)
@@ -240,13 +235,10 @@ def run_resampling():
         resampling.ParticleFilter(
             normal_state, random_step, normal_weight, method="stratified", space="serial"
         ).run(np.zeros(3), 20, seed=1)
-        FILTER.start, FILTER.advance, FILTER.weigh = filter_kernels.model_kernels(model.functions, 1)
-        FILTER.filter_rows = row_kernels.row_kernel(model.functions, 1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
     model.run(
         np.zeros(3), 20, seed=1, keep=True, variances=True, quantiles=[0.5], moments=square
     ).trajectories(4, seed=1)
-    FILTER.moments = summary_kernels.moment_kernel(square, 1, 1)
 
 
 def run_inference():
@@ -270,23 +262,6 @@ def run_inference():
     epidemic = resampling.ready.sir(20, n_substeps=1)
     outbreak = epidemic.filter(space="serial")
     outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
-    lg = model.filter(guided=True).functions
-    density = model.log_transition
-    INFERENCE.__dict__.update(
-        {
-            "guided": row_kernels.row_kernel(lg, 1),
-            "epidemic": row_kernels.row_kernel(outbreak.functions, 3),
-            "simulate": simulation_kernels.simulate_kernel(
-                model.initial, model.propagate, model.observe, 1, 1, False
-            ),
-            "observe": simulation_kernels.observe_kernel(model.observe, 1, 1),
-            "backward": smoothing_kernels.backward_kernel(density, 1),
-            "conditional": smoothing_kernels.conditional_kernel(
-                model.initial, model.propagate, model.log_weight, density, 1
-            ),
-            "complete": smoothing_kernels.complete_kernel(model.log_initial, density, model.log_weight, 1),
-        }
-    )
 
 
 def run_mixture():
@@ -373,12 +348,12 @@ def lowered(modules):
 
 
 RESAMPLING = [
-    FILTER,
     chains,
     filter_kernels,
     pairing,
     prefix_sums,
     resampling_kernels,
+    row_kernels,
     small_kernels,
     spreading,
     strata,
@@ -395,7 +370,7 @@ MODELS = {
         run_mixture,
         [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps, mixture_tails],
     ),
-    "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
+    "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }
 DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
