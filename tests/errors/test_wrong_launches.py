@@ -1,6 +1,8 @@
 """Wrong launches, policies, spaces and views: the exception's type and the words of its message."""
 
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -74,8 +76,14 @@ def test_signatures_that_kernels_do_not_have(function):
 def test_a_kernel_without_source_is_refused():
     scope = {"pk": pk}
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
-    with pytest.raises(SourceError, match="kernel 'typed_in'.*source"):
+    with pytest.raises(SourceError, match="kernel 'typed_in'.*source.*linecache.cache"):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
+
+
+def test_a_command_line_s_text_is_read():
+    text = "import portable as pk\n@pk.kernel\ndef k(i): return i\nprint(pk.parallel_reduce(4, k))\n"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "6\n"
 
 
 @pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:0", "threads:x", "serial:2"])

@@ -16,6 +16,7 @@ import builtins
 import inspect
 import linecache
 import re
+import sys
 import textwrap
 import time
 import types
@@ -117,6 +118,9 @@ def keep(fn, lines=None):
     if lines is None:
         linecache.checkcache(fn.__code__.co_filename)
         lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
+        given, command = sys.orig_argv, (fn.__module__, fn.__code__.co_filename) == ("__main__", "<string>")
+        if not lines and command and "-c" in given:  # python -c
+            lines = given[given.index("-c") + 1].splitlines(keepends=True)
     _files[fn] = lines
 
 
@@ -145,7 +149,9 @@ def _read(fn, kind, place):
     except (OSError, TypeError) as error:
         raise SourceError(
             f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
-            "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)"
+            "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13);"
+            " before exec(compile(text, name, 'exec')) say linecache.cache[name] = len(text), None,"
+            " text.splitlines(True), name"
         ) from error
     source = textwrap.dedent("".join(lines))
     try:
