@@ -29,6 +29,7 @@ from .inference import cross_map_test
 from .lags import LaggedMap, lagged_map
 from .local import SMap, smap
 from .neighbours import Neighbours, Prediction, knn, simplex
+from .skill import Skill, skill
 from .surrogates import surrogates
 from .sweeps import Dimensions, embedding_dimension
 from .tested import CrossMapTest, adjust
@@ -43,6 +44,7 @@ __all__ = [
     "Neighbours",
     "Prediction",
     "SMap",
+    "Skill",
     "Traits",
     "adjust",
     "ccm",
@@ -52,6 +54,7 @@ __all__ = [
     "knn",
     "lagged_map",
     "simplex",
+    "skill",
     "smap",
     "surrogates",
     "traits",

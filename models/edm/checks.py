@@ -182,25 +182,30 @@ def check_valid(valid, n_times):
 
 
 def check_enough(valid, points, known, k, radius):
-    """Raise unless each point is left with k candidates; how many there are.
+    """Raise unless some point is left with k candidates; how many there are, and which points have enough.
 
-    valid : bool array over times; points, known : times that may be queried, and of each whether it is;
-        radius : None where no candidate is excluded
+    valid : flags of the times that are candidates
+    points, known : times of the points, and which of them have all coordinates
     """
     n = int(np.count_nonzero(valid))
-    left, why = n, ""
+    left, why, enough = n, "", np.ones(len(points), bool)
     if radius is not None and n - (2 * radius + 1) < k and known.any():
-        points = points[known]
         before = np.concatenate([[0], np.cumsum(valid)])
         low, high = np.clip(points - radius, 0, len(valid)), np.clip(points + radius + 1, 0, len(valid))
-        left = n - int((before[high] - before[low]).max())
+        own = n - (before[high] - before[low])
+        left, enough = int(own[known].max()), own >= k
         why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
     if left < k:
         raise InputError(
             f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a"
             " smaller radius is wanted"
         )
-    return n
+    lacking = int((known & ~enough).sum())
+    if lacking:
+        warn(
+            f"{lacking} of {len(points)} points have fewer than k = {k} candidates: their predictions are NaN"
+        )
+    return n, enough
 
 
 def check_library(columns, libraries, lag, times, k, radius):

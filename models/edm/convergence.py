@@ -188,6 +188,7 @@ def ccm(
     n_samples: Whole = 100,
     tau: Whole = 1,
     Tp: Whole = 0,
+    k: Whole | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
@@ -220,7 +221,7 @@ def ccm(
         Of a table: what is embedded.
     n_samples : int, default 100
         Libraries of each size. They are drawn without replacement, each set of points as likely as any other.
-    tau, Tp, exclusion_radius
+    tau, Tp, k, exclusion_radius
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times from which libraries are drawn, and of the points that are predicted; as in
@@ -256,7 +257,7 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    form = E, tau, Tp, None, exclusion_radius, lib, pred, valid, dtype
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, dtype
     problem = Problem(library, columns, target, None, *form)
     target = problem.given
     n_samples, n_surrogates = (
@@ -302,7 +303,7 @@ def ccm(
             for drawn in times
             for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))
         ]
-        make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None}, None)
+        make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None, "k": k}, None)
         shards = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm")
         together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
         with bar(progress) as shown:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from portable.errors import DTypeError, InputError, printable
 
 from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
-from ..shared.checks import check_choice, check_flag, check_number
+from ..shared.checks import check_choice, check_count, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..shared.progress import bar as bar_of
@@ -52,6 +52,7 @@ def cross_map(
     E_max: Whole | None = None,
     tau: Whole = 1,
     Tp: Whole = 0,
+    k: Whole | None = None,
     exclusion_radius: Whole = 0,
     libraries: npt.ArrayLike | None = None,
     lib: Windows | None = None,
@@ -85,6 +86,9 @@ def cross_map(
         Steps between the coordinates of a point.
     Tp : int, default 0
         Steps from a point's last coordinate to the predicted value; negative looks back.
+    k : int, optional
+        Neighbours of each point; one more than its lags if not given. Of series that are embedded already, E =
+        1 and k one more than their columns are wanted.
     exclusion_radius : int, default 0
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
     libraries : array-like of int or str, optional
@@ -137,7 +141,7 @@ def cross_map(
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
     near = here(client, space)
-    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, near, windows, np.float32)
+    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, near, windows, k, np.float32)
     libraries, names, n_series = cross.libraries, cross.names, cross.n_series
     rows, width = libraries.rows, libraries.width
     out, checkpoint = _check_out(out, checkpoint, cross.given, cross.dataset)
@@ -166,7 +170,7 @@ def cross_map(
             parts = [missing[a : a + together] for a in range(0, len(missing), together)]
             shards = Shards(
                 functools.partial(
-                    Maps, (*args, dtype, memory_bytes), {"column": column}, cross.candidates[None]
+                    Maps, (*args, dtype, memory_bytes), {"column": column, "k": k}, cross.candidates[None]
                 ),
                 [Sets(part * width, None) for part in parts],
                 client=client,
@@ -197,7 +201,7 @@ class Cross:
     settings : what a checkpoint depends on
     """
 
-    def __init__(self, dataset, dims, libraries, E_max, Tp, dtype, space, windows, kept=None):
+    def __init__(self, dataset, dims, libraries, E_max, Tp, dtype, space, windows, k, kept=None):
         self.given = frames.timed(dataset, "dataset")
         self.dataset = dataset = check_columns(self.given, "dataset", dtype=kept)
         self.names = frames.names_of(self.given)
@@ -220,13 +224,18 @@ class Cross:
             self.settings["valid"] = valid
         if isinstance(given_dims, str):
             self.settings["E_max"] = E_max
+        self.k = None if k is None else check_count(k, "k")
+        if k is not None:
+            self.settings["k"] = self.k
         reach = max((E - 1) * self.tau, self.radius)
         laid = lay_out(dataset, lib, pred, valid, reach, (self.Tp,))
         self.segments, self.columns, self.masked, self.candidates, self.pred = laid
         for form, of in self.forms():
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
             _, lag = libraries.coordinates(largest, self.tau)
-            check_library(self.masked, some, lag, self.candidates, largest + 1, self.radius)
+            check_library(
+                self.masked, some, lag, self.candidates, largest + 1 if k is None else k, self.radius
+            )
 
     def forms(self):
         """(dimension of each target, libraries that are asked for) for libraries of the same dimensions."""

@@ -55,6 +55,7 @@ def cross_map_test(
     stop_after: Whole | None = STOP_AFTER,
     tau: Whole = 1,
     Tp: Whole = 0,
+    k: Whole | None = None,
     exclusion_radius: Whole = 0,
     libraries: npt.ArrayLike | None = None,
     lib: Windows | None = None,
@@ -99,7 +100,7 @@ def cross_map_test(
         As in `surrogates`.
     stop_after : int or None, default 10
         None tries all surrogates on all pairs.
-    tau, Tp, exclusion_radius, libraries
+    tau, Tp, k, exclusion_radius, libraries
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
@@ -134,7 +135,7 @@ def cross_map_test(
     """
     check_flag(progress, "progress")
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
-    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows)
+    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows, k)
     dataset, names, libraries = cross.dataset, cross.names, cross.libraries
     n_times, n_series = dataset.shape
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
@@ -333,6 +334,7 @@ class _Group(Mapping):
             dtype,
             memory,
             column=column,
+            k=cross.k,
         )
 
     def surrogates(self, columns, kinds, numbers, n, seed, make):

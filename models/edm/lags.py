@@ -69,6 +69,7 @@ def lagged_map(
     Tp: npt.ArrayLike = range(-8, 9),
     columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
+    k: Whole | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
@@ -96,7 +97,7 @@ def lagged_map(
     E : int
     Tp : sequence of int, default -8 to 8
         Steps from a point's last coordinate to the predicted value.
-    columns, tau, exclusion_radius, lib, pred, valid, dtype, space
+    columns, tau, k, exclusion_radius, lib, pred, valid, dtype, space
         As in `simplex`.
     level : float, default 0.95
         Of the intervals.
@@ -121,7 +122,7 @@ def lagged_map(
     """
     lags = _check_lags(Tp)
     ends = int(lags.min()), int(lags.max())
-    form = E, tau, 0, None, exclusion_radius, lib, pred, valid, dtype
+    form = E, tau, 0, k, exclusion_radius, lib, pred, valid, dtype
     problem = Problem(library, columns, target, None, *form, ends)
     target = problem.given
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")

@@ -41,6 +41,8 @@ class Mapping:
         Of which column after a set's first one; if not given, the sets have one column. With several the lags
         of all come before the next lag, so that E lags are the first E n_columns coordinates, and neighbours
         are E + 1.
+    k : int, optional
+        Neighbours, if not one more than there are lags.
     windows : list of (begin, end)
         Times of the points.
     radius : int
@@ -61,6 +63,7 @@ class Mapping:
         memory_bytes,
         observed=None,
         column=None,
+        k=None,
     ):
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = (
             np.dtype(dtype),
@@ -75,6 +78,8 @@ class Mapping:
         self.n_targets, self.n_sums, self.room = len(dims), len(dims), None
         self.dims = np.unique(dims)
         self.wanted = self.dims // (int(self.column.max()) + 1) + 1
+        if k is not None:
+            self.wanted = np.full(len(self.dims), k)
         self.search_of = np.searchsorted(self.dims, dims[order])
         self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
         begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])

@@ -189,7 +189,8 @@ class Problem:
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         usable = np.zeros(len(self.columns), bool)
         usable[self.candidates] = self.known_masked[self.candidates]
-        self.n_valid = check_enough(usable, self.points, self.known, self.k, self.radius)
+        self.n_valid, enough = check_enough(usable, self.points, self.known, self.k, self.radius)
+        self.known = self.known & enough
         self.several = np.ndim(target) == 2
         self.given = None if target is None else check_targets(target, self.n_times)
         self.target = self.columns[:, :1] if target is None else self.segments.spread(self.given)

@@ -71,9 +71,9 @@ FLOORS = {
 CAPS = {
     "core": 141_650,
     "portable": 209_500,
-    "models": 315_300,
+    "models": 315_900,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 81_550,
     "docs": 42_100,
-    "tests": 541_200,
+    "tests": 542_150,
 }

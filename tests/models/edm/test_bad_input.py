@@ -25,9 +25,9 @@ NEIGHBOURS = [
         "k is 29, but the library has 28 points once the 1 within exclusion_radius = 0",
     ),
     (
-        {"k": 9, "exclusion_radius": 10},
+        {"k": 9, "exclusion_radius": 20},
         pk.InputError,
-        "k is 9, but the library has 8 points once the 21 within exclusion_radius = 10",
+        "k is 9, but the library has 8 points once the 21 within exclusion_radius = 20",
     ),
     ({"exclusion_radius": -1}, pk.InputError, "exclusion_radius is -1; at least 0"),
     ({"library": []}, pk.ShapeError, r"library has shape \(0,\); at least one time"),

@@ -328,3 +328,62 @@ def test_smap_of_candidates_on_a_line(space):
         found = edm.smap(both, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
     alone = edm.smap(x, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
     np.testing.assert_allclose(found.predicted, alone.predicted, rtol=0, atol=1e-10)
+
+
+def test_k_is_asked_for_everywhere(space):
+    """Predictions by k neighbours against NumPy, in ccm of all points, lagged and cross maps."""
+    n, k = (20, 4) if space == "checked" else (70, 5)
+    x = logistic_maps(n, 2)
+    distances, rows = reference.knn(x[:, 0], 2, k)
+    predicted = (reference.weights(distances) * x[rows + 1, 1]).sum(axis=1)
+    wanted = np.corrcoef(predicted, x[1:, 1])[0, 1]
+    keys = {"k": k, "space": space, "dtype": "float64"}
+    lagged = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[0], n_boot=2, **keys)
+    np.testing.assert_allclose(lagged.rho, wanted, rtol=1e-9)
+    np.testing.assert_allclose(edm.cross_map(x, 2, **keys)[0, 1], wanted, rtol=1e-9)
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n - 1], n_samples=1, **keys)
+    np.testing.assert_allclose(grown.mean, wanted, rtol=1e-9)
+    if space != "checked":
+        tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", **keys)
+        np.testing.assert_allclose(tested.rho[0, 1], wanted, rtol=1e-9)
+    with pytest.raises(pk.InputError, match="k is 0; at least 1"):
+        edm.cross_map(x, 2, k=0)
+
+
+def test_a_point_without_neighbours_is_missing(space):
+    """Where the radius leaves a point too few, its prediction is NaN, and the call goes on."""
+    x = logistic_maps(12, 2)
+    with pytest.warns(RuntimeWarning, match="3 of 11 points have fewer than k = 3 candidates"):
+        found = edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=4, space=space)
+    lacking = np.isnan(found.predicted)
+    candidates = (abs(np.arange(11)[:, None] - np.arange(11)) > 4).sum(axis=1)
+    np.testing.assert_array_equal(lacking, candidates < 3)
+    distances, rows = reference.knn(x[:, 0], 2, 3, radius=4)
+    wanted = (reference.weights(distances) * x[rows + 1, 0]).sum(axis=1)
+    np.testing.assert_allclose(found.predicted[~lacking], wanted[~lacking], rtol=1e-9)
+    with pytest.warns(RuntimeWarning, match="fewer than k = 3"):
+        maps = edm.smap(x[:, 0], 2, theta=1.0, Tp=0, exclusion_radius=4, space=space)
+    np.testing.assert_array_equal(np.isnan(maps.predicted[0]), lacking)
+    with pytest.raises(pk.InputError, match="k is 3, but the library has 1 points once"):
+        edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=9, space=space)
+
+
+def test_skill_beside_simple_forecasts(tmp_path):
+    x = logistic_maps(200, 1)[:, 0]
+    found = edm.simplex(x, 2, space="threads")
+    told = edm.skill(found.predicted, found.observed)
+    known = np.isfinite(found.predicted + found.observed)
+    errors = (found.predicted - found.observed)[known]
+    assert told.n == known.sum() and abs(told.rho - found.rho) < 1e-9
+    np.testing.assert_allclose([told.mae, told.rmse], [abs(errors).mean(), np.sqrt((errors**2).mean())])
+    o = found.observed[known]
+    np.testing.assert_allclose(told.persistence_rmse, np.sqrt((np.diff(o) ** 2).mean()))
+    line = np.polyval(np.polyfit(o[:-1], o[1:], 1), o[:-1])
+    np.testing.assert_allclose(told.autoregression_rmse, np.sqrt(((line - o[1:]) ** 2).mean()))
+    assert told.against_persistence > 0.9 and 0.0 < told.against_autoregression < 1.0
+    told.save(tmp_path / "skill.npz")
+    assert edm.Skill.load(tmp_path / "skill.npz") == told
+    noise = np.random.default_rng(0).normal(size=300)
+    assert edm.skill(noise[1:], noise[:-1]).against_autoregression < 0.0
+    with pytest.raises(pk.InputError, match="predicted has 3 times, observed 4"):
+        edm.skill([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 5.0])
