@@ -87,8 +87,8 @@ def cross_map(
     Tp : int, default 0
         Steps from a point's last coordinate to the predicted value; negative looks back.
     k : int, optional
-        Neighbours of each point; one more than its lags if not given. Of series that are embedded already, E =
-        1 and k one more than their columns are wanted.
+        Neighbours of each point; one more than its lags if not given. Of series that are embedded already,
+        E = 1 and k one more than their columns are wanted.
     exclusion_radius : int, default 0
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
     libraries : array-like of int or str, optional
