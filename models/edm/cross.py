@@ -282,11 +282,15 @@ class _Target:
         elif not len(self.missing) and self._is_there(out):
             return
         else:
-            mark = hashlib.sha256(f"{store.key} {os.path.realpath(store.path)}".encode()).hexdigest()[:12]
-            self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
+            self._beside = stack.enter_context(replacing(out, "out", mark=self._mark(), shared=True))
             self.rho = allocate_npy(self._beside, (len(rows), n_series), np.float64)
         for part in self._kept():
             self._fill(part["libraries"], part["rho"])
+
+    def _mark(self):
+        """The run's own mark of files beside."""
+        run = f"{self._store.key} {os.path.realpath(self._store.path)}"
+        return hashlib.sha256(run.encode()).hexdigest()[:12]
 
     def put(self, libraries, rho):
         """Take rows of what is missing."""
