@@ -31,8 +31,7 @@ from ..core.launch import dispatch
 from ..core.machines.cpu import engine
 from ..core.machines.cpu import space as cpu
 from ..core.machines.cpu.lanes import Unwatched
-from ..core.machines.cpu.lower import Entry
-from ..core.machines.cpu.scan import ScanEntry
+from ..core.machines.cpu.entry import entry_of
 from ..core.compiler.writing.block import EXTRA
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..core.language.frontend import writes
@@ -126,9 +125,7 @@ class Launch:
     def _compile(self, kind, specs):
         with dispatch.compiling:
             # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
-            self.entry = (ScanEntry if kind.startswith("scan") else Entry)(
-                self.written, kind, specs, self.reducers, target=Unwatched
-            )
+            self.entry = entry_of(self.written, kind, specs, self.reducers, target=Unwatched)
             if self.pattern == "for" and not writes(self.written.portable_text):
                 dispatch.refuse_results(self.written)
             self.name = name_of(self.written, self.entry.identity_of_code)

@@ -428,7 +428,6 @@ def endless(*changes):
     return x
 
 
-_INTEGERS = whole(n=N)
 _INFINITE = endless((9, np.inf), (11, -np.inf))
 BROKEN = [
     Broken(one_too_far, N + 1, (numbers(),), "index", N, N, (N,)),

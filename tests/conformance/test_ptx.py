@@ -11,10 +11,9 @@ import pytest
 import portable as pk
 from portable.library import algorithms, rows, segments
 from portable.core.machines.cuda import engine
-from portable.watch.counts.cuda import executed
+from portable.watch.counts.counting import Marked
 from portable.watch.counts.cuda import ptx as counting_ptx
-from portable.core.machines.cuda.lower import Entry
-from portable.core.machines.cuda.scan import ScanEntry
+from portable.core.machines.cuda.lower import entry_of
 from portable.core.places.policy import as_policy, kind_of
 
 from .lane_kernels import CASES
@@ -35,7 +34,7 @@ def spec(arg):
 
 def lower(kernel, policy, args, capability, reducers=()):
     kind = kind_of(as_policy(policy))
-    entry = Entry(
+    entry = entry_of(
         kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
     )
     return engine.ptx(entry.text, capability, kernel.fn.__name__)
@@ -78,9 +77,8 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
-    entry = executed(
-        kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
-    )
+    size = TEAM_SIZE if kind == "team" else 0
+    entry = entry_of(kernel, kind, tuple(spec(arg) for arg in args), reducers, size, Marked)
     ptx, counts = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
     assert (
         ptx.count("atom.global.add.u64") >= len(counts.mixes) > 0
@@ -187,7 +185,7 @@ def test_streams_of_one_thread_share_a_block_of_random_bits():
                 k = base + m * team.size + team.rank
                 out[k] = pk.random.normal32(seed, k, 0)
 
-    text = Entry(pk.kernel(body), "team", (spec(np.uint64(1)), spec(np.zeros(9, np.float32))), (), 32).text
+    text = entry_of(pk.kernel(body), "team", (spec(np.uint64(1)), spec(np.zeros(9, np.float32))), (), 32).text
     assert engine.ptx(text, (9, 0), "body").count("mul.wide.u32") < 40  # four blocks take 80
 
 
@@ -197,7 +195,7 @@ def test_a_team_of_one_warp_meets_without_the_block():
         out[team.league_rank] = team.size
 
     ptx = [
-        engine.ptx(Entry(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body")
+        engine.ptx(entry_of(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body")
         for size in (32, 64)
     ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
@@ -209,7 +207,7 @@ def tile_of_a_sort(given, keys, word="int32", members=256):
     pair = ("tuple", tuple(("view", name, 1, True, False) for name in (keys, "int32")), ())
     sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
     specs = *sizes, ("number", "int"), ("static", False, "False"), view, pair, pair, order, state
-    entry = Entry(algorithms._move_tile, "team", specs, (), members)
+    entry = entry_of(algorithms._move_tile, "team", specs, (), members)
     return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
 
 
@@ -242,7 +240,7 @@ def test_ragged_rows(dtype, tmp_path):
         (rows.reduction_of_rest(pk.Sum)[1], (tile, neutral, values, index, out, out)),
         (rows.prefixes_of_row(pk.Sum), (n, inclusive, neutral, values, index, out, looks)),
     ):
-        ptx = engine.ptx(Entry(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
+        ptx = engine.ptx(entry_of(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
         assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
         assemble(ptx, CAPABILITIES[-1], tmp_path)
 
@@ -263,11 +261,10 @@ def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
     of = "view", np.dtype(dtype).name, 1, True, False
     inputs, outs = (("view", "int32", 1, True, False) if kernel is flagged else of, of), (of,) * n_outs
     if kind == "team":
-        entry = Entry(kernel, kind, inputs + outs, (), TEAM_SIZE)
+        entry = entry_of(kernel, kind, inputs + outs, (), TEAM_SIZE)
     else:
-        entry = ScanEntry(
-            kernel, kind, (*inputs, *((("tuple", outs, ()),) if n_outs > 1 else outs)), (reducer,), 0
-        )
+        views = (("tuple", outs, ()),) if n_outs > 1 else outs
+        entry = entry_of(kernel, kind, (*inputs, *views), (reducer,), 0)
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
     assert ptx.count(".visible .entry") == (1 if kind == "team" else 1)
     assemble(ptx, CAPABILITIES[-1], tmp_path)
@@ -292,7 +289,7 @@ def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_p
     """The first read of a tile is kept, where the machine has words for it; the second and the prefixes are
     not. A short number is read without such words."""
     decay, near = ("view", "float64", 1, True, False), ("view", near, 1, True, False)
-    entry = ScanEntry(widened, "scan inclusive", (decay, near, ("tuple", (decay, decay), ())), (MAPS,), 0)
+    entry = entry_of(widened, "scan inclusive", (decay, near, ("tuple", (decay, decay), ())), (MAPS,), 0)
     ptx = engine.ptx(entry.text, capability, "widened")
     assert ptx.count("createpolicy") == (capability >= (8, 0))
     for n in (32, 64):
@@ -306,7 +303,7 @@ def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_p
 
 def test_what_a_scan_reads_in_loops_is_left_to_the_cache():
     decay = "view", "float64", 1, True, False
-    entry = ScanEntry(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
+    entry = entry_of(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], "summed")
     assert "cache_hint" not in ptx and ".cs." not in ptx
 
@@ -336,6 +333,6 @@ def handed_on(team, x, k, out):
 def test_numbers_of_all_widths_go_from_member_to_member(real, whole, size, tmp_path):
     """Weak ones too, which are of the kernel's own float."""
     views = tuple(("view", dtype, 1, True, False) for dtype in (real, whole, real))
-    ptx = engine.ptx(Entry(handed_on, "team", views, (), size).text, CAPABILITIES[-1], "handed_on")
+    ptx = engine.ptx(entry_of(handed_on, "team", views, (), size).text, CAPABILITIES[-1], "handed_on")
     assert real == "float64" or ".f64" not in ptx
     assemble(ptx, CAPABILITIES[-1], tmp_path)

@@ -416,10 +416,10 @@ def members_and_more(team, out):
 
 def test_loops_of_known_ends_have_no_empty_parts():
     """Sixteen members are whole packs and need no text under a mask, seventeen do."""
-    from portable.core.machines.cpu.lower import Entry
+    from portable.core.machines.cpu.entry import entry_of
 
     for kernel, masked in ((members_of_a_pack, 0), (members_and_more, 1)):
         with pk.use("serial"):
             pk.parallel_for(pk.TeamPolicy(2), kernel, np.zeros((2, 20)))
         ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
-        assert Entry(kernel, *what).text.count('call void @"llvm.masked.store') == masked
+        assert entry_of(kernel, *what).text.count('call void @"llvm.masked.store') == masked

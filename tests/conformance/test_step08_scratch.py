@@ -197,12 +197,12 @@ def test_local_elements_of_lanes_that_take_no_part_stay(space):
 
 
 def test_local_arrays_under_a_mask_stay_in_registers():
-    from portable.core.machines.cpu.lower import Entry
+    from portable.core.machines.cpu.entry import entry_of
 
     with pk.use("serial"):
         pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
     ((_, *what),) = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
-    stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
+    stores = entry_of(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
     assert stores == 1  # that to `out`
 
 

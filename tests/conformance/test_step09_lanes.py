@@ -319,7 +319,7 @@ def gathered(i, order, x, small, out):
 def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
     """LLVM would make a branch of each lane of a gather or scatter under a mask, and of small numbers, where
     the machine has no such instruction."""
-    from portable.core.machines.cpu.lower import Entry
+    from portable.core.machines.cpu.entry import entry_of
 
     kernel, policy = pk.kernel(gathered.fn), pk.RangePolicy(0, 9, space="serial")
     order, x, small, out = np.arange(8, -1, -1), np.arange(9.0), np.arange(9, dtype=np.int8), np.zeros(9)
@@ -327,6 +327,6 @@ def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
     np.testing.assert_array_equal(out, x + small[::-1])
     ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
     monkeypatch.setattr("portable.core.machines.cpu.engine.pack_registers", lambda: registers)
-    calls = re.findall(r'call .*@"llvm\.masked\.(\w+)\.v\d+(\w+)\.\w+"\((.*)', Entry(kernel, *what).text)
+    calls = re.findall(r'call .*@"llvm\.masked\.(\w+)\.v\d+(\w+)\.\w+"\((.*)', entry_of(kernel, *what).text)
     masked = {f"{name} {element}" for name, element, operands in calls if "splat (i1 1)" not in operands}
     assert masked == {"load i64"} | branches

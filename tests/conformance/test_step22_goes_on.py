@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.core.machines.cpu import lanes, lower
+from portable.core.machines.cpu import entry, lanes
 from portable.core.machines.cpu import space as launches
 from portable.core.compiler.writing import block
 from portable.watch.debug import faults, sites
@@ -33,15 +33,12 @@ def space():
 
 @pytest.fixture(autouse=True)
 def going_on(monkeypatch):
-    identity = lower.Entry.identity_of_code
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
-    monkeypatch.setattr(lower.Entry, "lanes", staticmethod(lambda signature: 1))
+    monkeypatch.setattr(entry.Cores, "lanes", lambda self, entry: 1)
+    monkeypatch.setattr(entry.Cores, "identity", "goes on")
     monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and room, behind
     monkeypatch.setattr(faults.Debug, "fault_place", _where_kernels_are_left)
     monkeypatch.setattr(faults, "teller", lambda module, behind: sites.teller(module, None))
-    monkeypatch.setattr(
-        lower.Entry, "identity_of_code", property(lambda self: identity.fget(self) + "goes on")
-    )
     made = []
     usual = launches._compiled
 

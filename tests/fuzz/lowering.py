@@ -9,8 +9,7 @@ import numpy as np
 import portable as pk
 from portable.core.launch import dispatch
 from portable.core.machines.cuda import engine
-from portable.core.machines.cuda.lower import Entry
-from portable.core.machines.cuda.scan import ScanEntry
+from portable.core.machines.cuda.lower import entry_of
 from portable.core.compiler.writing.optimise import verified
 
 from .program import policy_of, reducers_of
@@ -35,7 +34,7 @@ def lower(program, namespace, turn):
     policy = policy_of(dataclasses.replace(program, policy=(*program.policy[:2], 8)) if sizes[0] else program)
     *_, kind, specs, reducers, _ = dispatch.describe_launch(policy("serial"), kernel, args, reducers, scan)
     for k, size in enumerate(sizes):
-        text = (ScanEntry if scan else Entry)(kernel, kind, specs, reducers, size).text
+        text = entry_of(kernel, kind, specs, reducers, size).text
         if k == turn % len(sizes):
             engine.ptx(text, CAPABILITY, kernel.name)
         else:

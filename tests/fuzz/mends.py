@@ -7,7 +7,7 @@ exactly once in the file. What the typed tree has made impossible is taken back 
 BUILD, EXPRESSIONS, STATEMENTS = (
     f"portable/core/compiler/reading/{name}.py" for name in ("build", "expressions", "statements")
 )
-MEMORY, TYPING = "portable/core/compiler/writing/memory.py", "portable/core/compiler/reading/typing.py"
+PARTS, TYPING = "portable/core/compiler/writing/parts.py", "portable/core/compiler/reading/typing.py"
 VALUES = "portable/core/compiler/writing/values.py"
 
 MENDS = [
@@ -15,45 +15,39 @@ MENDS = [
         1,
         "exits from thread_range",
         "portable/core/machines/cpu/lanes.py",
-        "        if W == 1 or loop.breaks:",
-        "        if W == 1:",
+        "        if ops.W == 1 or loop.breaks:",
+        "        if ops.W == 1:",
     ),
     (
         2,
         "shift counts",
-        VALUES,
-        "            return self._shift(op, x, y, dtype, const_b)\n",
-        "            return {'<<': b.shl, '>>': b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)\n",
+        "portable/core/compiler/writing/arithmetic.py",
+        "        return _shift(ops, op, x, y, dtype, const_b)\n",
+        "        return {'<<': b.shl, '>>': b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)\n",
     ),
     (
         3,
         "slices from the end",
-        MEMORY,
-        (
-            "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else"
-            " self.smaller(bound, extent)\n"
-        ),
-        "            return bound\n",
+        PARTS,
+        "ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)\n",
+        "bound\n",
     ),
     (
         3,
         "bounds of slices at run time",
-        MEMORY,
-        (
-            "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound),"
-            " 0), extent)\n"
-        ),
-        "        return bound\n",
+        PARTS,
+        "    return ops.smaller(ops.larger(behind, 0), extent)\n",
+        "    return bound\n",
     ),
     (
         4,
         "// and % of floats",
-        VALUES,
-        "            return self.float_division(op, a, b, dtype)\n",
-        """            kind = self.kind_of(a, b)
-            x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-            q = self.intrinsic("floor", [self.b.fdiv(x, y)])
-            r = self.intrinsic("fma", [self.b.fneg(q), y, x])
+        "portable/core/compiler/writing/instructions.py",
+        '            return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")\n',
+        """            kind = ops.kind_of(a, b)
+            x, y = ops.get(a, dtype, kind), ops.get(b, dtype, kind)
+            q = ops.intrinsic("floor", [ops.b.fdiv(x, y)])
+            r = ops.intrinsic("fma", [ops.b.fneg(q), y, x])
             return Value(dtype, kind, q if op == "//" else r)
 """,
     ),
@@ -125,10 +119,11 @@ MENDS = [
         9,
         "x **= a",
         STATEMENTS,
-        "    new = operated(build, s.op, old, build.numeric(s.value), s)\n",
-        """    if name and isinstance(s.op, ast.Pow) and not isinstance(getattr(s.value, "value", None), int):
-        build.fail(s, f"`{ast.unparse(s)}` does not compile")
-    new = operated(build, s.op, old, build.numeric(s.value), s)
+        "        new = operated(build, s.op, old, build.expr(s.value), s)\n",
+        """        whole = isinstance(getattr(s.value, "value", None), int)
+        if name and isinstance(s.op, ast.Pow) and not whole:
+            build.fail(s, f"`{ast.unparse(s)}` does not compile")
+        new = operated(build, s.op, old, build.expr(s.value), s)
 """,
     ),
     (
@@ -166,7 +161,7 @@ MENDS = [
         13,
         "the width of a weak float that goes from member to member",
         "portable/core/machines/cuda/lanes.py",
-        "    bits = t.BITS[lower.strong(v.dtype)]\n",
+        "    bits = t.BITS[ops.strong(v.dtype)]\n",
         "    bits = t.BITS[v.dtype]\n",
     ),
     (

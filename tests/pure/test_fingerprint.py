@@ -12,8 +12,7 @@ import pytest
 import portable as pk
 from portable.core import cache
 from portable.core.language import frontend
-from portable.core.compiler.writing.entry import Entry as TypedEntry
-from portable.core.machines.cpu import entry
+from portable.core.compiler.writing.entry import Entry
 from portable.core.compiler.reading import fingerprint
 
 # (what changes, the text of a module `config`, the text of one with kernels, what {} is: a, then b)
@@ -231,14 +230,13 @@ def built(tmp_path, monkeypatch):
     for known in (cache.folder, cache._directory):
         known.cache_clear()
     monkeypatch.setattr(fingerprint, "compiler", lambda: "this compiler")
-    names, plain = [], TypedEntry.__init__
+    names, plain = [], Entry.identity_of_code.fget
 
-    def counted(self, kernel, *args):
-        if self.__class__ is entry.Entry:  # not the one of the same kernel that emits
-            names.append(kernel.name)
-        plain(self, kernel, *args)
+    def counted(self):
+        names.append(self.kernel.name)
+        return plain(self)
 
-    monkeypatch.setattr(TypedEntry, "__init__", counted)
+    monkeypatch.setattr(Entry, "identity_of_code", property(counted))
     yield names
     for name in ("config", "kernels", "inner"):
         sys.modules.pop(name, None)
@@ -384,13 +382,13 @@ def test_scratch_copies_and_loops_are_known_from_the_disk(built, tmp_path):
 
 
 def test_a_change_while_it_is_compiled_leaves_nothing(built, tmp_path, monkeypatch):
-    plain = TypedEntry.__init__
+    plain = Entry.__init__
 
-    def slow(self, kernel, *args):
-        plain(self, kernel, *args)
+    def slow(self, *args):
+        plain(self, *args)
         sys.modules["config"].N = 2
 
-    monkeypatch.setattr(TypedEntry, "__init__", slow)
+    monkeypatch.setattr(Entry, "__init__", slow)
     change = "N = {}", "import config\n@pk.kernel\ndef f(i, out): out[i] = config.N"
     imported(tmp_path, "config", change[0].replace("{}", "1"))
     pk.parallel_for(

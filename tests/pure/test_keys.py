@@ -9,8 +9,7 @@ from fake_cuda import FakeDriver, installed
 
 import portable as pk
 from portable.core import cache
-from portable.core.machines.cpu.lower import Entry
-from portable.core.machines.cpu.scan import ScanEntry
+from portable.core.machines.cpu.entry import entry_of
 from portable.core.compiler.reading import tree
 from portable.core.compiler.reading.keys import _NODES, _Writer, written
 from portable.core.compiler.reading.tree import Operation
@@ -88,7 +87,7 @@ def other(value):
 )
 def test_each_field_of_each_node_makes_another_key(kernel, kind, specs):
     """A reducer, and the state that it is for, are written as the tree of its text."""
-    tree = Entry(kernel, kind, specs).tree
+    tree = entry_of(kernel, kind, specs).tree
     key = written(tree, "float64")
     found = nodes((tree.inputs, tree.root, tree.result), {})
     assert len(found) > 20 and key == written(tree, "float64")
@@ -121,7 +120,7 @@ def test_names_and_places_make_no_other_key():
         file.write_text(source)
         scope = {"pk": pk, "__name__": name}
         exec(compile(source, str(file), "exec"), scope)
-        return Entry(scope["kernel"], "range", (VIEW, OUT)).identity_of_code
+        return entry_of(scope["kernel"], "range", (VIEW, OUT)).identity_of_code
 
     first = (
         "@pk.kernel\ndef kernel(i, x, out):\n    s = x[i]\n    for k in range(x.shape[0]):\n        s += k\n "
@@ -151,12 +150,12 @@ def test_reducers_of_other_texts_make_other_keys():
 
     one, two = (pk.Reducer("Own", fn, 0.0) for fn in (longest, shortest))
     assert (
-        Entry(own, "range", (VIEW,), (one,)).identity_of_code
-        != Entry(own, "range", (VIEW,), (two,)).identity_of_code
+        entry_of(own, "range", (VIEW,), (one,)).identity_of_code
+        != entry_of(own, "range", (VIEW,), (two,)).identity_of_code
     )
     assert (
-        ScanEntry(own, "scan inclusive", (VIEW, OUT), (one,)).identity_of_code
-        != ScanEntry(own, "scan exclusive", (VIEW, OUT), (one,)).identity_of_code
+        entry_of(own, "scan inclusive", (VIEW, OUT), (one,)).identity_of_code
+        != entry_of(own, "scan exclusive", (VIEW, OUT), (one,)).identity_of_code
     )
 
 

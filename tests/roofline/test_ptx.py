@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.watch.counts.cuda import executed
+from portable.core.machines.cuda.lower import entry_of
+from portable.watch.counts.counting import Marked
 from portable.watch.counts.cuda import ptx as counting_ptx
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.launch.dispatch import describe_launch
@@ -65,7 +66,7 @@ def test_every_kernel_lowers(run, least, monkeypatch):
 def counting_build(policy, kernel, args, reducer=()):
     """PTX of the build that counts a launch's executed operations."""
     _, _, _, kind, specs, reducers, _ = describe_launch(policy, kernel, args, reducer)
-    entry = executed(kernel, kind, specs, reducers, 128 if kind == "team" else 0)
+    entry = entry_of(kernel, kind, specs, reducers, 128 if kind == "team" else 0, Marked)
     return entry, counting_ptx(entry, (9, 0), kernel.name, lambda n_bytes: 1 << 40)[0]
 
 

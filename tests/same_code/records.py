@@ -108,16 +108,8 @@ def _found(module, name):
 
 def _elsewhere(module):
     """Where a module may lie in a revision in which files were in other folders, or had other names."""
-    for folder in ("models", "roofline"):
-        if module.startswith(f"portable.{folder}"):
-            yield module.removeprefix("portable.")
-            yield module.removeprefix("portable.").replace("models.shared.", "models.")
-        elif module.partition(".")[0] == folder:
-            yield f"portable.{module}"
-            yield f"portable.{module}".replace(".models.", ".models.shared.")
     if _of_the_layer(module):
         leaf = module.rpartition(".")[2]
-        yield f"portable.{leaf}"
         for folder in Path(pk.__file__).parent.rglob(f"{leaf}.py"):
             yield ".".join(("portable", *folder.relative_to(Path(pk.__file__).parent).with_suffix("").parts))
 

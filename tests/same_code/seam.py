@@ -12,32 +12,19 @@ ONE_LANE = "cpu, one lane"
 MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
 CAPABILITY = 9, 0  # of the GPU whose PTX is compared
-_CPU = "portable.core.machines.cpu", "portable.backends.cpu"
-_ENTRIES = {f"{folder}.{name}" for folder in _CPU for name in ("entry", "lower", "scan")}
-
-
-def _module(*names):
-    """The first of some modules that this side has: by its name now, or before."""
-    import importlib
-
-    for name in names:
-        try:
-            return importlib.import_module(f"portable.{name}")
-        except ModuleNotFoundError:
-            pass
-    raise ImportError(f"none of {', '.join(names)}")
 
 
 def watch(told):
     """told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to count)."""
-    Entry = _module("core.compiler.writing.entry", "compiler.entry").Entry
+    from portable.core.compiler.writing.entry import Entry
+    from portable.core.machines.cpu.entry import Cores
 
     plain = Entry.__init__
 
-    def init(self, kernel, policy_kind, specs, reducers=(), *more):
+    def init(self, machine, kernel, policy_kind, specs, reducers=(), *more):
         start = time.perf_counter()
-        plain(self, kernel, policy_kind, specs, reducers, *more)
-        if type(self).__module__ in _ENTRIES and policy_kind != "packs":  # a part of "range"
+        plain(self, machine, kernel, policy_kind, specs, reducers, *more)
+        if isinstance(machine, Cores) and policy_kind != "packs":  # a part of "range"
             told(kernel, policy_kind, specs, reducers, time.perf_counter() - start)
 
     Entry.__init__ = init
@@ -45,14 +32,12 @@ def watch(told):
 
 def text(machine, kernel, policy_kind, specs, reducers):
     """The LLVM text of a kernel for a machine, before any pass."""
-    specs = _named(specs)
-    place = "cuda" if machine == "cuda" else "cpu"
-    name, kind = ("scan", "ScanEntry") if policy_kind.startswith("scan") else ("lower", "Entry")
-    entry = getattr(_module(f"core.machines.{place}.{name}", f"backends.{place}.{name}"), kind)
+    from portable.core.compiler.reading.signature import without_scatter
+
+    place, scans = "cuda" if machine == "cuda" else "cpu", policy_kind.startswith("scan")
+    entry = _entry(place, scans)
     if machine != "cuda":
         return entry(kernel, policy_kind, specs, reducers).text
-    without_scatter = _module("core.compiler.reading.signature", "compiler.signature").without_scatter
-
     specs = specs if policy_kind == "range" and not reducers else without_scatter(specs)
     try:
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[0]).text
@@ -60,17 +45,24 @@ def text(machine, kernel, policy_kind, specs, reducers):
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[1]).text
 
 
-def _named(specs):
-    """Types of arguments; records of revisions whose tuples had no names of fields have none."""
-    return tuple(("tuple", _named(s[1]), *(s[2:] or [()])) if s[0] == "tuple" else s for s in specs)
+def _entry(place, scans):
+    """What makes the entries of a machine."""
+    from portable.core.machines.cpu import entry, lower, scan
+    from portable.core.machines.cuda import lower as cuda
+    from portable.core.machines.cuda import scan as cuda_scan
+
+    made = getattr(cuda if place == "cuda" else entry, "entry_of", None)
+    if made is None and scans:
+        made = (cuda_scan if place == "cuda" else scan).ScanEntry
+    return made or (cuda if place == "cuda" else lower).Entry
 
 
 def code(machine, text, name):
     """The machine code of a text as assembly, or its PTX."""
     if machine == "cuda":
-        engine = _module("core.machines.cuda.engine", "backends.cuda.engine")
+        from portable.core.machines.cuda import engine
 
         return engine.ptx(text, CAPABILITY, name)
-    engine = _module("core.machines.cpu.engine", "backends.cpu.engine")
+    from portable.core.machines.cpu import engine
 
     return engine.assembly(text, name)

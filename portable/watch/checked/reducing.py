@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ...core.compiler.reading.tree import arranged, arrangement, flat
-from ...core.language.types import VARYING, is_float
+from ...core.language.types import VARYING, converted, is_float
 from ...core.compiler.reading.typing import typed
 from ...errors import LanguageError
 from .arithmetic import UNWATCHED, number
@@ -70,7 +70,8 @@ class Folding:
             )
         self.combine = combining(reducer, self.dtypes, *options)
         with np.errstate(all="ignore"):  # a number beyond float32 is infinite there
-            self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
+            numbers = zip(entry.neutral(reducer, state), state)
+            self.neutral = tuple(number(converted(n, v.dtype), v.dtype) for n, v in numbers)
         self.like = _state(self.dtypes)
         if reducer.finish is not None:
             self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 
 from ...core.compiler.writing import entry
-from ...core.compiler.reading.operations import Operations
 from ...core.compiler.reading.shown import shown
 from ...core.compiler.reading.team import TeamHandle
 from ...core.language.types import VARYING
@@ -24,17 +23,15 @@ class Entry(entry.Entry):
     """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is
     read-only."""
 
-    ops = Operations
-
-    class target:
-        step = 1
+    step, identity = 1, ""
 
     def __init__(self, team_size, apart, *launch):
         self.team_size, self.apart = team_size, apart
-        super().__init__(*launch)
+        super().__init__(self, *launch)
 
     @staticmethod
-    def lanes(signature):
+    def lanes(entry):
+        """One index at a time."""
         return 1
 
     def _typed(self, width):
@@ -65,7 +62,7 @@ class Entry(entry.Entry):
     @kept
     def foldings(self):
         """A Folding for each reducer."""
-        values = self._contributions(self.tree.result) if self.reducers else ()
+        values = self.contributions(self.tree.result) if self.reducers else ()
         return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
 
 

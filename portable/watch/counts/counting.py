@@ -52,11 +52,11 @@ class Named(Watch):
         if node.text.file != draws.__file__:
             return False
         inputs = [mapped(here.value, v) for v in node.inputs]
-        name, ops = f"random.{node.text.name}", here.ops
-        results = self.own(here, name, node.text, inputs, ops.float_dtype)
+        name = f"random.{node.text.name}"
+        results = self.own(here, name, node.text, inputs, here.ops.float_dtype)
         for output, value in zip(node.outputs, () if results is None else flat(results)):
             if output.op == "get":
-                here.b.store(ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
+                here.b.store(here.ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
             elif output.op != "const":
                 named = output.args[0] if output.op == "rounded" else output
                 here.scope.values[output] = here.scope.values[named] = value
@@ -81,23 +81,23 @@ class Tally(Named):
         self.branches, self.silent = entry.width == 1, False
         self.pairs = look is not Touching  # which looks at pairs lane by lane
 
-    def opened(self, entry, function):
+    def opened(self, code, function):
         self.counters, self.added = [], {}
         if function.name == "entry":
             self.kept = self.counters
             if self.look is not None:
-                self.look.opened(self, entry, function)
+                self.look.opened(self, code, function)
 
-    def done(self, entry):
+    def done(self, code):
         """Add all counters, in their order, to the numbers of the block's, whoever else does so at the same
         time."""
-        function, b = entry.module.globals["entry"], entry.ops.b
-        entry.block = function.args[0]
+        function, b = code.module.globals["entry"], code.b
+        code.block = function.args[0]
         blocks = (block for block in function.blocks if block.terminator)
         (end,) = (block for block in blocks if block.terminator.opname == "ret void")
         b.position_before(end.terminator)
-        base = entry.extra("counter", PTR)
-        base = entry.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
+        base = code.extra("counter", PTR)
+        base = code.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
         for k, (_, place) in enumerate(self.kept):
             total = b.gep(base, [I64(k)], I64)
             b.atomic_rmw("add", total, b.load(place, I64), "monotonic")
@@ -121,8 +121,8 @@ class Tally(Named):
         return result
 
     def operation(self, here, o, args, emit):
-        ops, result = here.ops, emit(here, o, *args)
-        if o.counts and not _does_nothing(ops, o):
+        result = emit(here, o, *args)
+        if o.counts and not _does_nothing(here.ops, o):
             if o.op == "whole" and o.attr != "trunc" and t.is_float(args[0].dtype):
                 self._count(here, o.attr, result, args[0].dtype)
             dtype = None
@@ -145,10 +145,10 @@ class Tally(Named):
                 self._add(here, ISSUED, True)
 
     def _add(self, here, key, all_lanes=False):
-        ops, b = here.ops, here.b
+        b = here.b
         what = id(b.block), all_lanes or id(here.mask)
         if what not in self.added:
-            _, place = self._new(ops, what, b.block, here.mask)
+            _, place = self._new(here.ops, what, b.block, here.mask)
             b.store(b.add(b.load(place, I64), _n_lanes(here, all_lanes)), place)
         self.added[what][0][key] += 1
 
@@ -218,17 +218,17 @@ class Touching:
     addresses of a trace and of maps, two for each view among the arguments: `n_words`.
     """
 
-    def opened(self, tally, entry, function):
+    def opened(self, tally, code, function):
         """Take what is known of the views: of each the addresses (reading, writing) of its map's byte for
         element 0."""
-        ops, b, self.about = entry.ops, entry.ops.b, {}
-        self.views = [v for v in flat(tuple(entry.args)) if isinstance(v, ViewValue)]
+        ops, b, self.about = code.ops, code.b, {}
+        self.views = [v for v in flat(tuple(code.args)) if isinstance(v, ViewValue)]
         self.n_words = 1 + 2 * len(self.views)
         if not self.views:
             return
-        base = entry.extra("counter", PTR)
-        samples, *maps = (b.load(entry.word(base, k), I64) for k in range(self.n_words))
-        self.record = Recorder(entry.module, HASHED, SAMPLES, EVENTS)
+        base = code.extra("counter", PTR)
+        samples, *maps = (b.load(code.word(base, k), I64) for k in range(self.n_words))
+        self.record = Recorder(code.module, HASHED, SAMPLES, EVENTS)
         for view, *both in zip(self.views, maps[::2], maps[1::2]):
             self._about(tally, ops, view, *both, samples, function.args[3])
 
@@ -248,12 +248,12 @@ class Touching:
 
     def access(self, tally, here, view, how, pointer, ways):
         """Record one access."""
-        ops, b = here.ops, here.b
+        b = here.b
         if view.store or view.label not in self.about:
             return
-        rest = self.about[view.label], ops.slot(I64), I64(ways)
+        rest = self.about[view.label], here.ops.slot(I64), I64(ways)
         if here.mask is None and how in ("uniform", "contiguous"):
-            n = 1 if how == "uniform" else ops.W
+            n = 1 if how == "uniform" else here.ops.W
             b.call(self.record(n), [b.ptrtoint(pointer, I64), *rest])
         else:
             addresses, live = _places(here, how, pointer, itemsize(view.dtype))
@@ -268,7 +268,7 @@ class Banks:
     many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
     """
 
-    def opened(self, tally, entry, function):
+    def opened(self, tally, code, function):
         """Know no function yet that counts passes, by lanes and bytes of an element."""
         self.passes = {}
 
@@ -276,7 +276,7 @@ class Banks:
         """Count one access, if it is of the sample."""
         if view.store != "(scratch)":
             return
-        ops, b, seen = here.ops, here.b, here.ops.slot(I64)
+        b, seen = here.b, here.ops.slot(I64)
         n = b.load(seen, I64)
         b.store(b.add(n, I64(1)), seen)
         with b.if_then(b.icmp_unsigned("==", b.urem(n, I64(SAMPLED)), I64(0))):
@@ -286,7 +286,7 @@ class Banks:
                 self.passes[key] = _Passes(b.module, *key).function
             both = b.call(self.passes[key], [addresses, live])
             for k, name in enumerate(PASSES):
-                place, more = tally.counter(ops, name), b.extract_value(both, k)
+                place, more = tally.counter(here.ops, name), b.extract_value(both, k)
                 b.store(b.add(b.load(place, I64), more), place)
 
 

@@ -25,8 +25,7 @@ from .executed import Executed
 from ...core.machines.cpu import engine, stop
 from ...core.machines.cpu import space as launches
 from ...core.machines.cpu.lanes import CpuTeam, Unwatched
-from ...core.machines.cpu.lower import Entry
-from ...core.machines.cpu.scan import ScanEntry
+from ...core.machines.cpu.entry import entry_of
 from .touched import Marks
 
 
@@ -85,23 +84,22 @@ class _Executed(Executed):
 _LOOKS = {"touched": Touching, "banks": Banks}
 
 
-def entry_of(kernel, policy_kind, specs, reducers, build):
+def counting_entry(kernel, policy_kind, specs, reducers, build):
     """The entry of a counting build, whose watch counts."""
     name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
     if name == "executed":
-        kind = ScanEntry if policy_kind.startswith("scan") else Entry
-        return kind(kernel, policy_kind, specs, reducers, watch=Marked, target=Unwatched)
+        return entry_of(kernel, policy_kind, specs, reducers, Marked, target=Unwatched)
     lanes = int(width) if width.isdigit() else 1 if name in ("text", "touched") and not width else None
     look = functools.partial(Tally, _LOOKS.get(name), name == "lanes")
-    entry = Entry(kernel, policy_kind, specs, reducers, watch=look, target=Unwatched, lanes=lanes)
+    options = {"target": Unwatched, "lanes": lanes, "scans": False}
     if lanes is not None and lanes > 16:
-        entry.team = _WideTeam
-    return entry
+        options["team"] = _WideTeam
+    return entry_of(kernel, policy_kind, specs, reducers, look, **options)
 
 
 @locks.alone
 def _made(kernel, policy_kind, specs, reducers, build):
-    entry = entry_of(kernel, policy_kind, specs, reducers, build)
+    entry = counting_entry(kernel, policy_kind, specs, reducers, build)
     if build != "executed":
         return entry, entry.watch, engine.load(entry.text, kernel.name, level=0)
     counts = _Executed(entry)
@@ -146,12 +144,12 @@ def listing(space, kernel, policy, policy_kind, specs, reducers):
 
 @functools.lru_cache(16)  # who counts launch after launch reads it each time
 def _assembly(kernel, policy_kind, specs, reducers):
-    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs, reducers)
+    entry = entry_of(kernel, policy_kind, specs, reducers)
     return engine.assembly(entry.text, kernel.name)
 
 
 def explain(space, kernel, policy, policy_kind, specs):
-    entry = launches._emitted(policy_kind)(kernel, policy_kind, specs, watch=Reached)
+    entry = entry_of(kernel, policy_kind, specs, watch=Reached)
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return (
@@ -160,6 +158,6 @@ def explain(space, kernel, policy, policy_kind, specs):
             "spills in the assembly": assembly.count("Spill"),
             "scratch, bytes": entry.scratch_static,
         },
-        sorted(entry.watch.accesses),
+        sorted(entry.text and entry.watch.accesses),
         shown(entry.tree),
     )

@@ -17,8 +17,7 @@ from ...core.locks import once
 from .counting import Marked, Reached
 from .executed import Executed
 from ...core.machines.cuda import driver, engine, space as launches
-from ...core.machines.cuda.lower import Entry
-from ...core.machines.cuda.scan import ScanEntry
+from ...core.machines.cuda.lower import entry_of
 
 
 class _Executed(Executed):
@@ -51,12 +50,6 @@ class _Executed(Executed):
         return [f"  %count.v{k} = atomicrmw add ptr addrspace(1) {place}, i64 {by} monotonic"]
 
 
-def executed(kernel, policy_kind, *args):
-    """The entry of the counting build."""
-    kind = ScanEntry if policy_kind.startswith("scan") else Entry
-    return kind(kernel, policy_kind, *args, watch=Marked)
-
-
 def ptx(entry, capability, name, allocate):
     """PTX of an entry with counters at the address that `allocate` gives for so many bytes; what counts."""
     machine, counts = engine.machine(capability), _Executed(entry)
@@ -67,7 +60,7 @@ def ptx(entry, capability, name, allocate):
 
 
 class _Counting(launches.Compiled):
-    entries = executed, executed
+    watch = Marked
 
     def _load(self, entry, name):
         code, self.counts = ptx(entry, self.context.device.compute_capability, name, self._allocate)
@@ -121,8 +114,7 @@ def explain(space, kernel, policy, policy_kind, specs):
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
     device = compiled.context.device
     specs = compiled.signature.specs
-    entry = Entry(kernel, policy_kind, specs, (), compiled.team_size, watch=Reached)
-    assert entry.text  # of one lane where packs do not pay, as it was compiled
+    entry = entry_of(kernel, policy_kind, specs, (), compiled.team_size, Reached)
     each = compiled.indices // compiled.threads
     return (
         {
@@ -137,6 +129,6 @@ def explain(space, kernel, policy, policy_kind, specs):
                 " can hold"
             ),
         },
-        sorted(entry.watch.accesses),
+        sorted(entry.text and entry.watch.accesses),
         shown(entry.tree),
     )

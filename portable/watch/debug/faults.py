@@ -38,29 +38,31 @@ class Debug(Watch):
 
     def __init__(self, nan, entry):
         self.nan, self.identity = nan, f" debug {nan}"
-        self.sites = Sites(entry.kernel.name, entry.policy_kind, entry.target.step)
+        self.sites = Sites(entry.kernel.name, entry.policy_kind, entry.machine.step)
         self.memory = self.scratch_limit = None  # the address of a fault's words; bytes that a team has
 
-    def opened(self, entry, function):
-        self.leaves = entry.target.leave is not None
+    def opened(self, code, function):
+        entry = code.entry
+        self.leaves = code.target.leave is not None
         if function.name == "entry":
             self.waiting, self.spares = {}, {}  # block -> what is to be told of at its end
         self.facts = None, {}, {}  # a block: what its variables hold, and looks at indices from one base
-        self.memory = self.fault_place(entry)
+        self.memory = self.fault_place(code)
         if entry.policy_kind == "team":
-            self.scratch_limit = entry.extra("scratch_bytes")
+            self.scratch_limit = code.extra("scratch_bytes")
 
-    def fault_place(self, entry):
+    def fault_place(self, code):
         """The address of a fault's words: in the block, of a reduction before its partial states; where a
         kernel goes on, what the block says."""
-        place = entry.word(entry.block, entry.fault_word())
+        place = code.word(code.block, code.entry.fault_word())
         if not self.leaves:
-            return entry.ops.b.load(place, PTR)
-        return entry.word(entry.extra("partials", PTR), -entry.fault_bytes // 8) if entry.reducers else place
+            return code.b.load(place, PTR)
+        n_words = code.entry.fault_bytes // 8
+        return code.word(code.extra("partials", PTR), -n_words) if code.reducers else place
 
-    def done(self, entry):
+    def done(self, code):
         for block, looks in self.waiting.items():
-            self._tell_at_end(entry.ops, block, looks)
+            self._tell_at_end(code.ops, block, looks)
 
     def loop(self, here, loop, test):
         """Where a kernel goes on after a fault, what it reads may never end a `while`: the fault does."""
@@ -195,14 +197,14 @@ class Debug(Watch):
             self._facts(here.b)[0][place] = x
 
     def divide(self, here, op, x, y, dtype, known):
-        ops, b = here.ops, here.b
+        ops = here.ops
         if here.own or t.is_float(dtype):
             return
         if op in ("//", "%") and not known:
-            ok = b.icmp_signed("!=", y, ops.alike(y, 0))
+            ok = here.b.icmp_signed("!=", y, ops.alike(y, 0))
             self._require(here, ok, x, I64(0), "division by zero", op)
         elif op in ("<<", ">>") and dtype not in t.UNSIGNED and (known is None or known < 0):
-            ok = b.icmp_signed(">=", y, ops.alike(y, 0))
+            ok = here.b.icmp_signed(">=", y, ops.alike(y, 0))
             self._require(here, ok, y, I64(t.BITS[ops.strong(dtype)]), "shift", op)
 
     def operation(self, here, o, args, emit):
@@ -231,13 +233,12 @@ class Debug(Watch):
             self._require(here, fine, I64(0), I64(0), "NaN", name)
 
     def scratch(self, here, view, made, before):
-        ops, b = here.ops, here.b
         if self.scratch_limit is not None:
-            end = word(ops.plus(before, ops.bytes_times(made.shape[0], made.strides[0])))
-            ok = b.icmp_unsigned("<=", end, self.scratch_limit)
+            end = word(here.ops.plus(before, here.ops.bytes_times(made.shape[0], made.strides[0])))
+            ok = here.b.icmp_unsigned("<=", end, self.scratch_limit)
             self._require(here, ok, end, self.scratch_limit, "scratch", view.name or view.label)
             if not self.leaves:  # an array of nothing: each of its accesses is left out
-                made.shape[0] = b.select(ok, word(made.shape[0]), word(0))
+                made.shape[0] = here.b.select(ok, word(made.shape[0]), word(0))
 
     # ---- what becomes of it
     def _require(self, here, ok, number, limit, kind, name, dimension=0):
@@ -379,6 +380,6 @@ def _parted(x):
     return (x, 0) if isinstance(base, ir.Constant) or abs(k) >= 1 << 31 else (base, k)
 
 
-def debug_entry(entry, debug):
-    """What makes an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
-    return functools.partial(entry, watch=functools.partial(Debug, debug == "nan"))
+def watching(debug):
+    """What makes the watch of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
+    return functools.partial(Debug, debug == "nan")

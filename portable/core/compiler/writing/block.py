@@ -15,23 +15,9 @@ from ..reading.signature import Signature, flatten
 from ...language.types import itemsize
 
 EXTRA = (
-    "begin",
-    "end",
-    "block_size",
-    "partials",
-    "league_size",
-    "scratch_bytes",
-    "counter",
-    "begin0",
-    "end0",
-    "begin1",
-    "end1",
-    "begin2",
-    "end2",
-    "begin3",
-    "end3",
-    "depth",
-)  # the last nine: a box; of a scan on CUDA "depth" says how far behind a block's second tile is
+    "begin end block_size partials league_size scratch_bytes counter"
+    " begin0 end0 begin1 end1 begin2 end2 begin3 end3 depth"
+).split()  # the last nine: a box; of a scan on CUDA "depth" says how far behind a block's second tile is
 N_BYTES = 64  # of the words of a debug build's first fault
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
 # to, and the address of those words

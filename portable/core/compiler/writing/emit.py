@@ -7,7 +7,6 @@ statement gives the place to go on with behind it, or None where no lane gets th
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -135,8 +134,10 @@ class Here(NamedTuple):
 
     def own_text(self, text, args, float_dtype):
         """The value of a text of the layer's own; its constants among themselves are of `float_dtype`."""
-        with self.ops.floats_as(float_dtype):
-            return self._replace(own=True).inline(text, args)
+        outer, self.ops.float_dtype = self.ops.float_dtype, float_dtype
+        result = self._replace(own=True).inline(text, args)
+        self.ops.float_dtype = outer
+        return result
 
     def value(self, node):
         """What an operation or a view gave."""
@@ -150,10 +151,10 @@ class Here(NamedTuple):
 
     def block(self, block):
         """Emit the statements of a block, up to one behind which no lane is."""
-        here, lower, ops = self, self.lower, self.ops
+        here, lower = self, self.lower
         for node in block.body:
-            ops.line = node.line
-            lower.watch.at(ops, node.line)
+            self.ops.line = node.line
+            lower.watch.at(self.ops, node.line)
             look(lower.kernel_name)
             try:
                 here = _STATEMENTS[node.__class__](here, node)
@@ -172,10 +173,10 @@ class Here(NamedTuple):
     # ---- variables
     def read(self, variable):
         """What a variable holds."""
-        b, llvm_type = self.b, self.ops.type_of(variable.dtype, variable.kind)
+        llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
-        x = self.lower.watch.read(self, place, lambda: b.load(place, llvm_type))
+        x = self.lower.watch.read(self, place, lambda: self.b.load(place, llvm_type))
         return Value(variable.dtype, variable.kind, x)
 
     def place_of(self, variable):
@@ -187,38 +188,28 @@ class Here(NamedTuple):
 
     # ---- memory in loops
     def load(self, view, indices):
-        """The number at an element."""
-        with self._before_the_loop(view, indices) as here:
-            return self.memory.load(here, view, indices)
-
-    @contextmanager
-    def _before_the_loop(self, view, indices):
-        """Emit a load before the loop whose lanes all do it in each trip, if the loop neither changes nor
-        moves its place."""
-        loop, b = self.loops[-1] if self.loops else None, self.b
-        numbers = [
-            view.pointer,
-            *view.strides,
-            *(n for v, stride in view.prefix for n in (v.ir, stride)),
-            *(v.ir for v in indices),
-        ]
-        if (
-            loop is None
-            or loop.trip is None
-            or self.mask is not loop.trip
-            or loop.node.writes
-            or any(isinstance(n, ir.Instruction) and n.parent not in loop.before for n in numbers)
-        ):
-            yield self
-            return
+        """The number at an element: before the loop, if all its lanes load it in each trip."""
+        if not self._stays(view, indices):
+            return self.memory.load(self, view, indices)
+        loop, b = self.loops[-1], self.b
         back, jump, n_before = b.block, loop.entry.instructions.pop(), len(b.function.blocks)
         loop.entry.terminator = None
         b.position_at_end(loop.entry)
-        yield self.under(loop.first, self.alive)
+        result = self.memory.load(self.under(loop.first, self.alive), view, indices)
         loop.before |= set(b.function.blocks[n_before:])
         loop.entry = b.block
         b.branch(jump.operands[0])
         b.position_at_end(back)
+        return result
+
+    def _stays(self, view, indices):
+        """True if the innermost loop neither changes nor moves a place that all its lanes reach."""
+        loop = self.loops[-1] if self.loops else None
+        if loop is None or loop.trip is None or self.mask is not loop.trip or loop.node.writes:
+            return False
+        prefix = (n for v, stride in view.prefix for n in (v.ir, stride))
+        numbers = view.pointer, *view.strides, *prefix, *(v.ir for v in indices)
+        return not any(isinstance(n, ir.Instruction) and n.parent not in loop.before for n in numbers)
 
     # ---- masks
     def drop(self, place):
@@ -229,16 +220,16 @@ class Here(NamedTuple):
 
     def rejoin(self, node, block):
         """The place to go on with, in a block of a call, for the lanes that are still here."""
-        ops, b = self.ops, self.b
+        b = self.b
         place = self.loops[-1].current if self.loops else self.call.active
-        if place is None or ops.W == 1:
+        if place is None or self.ops.W == 1:
             return self
         live = b.load(place, self.ops.mask_type)
         here = self.under(live if self.mask is None else b.and_(self.mask, live))
         if block.parted_from(node.body):
             return here
         more = b.append_basic_block("more")  # nothing left to do for a pack whose lanes have all returned
-        b.cbranch(ops.any_lane(here.mask), more, here.call.exit_block)
+        b.cbranch(self.ops.any_lane(here.mask), more, here.call.exit_block)
         b.position_at_end(more)
         return here._replace(alive=True)
 
@@ -307,11 +298,9 @@ def _set(here, s):
     place = here.place_of(variable)
     x = here.ops.get(here.value(s.value), variable.dtype, variable.kind)
     blended = s.inner and variable.kind == VARYING and here.ops.W > 1 and here.mask is not None
-    own = (
-        loops[-1].free.get(variable)
-        if loops and s.loop is loops[-1].node and s.loop.body and not s.block.parted_from(s.loop.body)
-        else None
-    )
+    own, last = None, loops[-1] if loops else None
+    if last and s.loop is last.node and s.loop.body and variable in last.free:
+        own = None if s.block.parted_from(s.loop.body) else last.free[variable]
     for target in (place, *(loop.free[variable] for loop in loops if variable in loop.free)):
         keeps = blended and target is not own
         b.store(b.select(here.mask, x, b.load(target, x.type)) if keeps else x, target)
@@ -344,13 +333,10 @@ def _branching_if(here, s, c):
 
 def _masked_if(here, s, c):
     ops, b = here.ops, here.b
-    for body, skip, narrow in (
-        (s.then, s.heavy[0], ops.mask_and),
-        (s.otherwise, s.heavy[1], ops.mask_without),
-    ):
+    for body, skip, holds in zip((s.then, s.otherwise), s.heavy, (True, False)):
         if body is None:
             continue
-        mask = narrow(here.mask, c)
+        mask = ops.narrowed(here.mask, c, holds)
         if skip:  # worth a branch around it when no lane goes there
             inside, after = b.blocks("lanes", "after")
             b.cbranch(ops.any_lane(mask), inside, after)
@@ -385,13 +371,13 @@ def _call(here, node):
 
 
 def _leave(here, s):
-    call, b = here.call, here.b
+    call = here.call
     for assignment in s.results:
         _set(here, assignment)
     loop = here.loops[-1] if s.how != "return" else None
     if s.together or here.ops.W == 1:
         ends = call.exit_block if loop is None else loop.exit_block if s.how == "break" else loop.next_block
-        b.branch(ends)
+        here.b.branch(ends)
         return None
     if loop is None:
         here.drop(call.active)

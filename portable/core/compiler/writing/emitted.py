@@ -7,17 +7,14 @@ import itertools
 from llvmlite import ir
 
 from ... import registry
-from ...locks import kept
 from ...language import types as t
 from .emit import Emitter
 from .block import EXTRA
-from .entry import Entry
 from .lines import Builder
 from ..reading.team import combine_states, finished, lifted, widened
 from ..reading.tree import flat
 from ...language.types import UNIFORM, VARYING, in_parts, itemsize
 from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue, word
-from .watch import Watch
 
 
 def arguments(signature, ops, names, block):
@@ -60,57 +57,37 @@ def _view(take, name, what, dtype, ndim, contiguous_last, readonly):
     return view
 
 
-class Emitted(Entry):
-    """An entry with its code.
+def text_of(entry, target, emit):
+    """The LLVM IR of an entry that `emit(code)` writes: for one lane at a time where packs do not pay."""
+    try:
+        code = Code(entry, target)
+        emit(code)
+    except Unpacked as why:
+        entry.one_lane(str(why))
+        code = Code(entry, target)
+        emit(code)
+    text, links = str(code.module), code.lower.links
+    return registry.part("functions of numba's").linked(target, text, links) if links else text
 
-    A machine's subclass gives `emit`, which fills `self.module`.
 
-    Attributes
-    ----------
-    text : str, the LLVM IR, emitted when it is first asked for
-    watch : who looks on while it is emitted: made of the entry by what the parameter `watch` is
-    """
+class Code:
+    """The code of an entry while it is being written: what its launchers (range, box, team, scan) share."""
 
-    def __init__(self, *args, watch=None, target=None, lanes=None):
-        self.target, self.n_lanes = target or self.target, lanes
-        super().__init__(*args)
-        self.watch = watch(self) if watch else Watch()
-        self.fault_bytes = self.watch.fault_bytes
-
-    @property
-    def identity_of_code(self):
-        return super().identity_of_code + self.watch.identity
-
-    @kept
-    def text(self):
-        with self.room():
-            try:
-                self._emit()
-            except Unpacked as why:
-                self._one_lane(str(why))
-                self._emit()
-        text, links = str(self.module), self.lower.links
-        return registry.part("functions of numba's").linked(self.target, text, links) if links else text
-
-    @property
-    def sites(self):
-        """What the faults of a debug build mean; None of others."""
-        return self.watch.sites
-
-    def _emit(self):
+    def __init__(self, entry, target):
+        self.entry, self.machine, self.target, self.watch = entry, entry.machine, target, entry.watch
+        self.kernel, self.policy_kind, self.reducers = entry.kernel, entry.policy_kind, entry.reducers
+        self.signature, self.width, self.has_loops = entry.signature, entry.width, entry.has_loops
         self.module = ir.Module(self.kernel.name)
         self.lower = Emitter(
-            self.target,
+            target,
             self.width,
             self.signature.float_dtype,
             self.kernel.fastmath,
             self.kernel.name,
-            self.team_facts(self.width),
+            self.machine.team_facts(self.width),
             self.watch,
         )
         self.ops = self.lower.ops
-        self.emit()
-        self.watch.done(self)
 
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its
@@ -118,14 +95,10 @@ class Emitted(Entry):
         self.b = Builder(function.append_basic_block("begin"))
         self.lower.begin(self.b)
         self.block = function.args[0]
-        self.args = arguments(self.signature, self.ops, self.params, self.block)
+        self.args = arguments(self.signature, self.ops, self.entry.params, self.block)
         self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
         self.jump("start")
         self.watch.opened(self, function)
-
-    def fault_word(self):
-        """The word of the argument block behind a reduction's addresses, where a debug build's fault is."""
-        return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def n_bytes(self, view):
         """Bytes of a contiguous view."""
@@ -167,8 +140,7 @@ class Emitted(Entry):
 
     def steps(self, begin, end, step, body):
         """for index in range(begin, end, step)."""
-        b = self.b
-        self.loop(begin, b.add(b.sub(end, I64(1)), step, flags=NSW), step, body)
+        self.loop(begin, self.b.add(self.b.sub(end, I64(1)), step, flags=NSW), step, body)
 
     def visit(self, index, mask=None, slot=0, outer=()):
         """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
@@ -183,6 +155,11 @@ class Emitted(Entry):
         if self.reducers:
             self._accumulate(here, result, self._linear(outer, index), slot)
         self.watch.visiting = False
+
+    def identity(self, reducer, state):
+        """The neutral state, shaped like `state`."""
+        numbers = self.entry.neutral(reducer, state)
+        return tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(numbers, state))
 
     def combined(self, reducer, a, b):
         """What two states of a reducer combine to."""
@@ -205,7 +182,7 @@ class Emitted(Entry):
         """Accumulators made from here on start as identities at this point."""
         self.accumulators, self.resets = {}, self.jump("accumulate")
 
-    def _state(self, here, reducer, value, where, kind):
+    def state(self, here, reducer, value, where, kind):
         def spread(v):
             dtype = self.ops.strong(widened(v.dtype))
             return Value(dtype, kind, self.ops.get(v, dtype, kind))
@@ -217,10 +194,10 @@ class Emitted(Entry):
         ops, team = self.ops, self.policy_kind == "team"
         kind = UNIFORM if team or self.width == 1 else VARYING
         where = Value("int", UNIFORM, index.league_rank) if team else index
-        for k, (reducer, value) in enumerate(zip(self.reducers, self._contributions(result))):
-            state = self._state(here, reducer, self._of_member_0(value) if team else value, where, kind)
-            places = self._accumulator(k, slot, reducer, state)
-            old = self._loaded(self.accumulators[k, slot][0], places)
+        for k, (reducer, value) in enumerate(zip(self.reducers, self.entry.contributions(result))):
+            state = self.state(here, reducer, self._of_member_0(value) if team else value, where, kind)
+            places = self.accumulator(k, slot, reducer, state)
+            old = self.loaded(self.accumulators[k, slot][0], places)
             for v, o, p in zip(combine_states(here, reducer, old, state), old, places):
                 x = ops.get(v, o.dtype, o.kind)
                 ops.b.store(x if here.mask is None else ops.b.select(here.mask, x, o.ir), p)
@@ -233,13 +210,13 @@ class Emitted(Entry):
             return value
         return Value(value.dtype, UNIFORM, self.ops.lane(self.ops.get(value, None, VARYING), 0))
 
-    def _loaded(self, like, places):
-        ops = self.ops
+    def loaded(self, like, places):
         return tuple(
-            Value(v.dtype, v.kind, ops.b.load(p, ops.type_of(v.dtype, v.kind))) for v, p in zip(like, places)
+            Value(v.dtype, v.kind, self.ops.b.load(p, self.ops.type_of(v.dtype, v.kind)))
+            for v, p in zip(like, places)
         )
 
-    def _accumulator(self, k, slot, reducer, state):
+    def accumulator(self, k, slot, reducer, state):
         if (k, slot) not in self.accumulators:
             ops = self.ops
             places = [ops.slot(ops.type_of(v.dtype, v.kind)) for v in state]
@@ -256,7 +233,7 @@ class Emitted(Entry):
             total = None
             for (j, _), (state, places) in sorted(self.accumulators.items(), key=lambda item: item[0]):
                 if j == k:
-                    loaded = self._loaded(state, places)
+                    loaded = self.loaded(state, places)
                     total = loaded if total is None else self.combined(reducer, total, loaded)
             totals.append(total)
         return totals
@@ -277,7 +254,7 @@ class Emitted(Entry):
     def read_words(self, states, place):
         """States shaped like `states`, read from 8-byte words."""
         words = itertools.count()
-        return [self._loaded(state, (self.word(place, next(words)) for _ in state)) for state in states]
+        return [self.loaded(state, (self.word(place, next(words)) for _ in state)) for state in states]
 
     def word(self, place, k):
         return self.b.gep(place, [word(k)], I64)

@@ -12,13 +12,15 @@ from ...language.frontend import has_loops, reached
 from ...places.policy import WITH_PREFIXES, n_indices
 from ...language.reducer import Sum
 from ...language import types as t
-from .block import Launched, Results
+from ...locks import kept
+from .block import EXTRA, Launched, Results
 from ..reading.keys import sources, written
 from ..reading.signature import flatten, known
 from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
 from ...language.types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
 from ..reading.typing import typed
+from .watch import Watch
 
 _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
 
@@ -39,23 +41,46 @@ def _scratch(tree):
 class Entry(Launched):
     """One kernel lowered for one machine, policy kind and signature.
 
-    A machine's subclass gives `target`, `lanes(signature)` and `team_facts`. There is no code here (that is
-    emitted.py's): a process that finds it on disk has no use for what emits it.
+    There is no code here (that is emitted.py's): a process that finds it on disk has no use for what emits
+    it.
+
+    Parameters
+    ----------
+    machine : gives `step`, `chained` (the least width of a kernel that calls a chain), `identity`,
+        `lanes(entry)`, `team_facts(width)`, and `text(entry)`, the LLVM IR
+    watch : makes of the entry who looks on while its code is emitted
 
     Attributes
     ----------
+    text : str, the LLVM IR, emitted when it is first asked for
     tree : Tree, the kernel's text with the types of this signature, for packs of `width`
     states : numbers of each reducer's state, without values
     """
 
     states, complex_sums = (), ()
-    chained = 1  # chained: the least width of a kernel that calls a chain
 
-    def __init__(self, kernel, policy_kind, specs, reducers=()):
+    def __init__(self, machine, kernel, policy_kind, specs, reducers=(), watch=None):
         super().__init__(kernel, policy_kind, specs, reducers)
+        self.machine = machine
         self._texts = kernel.portable_text, known(specs)
         with self.room():
             self._read_text()
+        self.watch = watch(self) if watch else Watch()
+        self.fault_bytes = self.watch.fault_bytes
+
+    @kept
+    def text(self):
+        with self.room():
+            return self.machine.text(self)
+
+    @property
+    def sites(self):
+        """What the faults of a debug build mean; None of others."""
+        return self.watch.sites
+
+    def fault_word(self):
+        """The word of the argument block behind a reduction's addresses, where a debug build's fault is."""
+        return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def room(self):
         """Room for the levels of the kernel's text."""
@@ -70,13 +95,13 @@ class Entry(Launched):
         self.has_loops = has_loops(*self._texts)
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
-        self.width = self.lanes(self.signature)
+        self.width = self.machine.lanes(self)
         self.tree = self._typed(self.width)
         if self.tree.chain and self.width > 1:
-            self.width = max(self.width, self.chained)
+            self.width = max(self.width, self.machine.chained)
             self.tree = self._typed(self.width)
         if self.tree.scalar and policy_kind != "team":
-            self._one_lane(self.tree.scalar)
+            self.one_lane(self.tree.scalar)
         self.scratch_static, self.scratch_open = _scratch(self.tree)
         if self.reducers:
             self._type_reducers()
@@ -98,6 +123,8 @@ class Entry(Launched):
                 self.width,
                 self.kernel.fastmath,
                 self.has_loops,
+                self.machine.identity,
+                self.watch.identity,
                 sources(),
             )
         )
@@ -106,7 +133,7 @@ class Entry(Launched):
         """What a text gives at arguments without values, by their types alone."""
         known = tuple(map(described_number, args))
         tree = self.typed[text] = typed(
-            text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name
+            text, known, self.width, self.machine.step, self.signature.float_dtype, self.kernel.name
         )
         return tree.result
 
@@ -114,7 +141,7 @@ class Entry(Launched):
         strong = functools.partial(t.strong, float_dtype=self.signature.float_dtype)
         index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
         self._part_complex_sums()
-        for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
+        for reducer, value in zip(self.reducers, self.contributions(self.tree.result)):
             state = tuple(
                 Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING)
                 for v in lifted(self, reducer, value, index)
@@ -148,23 +175,24 @@ class Entry(Launched):
                     f" are {dtype}; got {out[1]}"
                 )
 
-    def _one_lane(self, why):
+    def one_lane(self, why):
+        """Take one lane, for a reason."""
         self.width, self.why_scalar = 1, why
         self.tree = self._typed(1)
 
     def _typed(self, width):
         """The kernel's text with the types of this signature."""
         if self.policy_kind == "team":
-            index = [self.team_facts(width)]
+            index = [self.machine.team_facts(width)]
         else:
-            lanes = "number", "int", LINEAR if width > 1 else VARYING, self.target.step, False
+            lanes = "number", "int", LINEAR if width > 1 else VARYING, self.machine.step, False
             index = [_NUMBER] * (n_indices(self.policy_kind) - 1) + [lanes]
         known = (*index, *self.signature.described())
         return typed(
             self.kernel.portable_text,
             known[: len(self.kernel.portable_text.params)],
             width,
-            self.target.step,
+            self.machine.step,
             self.signature.float_dtype,
             self.kernel.name,
         )
@@ -178,7 +206,7 @@ class Entry(Launched):
         values = iter(values)
         return tuple(make(next(values), next(values)) if two else next(values) for two in self.complex_sums)
 
-    def _contributions(self, result):
+    def contributions(self, result):
         """The same, a complex sum's in parts, which are summed by themselves."""
         values = zip(self._given_contributions(result), self.complex_sums)
         return tuple(part for value, two in values for part in (value if two else (value,)))
@@ -208,15 +236,15 @@ class Entry(Launched):
             )
         return values
 
-    def identity(self, reducer, state):
-        """The neutral state, shaped like `state`."""
+    def neutral(self, reducer, state):
+        """The numbers of the neutral state, shaped like `state`."""
         numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(
                 f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of"
                 f" {len(numbers)} number(s), but a state of {len(state)}"
             )
-        return tuple(self.ops.strong_const(n, v.dtype) for n, v in zip(numbers, state))
+        return numbers
 
 
 def _shape(final):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..reading.tree import node
+
 
 class Scope:
     """What a text has given so far: values of its nodes, places of its variables; its team."""
@@ -18,6 +20,7 @@ class OpenCall:
         self.depth, self.exit_block, self.active = depth, None, None
 
 
+@node
 class OpenLoop:
     """A loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs
     only).
@@ -28,8 +31,13 @@ class OpenLoop:
     were there when it began.
     """
 
-    def __init__(self, node, next_block=None, exit_block=None, live=None, current=None):
-        self.node, self.next_block, self.exit_block = node, next_block, exit_block
-        self.live, self.current = live, current
-        self.entry = self.first = self.trip = None
-        self.free, self.before = {}, ()
+    node: object
+    next_block: object = None
+    exit_block: object = None
+    live: object = None
+    current: object = None
+    entry: object = None
+    first: object = None
+    trip: object = None
+    before: set = ()
+    free: dict = ()

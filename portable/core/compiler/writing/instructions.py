@@ -43,10 +43,6 @@ def _cast(here, o, a):
     return here.ops.cast(a, o.dtype)
 
 
-def _rounded(here, o, a):
-    return rounded(a)
-
-
 def _extreme(here, o, a, b):
     ops, (op, nan_wins) = here.ops, o.attr
     if nan_wins and t.is_float(o.dtype):
@@ -173,20 +169,10 @@ def _choice(here, o, c):
 
 def _lazily(here, part, condition, holds):
     """An operand for the lanes in which the condition holds, or does not."""
-    narrow = here.ops.mask_and if holds else here.ops.mask_without
-    return here.under(narrow(here.mask, condition)).part(part)
+    return here.under(here.ops.narrowed(here.mask, condition, holds)).part(part)
 
 
 # ---- teams
-def _append(here, o, at, value, keep):
-    return here.team.append(here, here.scope.values[o.view], at, value, keep)
-
-
-def _tally(here, o, index):
-    view = here.scope.values[o.view]
-    return here.team.tally(here, view, index, o.view.shape[0])
-
-
 def _combine(here, o, *state):
     ops, team, combine = here.ops, here.team, functools.partial(combine_states, here, o.attr)
     if o.attr.commutes:
@@ -199,7 +185,7 @@ def _combine(here, o, *state):
 def _before(here, o, *own):
     ops, combine = here.ops, functools.partial(combine_states, here, o.attr)
     own = ops.spread(own)
-    neutral = tuple(ops.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))
+    neutral = tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(o.attr.neutral(own[0].dtype), own))
     return ops.spread(here.team.before(ops, own, neutral, combine))
 
 
@@ -209,7 +195,9 @@ def _item(here, o, states):
 
 EMITTED = {
     "abs": _abs,
-    "append": _append,
+    "append": lambda here, o, at, value, keep: here.team.append(
+        here, here.scope.values[o.view], at, value, keep
+    ),
     "atomic": _atomic,
     "barrier": lambda here, o: here.team.barrier(here.ops),
     "before": _before,
@@ -238,11 +226,11 @@ EMITTED = {
     "one": lambda here, o, a: here.ops.cast(here.ops.const(1), a.dtype),
     "part": _item,
     "rank": lambda here, o: here.team.rank(here.ops),
-    "rounded": _rounded,
+    "rounded": lambda here, o, a: rounded(a),
     "select": _of_values(Ops.select),
     "settle": _cast,
     "store": _store,
-    "tally": _tally,
+    "tally": lambda here, o, index: here.team.tally(here, here.scope.values[o.view], index, o.view.shape[0]),
     "together": lambda here, o: None,
     "whole": _whole,
 }

@@ -200,9 +200,9 @@ def _plain_loop(here, loop, test, item, advance, between=None):
 
 def _masked_loop(here, node, test, item, advance):
     """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
-    ops, b, loop = here.ops, here.b, _opened(here, node, test)
+    b, loop = here.b, _opened(here, node, test)
     loop.entry, body, loop.next_block, loop.exit_block = b.blocks("enter", "body", "next", "done")
-    b.cbranch(ops.any_lane(loop.first), loop.entry, loop.exit_block)
+    b.cbranch(here.ops.any_lane(loop.first), loop.entry, loop.exit_block)
     b.position_at_end(loop.entry)
     b.go(body)
     loop.trip = b.load(loop.live, here.ops.mask_type)
@@ -210,14 +210,14 @@ def _masked_loop(here, node, test, item, advance):
     _trip(here.under(loop.trip, True), loop, node.body, item)
     b.position_at_end(loop.next_block)
     advance()
-    b.cbranch(ops.any_lane(_next_trip(here, loop, test)), body, loop.exit_block)
+    b.cbranch(here.ops.any_lane(_next_trip(here, loop, test)), body, loop.exit_block)
     b.position_at_end(loop.exit_block)
 
 
 def _opened(here, node, test):
     """A masked loop with its slots, and the mask of its first trip."""
     ops, b = here.ops, here.b
-    loop = OpenLoop(node, live=ops.slot(here.ops.mask_type), current=ops.slot(here.ops.mask_type))
+    loop = OpenLoop(node, free={}, live=ops.slot(here.ops.mask_type), current=ops.slot(here.ops.mask_type))
     b.store(ops.mask_value(here.mask), loop.live)
     for variable in node.free:
         if variable in here.scope.slots:
@@ -231,11 +231,10 @@ def _opened(here, node, test):
 
 def _next_trip(here, loop, test):
     """The mask of the lanes that go on, which are the ones that live from now on."""
-    b = here.b
-    live = b.load(loop.live, here.ops.mask_type)
+    live = here.b.load(loop.live, here.ops.mask_type)
     c = test(here._replace(mask=live, alive=False, loops=(*here.loops, loop)))
-    trip = live if c.const else here.ops.mask_and(live, c)
-    b.store(trip, loop.live)
+    trip = live if c.const else here.ops.narrowed(live, c)
+    here.b.store(trip, loop.live)
     return trip
 
 

@@ -29,16 +29,6 @@ class Members:
         n_bytes = itemsize(dtype)
         for extent in shape:
             n_bytes = ops.bytes_times(n_bytes, extent)
-        pointer = self._scratch_pointer(ops, n_bytes)
-        strides, step = [], itemsize(dtype)
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step = ops.bytes_times(step, extent)
-        dtype, shape, strides = in_parts(dtype, shape, strides)
-        return ViewValue(label, dtype, pointer, shape, strides, store="(scratch)")
-
-    def _scratch_pointer(self, ops, n_bytes):
-        """The next aligned place in the team's buffer."""
         pointer = ops.advance(self.buffer, self.used)
         if isinstance(n_bytes, int):
             rounded = aligned(n_bytes)
@@ -46,4 +36,9 @@ class Members:
             more = ops.plus(n_bytes, ALIGN - 1)
             rounded = ops.b.and_(more, more.type(-ALIGN))
         self.used = ops.plus(self.used, rounded)
-        return pointer
+        strides, step = [], itemsize(dtype)
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step = ops.bytes_times(step, extent)
+        dtype, shape, strides = in_parts(dtype, shape, strides)
+        return ViewValue(label, dtype, pointer, shape, strides, store="(scratch)")

@@ -85,10 +85,10 @@ class Memory:
         """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart'
         (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and scatters); if it is asked
         for, 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
-        ops, terms, size = self.ops, [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
+        terms, size = [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
         base, lane_bytes, offsets = self._offsets(view, terms)
-        pointer = ops.advance(view.pointer, base)
-        if ops.W == 1 or not view.lanes_last and all(v.kind == UNIFORM for v, _ in terms):
+        pointer = self.ops.advance(view.pointer, base)
+        if self.ops.W == 1 or not view.lanes_last and all(v.kind == UNIFORM for v, _ in terms):
             return "uniform", pointer
         if offsets is None and lane_bytes == size:
             return "contiguous", pointer
@@ -152,9 +152,9 @@ class Memory:
     # ---- loads
     def load(self, here, view, indices):
         """The number at an element, of each lane if any index varies."""
-        ops, dtype, x = self.ops, view.dtype, self._fetched(here, view, indices)
+        dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
-            x = ops.b.icmp_unsigned("!=", x, ops.alike(x, 0))
+            x = self.ops.b.icmp_unsigned("!=", x, self.ops.alike(x, 0))
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
         return Value(t.held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
@@ -229,8 +229,8 @@ class Memory:
         """What was loaded as a number."""
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
-            bits = b.shl(b.zext(x, ops.shaped(I32, x)), self._alike_bits(x, 16))
-            return b.bitcast(bits, ops.shaped(F32, x))
+            bits = b.zext(x, ops.shaped(I32, x))
+            return b.bitcast(b.shl(bits, ops.alike(bits, 16)), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
         return ops.convert(x, dtype, t.held(dtype))
 
@@ -244,17 +244,13 @@ class Memory:
         x = ops.get(value, "float32", kind)
         if dtype == "float16":
             return b.bitcast(ops.convert(x, "float32", dtype), ops.shaped(I16, x))
-        number = functools.partial(self._alike_bits, x)
         bits = b.bitcast(x, ops.shaped(I32, x))
+        number = functools.partial(ops.alike, bits)
         upper = b.lshr(bits, number(16))
         rounded = b.lshr(b.add(b.add(bits, number(0x7FFF)), b.and_(upper, number(1))), number(16))
         nan = b.or_(b.and_(upper, number(0x8000)), number(0x7FC0))
         bits = b.select(b.fcmp_unordered("uno", x, x), nan, rounded)
         return b.trunc(bits, ops.shaped(I16, x))
-
-    def _alike_bits(self, x, number):
-        """An i32 in the shape of an LLVM value."""
-        return self.ops.full(I32, number) if isinstance(x.type, ir.VectorType) else I32(number)
 
     def _masked_name(self, what, vector):
         element = vector.element
@@ -282,18 +278,14 @@ class Memory:
             return
         x = self._stored(value, dtype, VARYING)
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            self._store_row(here, x, self._own(here, pointer, view, indices), align)
+            pointer, b = self._own(here, pointer, view, indices), self.ops.b
+            if here.mask is not None:  # dead lanes keep what they had
+                x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
+            b.store(x, pointer, align=align)
         elif how == "pairs":
             self._store_of_pairs(here, x, pointer, align, int(indices[-1].const))
         else:
             self._store_each(here, x, how, pointer, align)
-
-    def _store_row(self, here, x, pointer, align):
-        """A whole store of a pack, where dead lanes keep what they had."""
-        b = self.ops.b
-        if here.mask is not None:
-            x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
-        b.store(x, pointer, align=align)
 
     def _store_each(self, here, x, how, pointer, align):
         """A store of each live lane."""

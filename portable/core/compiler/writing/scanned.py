@@ -5,7 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...language.types import VARYING
-from .values import I64
+from ..reading.team import finished
+from ..reading.tree import flat
+from .values import I64, Value
 
 
 def words_of(ops, place, index, n):
@@ -15,22 +17,35 @@ def words_of(ops, place, index, n):
 
 
 class Scanned:
-    """Mixed into an entry that scans. It gives `state`: a Value without a number for each number of a
-    state."""
+    """The launcher of a scan, by the code of its entry. `state`: a Value without a number for each number of
+    a state."""
+
+    def __init__(self, code, kind):
+        self.code, self.ops, self.kind, self.extra = code, code.ops, code.policy_kind, code.extra
+        (self.reducer,) = code.reducers
+        self.state = tuple(Value(v.dtype, kind, None) for v in code.entry.states[0])
+
+    @property
+    def b(self):
+        return self.code.b
 
     def _contributed(self, index, mask=None):
         """The state that the kernel returns at an index, or pack of them."""
-        here = self.lower.here(mask, mask is not None)
-        inside, text = here._replace(where=(index,)), self.kernel.portable_text
-        (value,) = self._contributions(inside.inline(text, [index, *self.args]))
-        return self._state(here, self.reducer, value, index, VARYING)
+        code, here = self.code, self.code.lower.here(mask, mask is not None)
+        inside, text = here._replace(where=(index,)), code.kernel.portable_text
+        (value,) = code.entry.contributions(inside.inline(text, [index, *code.args]))
+        return code.state(here, self.reducer, value, index, VARYING)
 
     def _neutral(self):
-        return self.identity(self.reducer, self.state)
+        return self.code.identity(self.reducer, self.state)
 
     def _read(self, places):
-        return self._loaded(self.state, places)
+        return self.code.loaded(self.state, places)
 
     def _write(self, state, places):
         for x, v, p in zip(state, self.state, places):
             self.b.store(self.ops.get(x, v.dtype), p)
+
+    def _finished(self, state):
+        """The numbers of a prefix."""
+        return flat(finished(self.code.lower.here(), self.reducer, state))

@@ -7,8 +7,6 @@ varying.
 
 from __future__ import annotations
 
-import contextlib
-
 from llvmlite import ir
 
 from ...language import types as t
@@ -114,13 +112,6 @@ class Ops:
         """The type of a mask."""
         return pack_of(I1, self.W)
 
-    @contextlib.contextmanager
-    def floats_as(self, dtype):
-        """Let weak floats be of a dtype for a while."""
-        outer, self.float_dtype = self.float_dtype, dtype
-        yield
-        self.float_dtype = outer
-
     def slot(self, llvm_type):
         """A place on the stack that begins as zero."""
         with self.b.goto_entry_block():
@@ -143,9 +134,6 @@ class Ops:
     def const(self, number):
         """A Python number as a weak, uniform value."""
         dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
-        return Value(dtype, UNIFORM, None, number)
-
-    def strong_const(self, number, dtype):
         return Value(dtype, UNIFORM, None, number)
 
     def lanes(self, base):
@@ -458,19 +446,16 @@ class Ops:
         return Value(dtype, kind, phi)
 
     # ---- masks: an LLVM vector of bools, or None for all lanes
-    def mask_and(self, mask, condition):
+    def narrowed(self, mask, condition, holds=True):
+        """The mask of the lanes in which a condition holds, or does not."""
         self.diverges()
         c = self.get(condition, "bool", VARYING)
+        c = c if holds else self.b.not_(c)
         return c if mask is None else self.masked(mask, c)
 
     def masked(self, mask, bits):
         """Bits where the mask is set. (A select, unlike an `and`, does not look at what dead lanes hold.)"""
         return self.b.select(mask, bits, self.full(I1, 0))
-
-    def mask_without(self, mask, condition):
-        self.diverges()
-        c = self.b.not_(self.get(condition, "bool", VARYING))
-        return c if mask is None else self.masked(mask, c)
 
     def mask_value(self, mask):
         return self.full(I1, 1) if mask is None else mask
@@ -482,7 +467,8 @@ class Ops:
 
     # ---- across lanes
     def lane(self, vector, k):
-        return self.b.extract_element(vector, I32(k))
+        """Lane k of an LLVM vector, or the number that is all there is."""
+        return vector if self.W == 1 else self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
         order = pack_of_numbers(I32, tuple((k + by) % self.W for k in range(self.W)))

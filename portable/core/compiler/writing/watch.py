@@ -18,10 +18,10 @@ class Watch:
     def begin(self, ops):
         """A function begins at the builder of `ops`."""
 
-    def opened(self, entry, function):
-        """The arguments of an entry's function are there."""
+    def opened(self, code, function):
+        """The arguments of one of an entry's functions are there."""
 
-    def done(self, entry):
+    def done(self, code):
         """All code of an entry is emitted, but for the end of its last function."""
 
     def at(self, ops, line):

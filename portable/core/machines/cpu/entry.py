@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import ast
 
-from ...compiler.writing import entry
+from ...compiler.writing.entry import Entry
 from ...compiler.reading.team import TeamHandle
 from . import engine
 
 
-class Target:
-    """The CPU as a launch knows it; lanes.py has its part of the code."""
+class Cores:
+    """The cores of this machine, as an entry knows them.
 
-    step = 1
+    Parameters
+    ----------
+    lanes : of a pack in any case
+    scans : whether scans have their launcher, or are reductions
+    options : of `lower.text`
+    """
 
+    step, identity = 1, ""
 
-class Entry(entry.Entry):
-    """A kernel for the cores of this machine."""
+    def __init__(self, lanes=None, scans=True, **options):
+        self.n_lanes, self.scans, self.options, self.chained = lanes, scans, options, lanes or 16
 
-    target, n_lanes = Target, None  # lanes that a pack has in any case
-
-    @property
-    def chained(self):
-        """The least width of a kernel that calls a chain."""
-        return self.n_lanes or 16
-
-    @property
-    def light(self):
-        """Whether a pack takes so little that its addition to an accumulator is waited for: then the text is
-        there once for each accumulator."""
-        heavy = ast.If, ast.IfExp, ast.Call
-        return not any(isinstance(node, heavy) for node in self.kernel.portable_text.nodes)
-
-    @property
-    def in_turn(self):
-        """Whether a scan goes from element to element, several blocks side by side: a state of two numbers
-        whose combination calls nothing is combined in less time than it takes from lane to lane."""
-        if not self.policy_kind.startswith("scan") or self.has_loops:
-            return False
-        text = self.reducers[0].combine.portable_text
-        return self.state_words == 2 and not any(isinstance(node, ast.Call) for node in text.nodes)
-
-    def lanes(self, signature):
-        if self.n_lanes is not None:
-            return self.n_lanes
-        return signature.width if self.kernel.packed is True else self.kernel.packed or 1
+    def lanes(self, entry):
+        packed = entry.kernel.packed
+        return self.n_lanes or (entry.signature.width if packed is True else packed or 1)
 
     @staticmethod
     def team_facts(width):
         return TeamHandle, width, engine.pack_registers(), width
+
+    def text(self, entry):
+        from . import lower, scan
+
+        scans = self.scans and entry.policy_kind.startswith("scan")
+        return lower.text(entry, (scan if scans else lower).launcher, **self.options)
+
+
+def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
+    """The entry of a kernel for the cores of this machine; `options`: see Cores."""
+    entry = Entry(Cores(**options), kernel, policy_kind, specs, reducers, watch)
+    heavy = ast.If, ast.IfExp, ast.Call
+    entry.light = not any(isinstance(node, heavy) for node in kernel.portable_text.nodes)
+    entry.in_turn = policy_kind.startswith("scan") and _in_turn(entry)
+    return entry
+
+
+def _in_turn(entry):
+    """Whether a scan goes from element to element, several blocks side by side: a state of two numbers whose
+    combination calls nothing is combined in less time than it takes from lane to lane."""
+    text = entry.reducers[0].combine.portable_text
+    calls = any(isinstance(node, ast.Call) for node in text.nodes)
+    return entry.state_words == 2 and not (entry.has_loops or calls)

@@ -9,14 +9,14 @@ from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING
 from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, NSW, Value
-from . import engine, entry, looks
+from . import engine, looks
 from .guard import guard
 
 
-class CpuTarget(entry.Target):
+class CpuTarget:
     """The CPU's part of lowering."""
 
-    straight, strip = False, looks.STRIP
+    step, straight, strip = 1, False, looks.STRIP
     product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard = staticmethod(guard)
 
@@ -137,12 +137,12 @@ class CpuTeam(Members):
 
     def _rest(self, here, loop, lo, hi, aligned):
         """The members lo..hi of a last pack."""
-        ops, b = here.ops, here.b
+        b = here.b
         rest, after = b.blocks("rest", "after")
         b.cbranch(b.icmp_signed("<", lo, hi), rest, after)
         b.position_at_end(rest)
         member = Value("int", LINEAR, lo, step=1, aligned=aligned)
-        mask = ops.mask_and(here.mask, ops.compare("<", member, Value("int", UNIFORM, hi)))
+        mask = here.ops.narrowed(here.mask, here.ops.compare("<", member, Value("int", UNIFORM, hi)))
         there = here._replace(mask=mask, alive=here.mask is None, tail=True)
         if loop.exits or loop.returns:
             trips(there, loop, [(loop.body, member)])
@@ -231,5 +231,5 @@ def combine_lanes(ops, packs, combine):
         packs = ops.spread(packs)
         by //= 2
         if not by:
-            return tuple(Value(v.dtype, UNIFORM, ops.lane(v.ir, 0) if ops.W > 1 else v.ir) for v in packs)
+            return tuple(Value(v.dtype, UNIFORM, ops.lane(v.ir, 0)) for v in packs)
         packs = combine(packs, tuple(ops.rotated(v, by) for v in packs))

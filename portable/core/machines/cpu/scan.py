@@ -15,7 +15,6 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...compiler.writing.scanned import Scanned, words_of
-from ...compiler.reading.team import finished
 from ...compiler.reading.tree import flat
 from ...language.types import UNIFORM, VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value
@@ -25,36 +24,43 @@ from .engine import STREAMS
 from .lanes import lane_prefixes, last_prefix
 
 
-class ScanEntry(Scanned, cpu.Entry):
+def launcher(code, team):
+    """Emit the launcher of a scan."""
+    Scan(code).emit()
+
+
+class Scan(Scanned):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
     or "scan total"."""
 
+    def __init__(self, code):
+        super().__init__(code, UNIFORM)
+        self.in_turn = code.entry.in_turn
+
     def emit(self):
-        (self.reducer,) = self.reducers
-        self.state = tuple(Value(v.dtype, UNIFORM, None) for v in self.states[0])
         self._pass("entry", store=False)
         self._offsets()
-        if self.policy_kind in WITH_PREFIXES:
+        if self.kind in WITH_PREFIXES:
             self._pass("apply", store=True)
 
     def _slots(self):
         return [self.ops.slot(self.ops.scalar(v.dtype)) for v in self.state]
 
     def _combined(self, a, b):
-        return self.combined(self.reducer, a, b)
+        return self.code.combined(self.reducer, a, b)
 
     def _pass(self, name, store):
-        function = ir.Function(self.module, cpu.ENTRY, name)
-        self.open(function)
+        function = ir.Function(self.code.module, cpu.ENTRY, name)
+        self.code.open(function)
         b = self.b
-        outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        outs = flat(self.code.args.pop()) if self.kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
         bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
         carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
-            whole = self._smaller(b.sdiv(b.sub(end, begin, flags=NSW), size), last)
-            first = self.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
-        self.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
+            whole = cpu.smaller(self.code, b.sdiv(b.sub(end, begin, flags=NSW), size), last)
+            first = self.code.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
+        self.code.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
 
     def _blocks(self, number, bounds, carries, outs):
@@ -64,11 +70,11 @@ class ScanEntry(Scanned, cpu.Entry):
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
         lows = [b.add(begin, b.mul(k, size, flags=NSW), flags=NSW) for k in numbers]
-        high = self._smaller(b.add(lows[0], size, flags=NSW), end)
+        high = cpu.smaller(self.code, b.add(lows[0], size, flags=NSW), end)
         self._packs(lows, high, carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
-        self.target.look(self.ops)
+        self.code.target.look(self.ops)
 
     def _places(self, number):
         """The words of a block in `partials`."""
@@ -85,8 +91,8 @@ class ScanEntry(Scanned, cpu.Entry):
             bases = [b.add(base, other, flags=NSW) for other in others]
             step([ops.lanes(base) for base in bases], mask, carries, outs)
 
-        rest = self.packs(lows[0], high, self.width, several)
-        if self.width > 1 and len(lows) == 1:
+        rest = cpu.packs(self.code, lows[0], high, self.ops.W, several)
+        if self.ops.W > 1 and len(lows) == 1:
             with b.if_then(b.icmp_signed("<", rest, high)):
                 several(rest, ops.compare("<", ops.lanes(rest), Value("int", UNIFORM, high)).ir)
 
@@ -102,10 +108,10 @@ class ScanEntry(Scanned, cpu.Entry):
         """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
         states = [self._contribution(index, mask) for index in indices]
         running, results = [self._read(carry) for carry in carries], [[] for _ in carries]
-        for lane in range(self.width):
+        for lane in range(self.ops.W):
             for k, state in enumerate(states):
                 before, running[k] = running[k], self._combined(running[k], self._lanes_own(state, lane))
-                results[k].append(before if self.policy_kind == "scan exclusive" else running[k])
+                results[k].append(before if self.kind == "scan exclusive" else running[k])
         for index, carry, state, prefixes in zip(indices, carries, running, results):
             self._write(state, carry)
             if outs:
@@ -113,26 +119,23 @@ class ScanEntry(Scanned, cpu.Entry):
 
     def _store_in_turn(self, index, mask, prefixes, outs):
         """A pack's prefixes, a state a lane."""
-        numbers = zip(*(flat(finished(self.lower.here(), self.reducer, prefix)) for prefix in prefixes))
+        numbers = zip(*(self._finished(prefix) for prefix in prefixes))
         for out, lanes in zip(outs, numbers):
-            self.lower.memory.store(self.lower.here(mask), out, [index], self._joined(lanes))
+            self.code.lower.memory.store(self.code.lower.here(mask), out, [index], self._joined(lanes))
 
     def _lanes_own(self, state, k):
         """The state of one lane."""
         return tuple(
-            Value(v.dtype, UNIFORM, self._lane(self.ops.get(x, v.dtype, VARYING), k))
+            Value(v.dtype, UNIFORM, self.ops.lane(self.ops.get(x, v.dtype, VARYING), k))
             for v, x in zip(self.state, state)
         )
-
-    def _lane(self, x, k):
-        return x if self.width == 1 else self.ops.lane(x, k)
 
     def _joined(self, numbers):
         """The pack of a number a lane."""
         ops, dtype = self.ops, numbers[0].dtype
-        if self.width == 1:
+        if self.ops.W == 1:
             return Value(dtype, VARYING, ops.get(numbers[0], dtype))
-        pack = ir.Constant(ir.VectorType(ops.scalar(dtype), self.width), ir.Undefined)
+        pack = ir.Constant(ir.VectorType(ops.scalar(dtype), self.ops.W), ir.Undefined)
         for k, v in enumerate(numbers):
             pack = ops.b.insert_element(pack, ops.get(v, dtype), I32(k))
         return Value(dtype, VARYING, pack)
@@ -148,24 +151,23 @@ class ScanEntry(Scanned, cpu.Entry):
 
     def _prefixes(self, index, mask, before, state, carry, outs):
         """A pack's prefixes, stored."""
-        ops = self.ops
-        inclusive, exclusive = lane_prefixes(ops, state, self._neutral(), self._combined)
+        inclusive, exclusive = lane_prefixes(self.ops, state, self._neutral(), self._combined)
         self._carry(before, inclusive, carry)
-        if self.policy_kind == "scan exclusive":
-            running = before if self.width == 1 else self._combined(before, exclusive)
+        if self.kind == "scan exclusive":
+            running = before if self.ops.W == 1 else self._combined(before, exclusive)
         else:
             running = self._combined(before, inclusive)
-        for out, x in zip(outs, flat(finished(self.lower.here(), self.reducer, running))):
-            self.lower.memory.store(self.lower.here(mask), out, [index], x)
+        for out, x in zip(outs, self._finished(running)):
+            self.code.lower.memory.store(self.code.lower.here(mask), out, [index], x)
 
     def _carry(self, before, state, places):
         """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
         other and not for the way from lane to lane."""
-        self._write(self._combined(before, self._lanes_own(state, self.width - 1)), places)
+        self._write(self._combined(before, self._lanes_own(state, self.ops.W - 1)), places)
 
     def _offsets(self):
-        function = ir.Function(self.module, cpu.ENTRY, "finish")
-        self.open(function)
+        function = ir.Function(self.code.module, cpu.ENTRY, "finish")
+        self.code.open(function)
         b = self.b
         _, first, last, _ = function.args
         running, kept = self._slots(), self._places(I64(-1))
@@ -179,7 +181,7 @@ class ScanEntry(Scanned, cpu.Entry):
             self._write(before, places)
             self._write(self._combined(before, total), running)
 
-        self.few(first, last, 1, step)
+        cpu.few(self.code, first, last, 1, step)
         self._write(self._read(running), kept)
-        self.write_results([self._read(running)])
+        self.code.write_results([self._read(running)])
         b.ret_void()

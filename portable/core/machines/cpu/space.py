@@ -15,7 +15,7 @@ from ...compiler.reading.fingerprint import fingerprint
 from ...compiler.reading.signature import known, without_scatter
 from ....errors import InputError
 from ...events import Stamp
-from ...locks import alone, once
+from ...locks import kept, alone, once
 from ...places.policy import WITH_PREFIXES, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from . import engine
@@ -55,19 +55,22 @@ class Compiled:
             self.fill(entry).load = once(functools.partial(load, "packs"))
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
-    def __getattr__(self, name):
-        """What waits for code, which is made for the first launch that wants it. (A cached_property has a
-        lock, which the child of a fork might find taken.)"""
-        makers = {
-            "code": lambda: self.load(),
-            "address": lambda: self.code("entry"),
-            "finish": lambda: self.code("finish"),
-            "call": lambda: engine.call(self.address),
-        }
-        if name not in makers:
-            raise AttributeError(name)
-        self.__dict__[name] = made = makers[name]()
-        return made
+    # what waits for code, which is made for the first launch that wants it
+    @kept
+    def code(self):
+        return self.load()
+
+    @kept
+    def address(self):
+        return self.code("entry")
+
+    @kept
+    def finish(self):
+        return self.code("finish")
+
+    @kept
+    def call(self):
+        return engine.call(self.address)
 
     def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -114,16 +117,14 @@ def _code(*launch):
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
     else:
-        from .entry import Entry
-
-        entry = Entry(*launch)
+        entry = _emitted(*launch)
         key, facts = engine.key_of(entry.identity_of_code), entry.facts
         if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
             cache.put(name, repr((key, facts)).encode())
     kernel, _, *types = launch
 
     def load(kind):
-        text = lambda: _emitted(kind)(kernel, kind, *types).text  # noqa: E731
+        text = lambda: _emitted(kernel, kind, *types).text  # noqa: E731
         return engine.load(text, kernel.name, f"{key}{kind}", hear=_stop)
 
     return Launched(*launch, facts), load
@@ -131,7 +132,7 @@ def _code(*launch):
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """The same of a debug build, whose sites are known when it has been emitted."""
-    entry = _emitted(policy_kind, debug)(kernel, policy_kind, specs, reducers)
+    entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
     text, key = entry.text, engine.key_of(entry.identity_of_code)
     return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
 
@@ -144,15 +145,11 @@ def _stop():
     return stop.known()
 
 
-def _emitted(policy_kind, debug=False):
-    """The class of entries with their code, imported where there is code to be made."""
-    if policy_kind.startswith("scan"):
-        from .scan import ScanEntry as kind
-    else:
-        from .lower import Entry as kind
-    if not debug:
-        return kind
-    return registry.part("debug build").debug_entry(kind, debug)
+def _emitted(*launch):
+    """An entry; imported where there is code to be made."""
+    from .entry import entry_of
+
+    return entry_of(*launch)
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):

@@ -49,9 +49,10 @@ def shared_words(ops, n_words, name):
 
 
 def dynamic_shared(module):
-    """The block's shared memory whose size a launch gives."""
+    """The block's shared memory whose size a launch gives: as no generic pointer, of which LLVM would not see
+    the alignment."""
     array = ir.GlobalVariable(module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
-    array.linkage, array.align = "external", 64
+    array.linkage, array.align, array.type = "external", 64, ir.PointerType(addrspace=3)
     return array
 
 

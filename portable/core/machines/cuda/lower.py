@@ -11,12 +11,11 @@ import re
 
 from llvmlite import ir
 
-from ...compiler.writing.emitted import Emitted
+from ...compiler.writing.emitted import text_of
+from ...compiler.writing.entry import Entry
 from ...language.types import itemsize
-from ...compiler.reading.signature import flatten
 from ...compiler.reading.team import TeamHandle
 from ...compiler.writing.values import I64, I8, NSW, PTR, Unpacked
-from ...locks import kept
 from .lanes import (
     RANGE_THREADS,
     WARP,
@@ -40,313 +39,325 @@ _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 
-def _shared_base(module):
-    """The block's shared memory, as no generic pointer: of that LLVM would not see the alignment."""
-    base = dynamic_shared(module)
-    base.type = ir.PointerType(addrspace=3)
-    return base
+class Blocks:
+    """The blocks of one GPU architecture, of `team_size` threads a team, a multiple of a warp."""
 
+    chained = 1
 
-class Entry(Emitted):
-    """A kernel for one GPU architecture. `team_size` threads a team, a multiple of a warp."""
-
-    target = CudaTarget
-
-    def __init__(self, kernel, policy_kind, specs, reducers, team_size, watch=None):
-        self.team_size = team_size
+    def __init__(self, policy_kind, reducers, team_size, teams):
+        self.team_size, self.identity = team_size, f"{team_size} {teams}"
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
-        if policy_kind.startswith("box"):
-            self.target = BoxTarget
-        super().__init__(kernel, policy_kind, specs, reducers, watch=watch)
+        self.target = BoxTarget if policy_kind.startswith("box") else CudaTarget
+        self.step = self.target.step
 
-    @kept
-    def text(self):
-        return self._as_kernel(Emitted.text.make(self))
-
-    @property
-    def identity_of_code(self):
-        return f"{super().identity_of_code} {self.team_size} {self.kernel.teams}"
-
-    def lanes(self, signature):
+    @staticmethod
+    def lanes(entry):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
-        plain = (
-            self.policy_kind.startswith(("range", "box"))
-            and self.kernel.packed
-            and not self.reducers
-            and not any(s[0] == "scatter" for s in flatten(signature.specs))
-        )
-        return signature.width // 4 if plain else 1
+        plain = entry.policy_kind.startswith(("range", "box")) and entry.kernel.packed and not entry.reducers
+        return entry.signature.width // 4 if plain and not entry.n_scatters else 1
 
     def team_facts(self, width):
         return TeamHandle, self.team_size, CudaTeam.registers, WARP
 
-    def emit(self):
-        self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
-        function = ir.Function(self.module, ir.FunctionType(_VOID, [PTR]), "entry")
-        self.open(function)
-        if self.reducers:
-            self.open_accumulators()
-        plain = (
-            self._reduced_range if self.reducers else self._scattered_range if self.scatters else self._range
-        )
-        {"team": self._team, "range": plain}.get(
-            self.policy_kind, self._reduced_box if self.reducers else self._box
-        )()
-        if self.reducers:
-            self._finish()
-        self.b.ret_void()
+    def text(self, entry):
+        return _as_kernel(entry, text_of(entry, self.target, _emit))
 
-    def _as_kernel(self, text):
-        """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
-        bound = f'"nvvm.maxntid"="{self.threads}"' + (
-            f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else ""
-        )
-        n_words = self.fault_word() + (self.sites is not None)
-        return re.sub(
-            r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
-            rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}',
-            text,
-        )
 
-    def _first(self, indices):
-        """This thread's first index, counted from the policy's, where a block takes so many."""
-        return self._sum(self._times(block(self.ops), indices), thread(self.ops))
+def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None):
+    """The entry of a kernel for one GPU architecture."""
+    machine = Blocks(policy_kind, reducers, team_size, kernel.teams)
+    return Entry(machine, kernel, policy_kind, specs, reducers, watch)
 
-    def _range(self):
-        """One index a thread, or a pack of them; the last block goes through what is left one by one."""
-        ops, b, W = self.ops, self.b, self.width
-        index = b.add(self.extra("begin"), self._first(self.threads * W), flags=NSW)
-        end = self.extra("end")
-        if W == 1:
-            with b.if_then(b.icmp_signed("<", index, end)):
-                self.visit(ops.lanes(index))
-            return
-        self._pack(index, end, self.threads, lambda k: self.visit(ops.lanes(k)))
 
-    def _pack(self, index, end, step, visit):
-        """Visit a thread's indices up to `end`, so many steps apart: together if there are as many as lanes,
-        else one by one."""
-        ops, b, W = self.ops, self.b, self.width
-        whole = b.icmp_signed("<", b.add(index, I64(step * (W - 1)), flags=NSW), end)
-        with b.if_else(whole) as (pack, rest):
-            with pack:
-                visit(index)
-                if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
-                    raise Unpacked("the text is long")
-            with rest:
-                ops.W = 1
-                self.steps(index, end, I64(step), visit)
-                ops.W = W
+def _emit(code):
+    code.module.triple, code.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
+    code.open(ir.Function(code.module, ir.FunctionType(_VOID, [PTR]), "entry"))
+    kind = code.policy_kind.rstrip("0123456789")
+    if kind.startswith("scan"):
+        from .scan import Scan
 
-    def _sum(self, *terms):
-        """A sum of indices, no step of which wraps."""
-        return functools.reduce(lambda x, y: self.b.add(x, y, flags=NSW), terms)
+        Scan(code).emit()
+    elif code.reducers:
+        code.open_accumulators()
+        {"team": _team, "range": _reduced_range}.get(kind, _reduced_box)(code)
+        _finish(code)
+    else:
+        plain = _scattered_range if code.scatters else _range
+        {"team": _team, "range": plain}.get(kind, _box)(code)
+    code.b.ret_void()
+    code.watch.done(code)
 
-    def _times(self, x, n):
-        """An index times a Python number, which does not wrap."""
-        return self.b.mul(x, I64(n), flags=NSW)
 
-    def _reduced_range(self):
-        """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
-        the last a grid apart."""
-        ops = self.ops
-        copies = 1 if self.has_loops else _COPIES[self.state_words > 1]
-        width = self._times(grid(ops), self.threads)
-        near, even = self._first(self.threads * copies), self._first(self.threads)
+def _as_kernel(entry, text):
+    """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
+    bound, teams = f'"nvvm.maxntid"="{entry.machine.threads}"', entry.kernel.teams
+    bound += f' "nvvm.minctasm"="{teams}"' if teams > 1 else ""
+    n_words = entry.fault_word() + (entry.sites is not None)
+    return re.sub(
+        r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
+        rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}',
+        text,
+    )
 
-        def visit(copy, index):
-            self.visit(ops.lanes(index), slot=copy)
 
-        def whole(base):
-            for k in range(copies):
-                visit(k, self._sum(base, near, I64(self.threads * k)))
+def _first(code, indices):
+    """This thread's first index, counted from the policy's, where a block takes so many."""
+    return _sum(code, _times(code, block(code.ops), indices), thread(code.ops))
 
-        if copies == 1:
-            first = self._sum(self.extra("begin"), even)
-            self.steps(first, self.extra("end"), width, lambda index: visit(0, index))
-            return
-        last = self.loop(self.extra("begin"), self.extra("end"), self._times(width, copies), whole)
+
+def _range(code):
+    """One index a thread, or a pack of them; the last block goes through what is left one by one."""
+    ops, b, W = code.ops, code.b, code.width
+    index = b.add(code.extra("begin"), _first(code, code.machine.threads * W), flags=NSW)
+    end = code.extra("end")
+    if W == 1:
+        with b.if_then(b.icmp_signed("<", index, end)):
+            code.visit(ops.lanes(index))
+        return
+    _pack(code, index, end, code.machine.threads, lambda k: code.visit(ops.lanes(k)))
+
+
+def _pack(code, index, end, step, visit):
+    """Visit a thread's indices up to `end`, so many steps apart: together if there are as many as lanes, else
+    one by one."""
+    ops, b, W = code.ops, code.b, code.width
+    whole = b.icmp_signed("<", b.add(index, I64(step * (W - 1)), flags=NSW), end)
+    with b.if_else(whole) as (pack, rest):
+        with pack:
+            visit(index)
+            if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
+                raise Unpacked("the text is long")
+        with rest:
+            ops.W = 1
+            code.steps(index, end, I64(step), visit)
+            ops.W = W
+
+
+def _sum(code, *terms):
+    """A sum of indices, no step of which wraps."""
+    return functools.reduce(lambda x, y: code.b.add(x, y, flags=NSW), terms)
+
+
+def _times(code, x, n):
+    """An index times a Python number, which does not wrap."""
+    return code.b.mul(x, I64(n), flags=NSW)
+
+
+def _reduced_range(code):
+    """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
+    the last a grid apart."""
+    ops = code.ops
+    copies = 1 if code.has_loops else _COPIES[code.entry.state_words > 1]
+    width = _times(code, grid(ops), code.machine.threads)
+    near, even = _first(code, code.machine.threads * copies), _first(code, code.machine.threads)
+
+    def visit(copy, index):
+        code.visit(ops.lanes(index), slot=copy)
+
+    def whole(base):
         for k in range(copies):
-            index = self._sum(self._sum(last, even), self._times(width, k))
-            with ops.b.if_then(ops.b.icmp_signed("<", index, self.extra("end"))):
-                visit(k, index)
+            visit(k, _sum(code, base, near, I64(code.machine.threads * k)))
 
-    def _scattered_range(self):
-        """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
-        ops, b = self.ops, self.b
-        own, copies = _shared_base(self.module), []
+    if copies == 1:
+        first = _sum(code, code.extra("begin"), even)
+        code.steps(first, code.extra("end"), width, lambda index: visit(0, index))
+        return
+    last = code.loop(code.extra("begin"), code.extra("end"), _times(code, width, copies), whole)
+    for k in range(copies):
+        index = _sum(code, _sum(code, last, even), _times(code, width, k))
+        with ops.b.if_then(ops.b.icmp_signed("<", index, code.extra("end"))):
+            visit(k, index)
 
-        def clear(element, mine, total):
-            b.store(ir.Constant(element, 0), mine)
 
-        for view in self.scatters:
-            copies.append((view, own, view.pointer))
-            size = b.and_(b.add(self.n_bytes(view), I64(7)), I64(-8))
-            own = b.gep(own, [size], I8)
-            self._each_element(*copies[-1], clear)
-        barrier(ops)
-        for view, copy, _ in copies:
-            view.pointer = copy
-        self._reduced_range()
-        barrier(ops)
+def _scattered_range(code):
+    """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
+    b = code.b
+    own, copies = dynamic_shared(code.module), []
 
-        def hand_over(element, mine, total):
-            add = "add" if isinstance(element, ir.IntType) else "fadd"
-            b.atomic_rmw(add, total, b.load(mine, element), "monotonic")
+    def clear(element, mine, total):
+        b.store(ir.Constant(element, 0), mine)
 
-        for copy in copies:
-            self._each_element(*copy, hand_over)
+    for view in code.scatters:
+        copies.append((view, own, view.pointer))
+        size = b.and_(b.add(code.n_bytes(view), I64(7)), I64(-8))
+        own = b.gep(own, [size], I8)
+        _each_element(code, *copies[-1], clear)
+    barrier(code.ops)
+    for view, copy, _ in copies:
+        view.pointer = copy
+    _reduced_range(code)
+    barrier(code.ops)
 
-    def _each_element(self, view, mine, total, body):
-        """body(type, place in this block's copy, place in the view) for this thread's share of a view's
-        elements."""
-        ops, b, element = self.ops, self.b, self.ops.scalar(view.dtype)
-        size = b.sdiv(self.n_bytes(view), I64(itemsize(view.dtype)))
+    def hand_over(element, mine, total):
+        add = "add" if isinstance(element, ir.IntType) else "fadd"
+        b.atomic_rmw(add, total, b.load(mine, element), "monotonic")
 
-        def at(j):
-            body(element, *(b.gep(place, [j], element) for place in (mine, total)))
+    for copy in copies:
+        _each_element(code, *copy, hand_over)
 
-        self.steps(thread(ops), size, I64(self.threads), at)
 
-    def _tile(self):
-        """A block is a tile of a box's last two dimensions, 2^block_size threads wide.
+def _each_element(code, view, mine, total, body):
+    """body(type, place in this block's copy, place in the view) for this thread's share of a view's
+    elements."""
+    element = code.ops.scalar(view.dtype)
+    size = code.b.sdiv(code.n_bytes(view), I64(itemsize(view.dtype)))
 
-        Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the
-        tile's height.
-        """
-        ops, b, d = self.ops, self.b, int(self.policy_kind[-1])
-        bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        bits, here, one = self.extra("block_size"), thread(ops), I64(1)
-        height = b.ashr(I64(self.threads), bits)
-        before, column = b.shl(block(ops), bits), b.and_(here, b.sub(b.shl(one, bits), one))
-        if self.width > 1:  # a warp's indices lie one after the other, a thread's a warp apart
-            before = self._times(before, self.width)
-            warp = b.and_(column, I64(-WARP))
-            column = self._sum(column, self._times(warp, self.width - 1))
-        place = b.add(before, column, flags=NSW)
-        return bounds, b.add(bounds[-1][0], place, flags=NSW), b.ashr(here, bits), height
+    def at(j):
+        body(element, *(code.b.gep(place, [j], element) for place in (mine, total)))
 
-    def _leading(self, bounds):
-        """The bounds of the dimensions before a tile's, counted row by row, and what splits such a number
-        into an index of each."""
-        if len(bounds) < 4:
-            return bounds[0], lambda number: [number]
-        b, (first, end), (low, high) = self.b, *bounds[:2]
-        width = b.sub(high, low, flags=NSW)
+    code.steps(thread(code.ops), size, I64(code.machine.threads), at)
 
-        def split(number):
-            places = b.sdiv(number, width), b.srem(number, width)
-            return [b.add(v, begin, flags=NSW) for v, begin in zip(places, (first, low))]
 
-        return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
+def _tile(code):
+    """A block is a tile of a box's last two dimensions, 2^block_size threads wide.
 
-    def _box(self):
-        """One index a thread, or a pack of them along the last dimension; the second grid axis counts tiles,
-        the third the dimensions before a tile's."""
-        ops, b = self.ops, self.b
-        bounds, last, row, height = self._tile()
-        near = b.add(bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row), flags=NSW)
-        (begin, _), split = self._leading(bounds)
-        outer = [near]
-        if len(bounds) > 2:
-            outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
-        end, there = bounds[-1][1], b.icmp_signed("<", near, bounds[-2][1])
-        if self.width > 1:
-            with b.if_then(there):
-                self._pack(last, end, WARP, lambda k: self.visit(ops.lanes(k), outer=outer))
-            return
-        with b.if_then(b.and_(b.icmp_signed("<", last, end), there)):
-            self.visit(ops.lanes(last), outer=outer)
+    Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the tile's
+    height.
+    """
+    b, d = code.b, int(code.policy_kind[-1])
+    bounds = [(code.extra(f"begin{k}"), code.extra(f"end{k}")) for k in range(d)]
+    bits, here, one = code.extra("block_size"), thread(code.ops), I64(1)
+    height = b.ashr(I64(code.machine.threads), bits)
+    before, column = b.shl(block(code.ops), bits), b.and_(here, b.sub(b.shl(one, bits), one))
+    if code.width > 1:  # a warp's indices lie one after the other, a thread's a warp apart
+        before = _times(code, before, code.width)
+        warp = b.and_(column, I64(-WARP))
+        column = _sum(code, column, _times(code, warp, code.width - 1))
+    place = b.add(before, column, flags=NSW)
+    return bounds, b.add(bounds[-1][0], place, flags=NSW), b.ashr(here, bits), height
 
-    def _reduced_box(self):
-        """Tiles again, `depth` of them deep along the dimensions before, so that a block leaves one state for
-        many indices."""
-        ops, b, depth = self.ops, self.b, self.extra("depth")
-        bounds, index, row, height = self._tile()
-        leading, split = self._leading(bounds)
 
-        def visit(*outer):
-            with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
-                self.visit(ops.lanes(index), outer=outer)
+def _leading(code, bounds):
+    """The bounds of the dimensions before a tile's, counted row by row, and what splits such a number
+    into an index of each."""
+    if len(bounds) < 4:
+        return bounds[0], lambda number: [number]
+    b, (first, end), (low, high) = code.b, *bounds[:2]
+    width = b.sub(high, low, flags=NSW)
 
-        if len(bounds) == 2:
-            self._deep(leading, depth, height, row, "y", visit)
-            return
+    def split(number):
+        places = b.sdiv(number, width), b.srem(number, width)
+        return [b.add(v, begin, flags=NSW) for v, begin in zip(places, (first, low))]
 
-        def tile(j):
-            one, zero = I64(1), I64(0)
-            self._deep(leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
+    return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
 
-        begin, end = bounds[-2]
-        first = self._sum(begin, b.add(b.mul(block(ops, "y"), height), row))
-        self.steps(first, end, b.mul(grid(ops, "y"), height), tile)
 
-    def _deep(self, bounds, depth, step, offset, axis, body):
-        """What is before a tile: `depth` steps from this block's own on."""
-        b, (begin, end) = self.b, bounds
-        start = self._sum(begin, b.mul(b.mul(block(self.ops, axis), depth), step))
-        last = self._sum(start, b.mul(depth, step))
-        last = b.select(b.icmp_signed("<", last, end), last, end)
-        self.steps(self._sum(start, offset), last, step, body)
+def _box(code):
+    """One index a thread, or a pack of them along the last dimension; the second grid axis counts tiles, the
+    third the dimensions before a tile's."""
+    ops, b = code.ops, code.b
+    bounds, last, row, height = _tile(code)
+    near = b.add(bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row), flags=NSW)
+    (begin, _), split = _leading(code, bounds)
+    outer = [near]
+    if len(bounds) > 2:
+        outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
+    end, there = bounds[-1][1], b.icmp_signed("<", near, bounds[-2][1])
+    if code.width > 1:
+        with b.if_then(there):
+            _pack(code, last, end, WARP, lambda k: code.visit(ops.lanes(k), outer=outer))
+        return
+    with b.if_then(b.and_(b.icmp_signed("<", last, end), there)):
+        code.visit(ops.lanes(last), outer=outer)
 
-    def _team(self):
-        ops = self.ops
-        base = _shared_base(self.module)
-        rank, league_size = block(ops), self.extra("league_size")
-        # an empty league's reduction has one block
-        with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
-            self.visit(CudaTeam(rank, league_size, self.team_size, base))
 
-    # ---- the end of a reduction: the last block to arrive combines what all have left
-    def _finish(self):
-        ops, b = self.ops, self.b
-        states = self.collected()
-        if self.policy_kind != "team":
-            states = self._block_states(states)
-        partials, counter = self.extra("partials", PTR), self.extra("counter", PTR)
-        number, n_blocks = self._block_number()
-        last = shared_words(ops, 1, "last")
-        leader = b.icmp_signed("==", thread(ops), I64(0))
-        with b.if_then(leader):
-            self.write_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
-            b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
-            arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
-            b.fence("acq_rel", "device")
-            b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)
-        barrier(ops)
-        with b.if_then(b.icmp_signed("!=", b.load(last, I64), I64(0))):
-            self._combine_partials(states, partials, n_blocks, counter, leader)
+def _reduced_box(code):
+    """Tiles again, `depth` of them deep along the dimensions before, so that a block leaves one state for
+    many indices."""
+    ops, b, depth = code.ops, code.b, code.extra("depth")
+    bounds, index, row, height = _tile(code)
+    leading, split = _leading(code, bounds)
 
-    def _block_number(self):
-        """This block's number in the grid, and the number of blocks."""
-        ops, b = self.ops, self.b
-        number, n_blocks = block(ops), grid(ops)
-        if self.policy_kind.startswith("box"):
-            for axis in "yz":
-                number = b.add(number, b.mul(n_blocks, block(ops, axis)))
-                n_blocks = b.mul(n_blocks, grid(ops, axis))
-        return number, n_blocks
+    def visit(*outer):
+        with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
+            code.visit(ops.lanes(index), outer=outer)
 
-    def _block_states(self, states):
-        ops, result = self.ops, []
-        for reducer, state in zip(self.reducers, states):
-            state = ops.spread(state)
-            result.append(combine_block(ops, state, functools.partial(self.combined, reducer), self.threads))
-        return result
+    if len(bounds) == 2:
+        _deep(code, leading, depth, height, row, "y", visit)
+        return
 
-    def _combine_partials(self, states, partials, n_blocks, counter, leader):
-        ops, b = self.ops, self.b
-        self.open_accumulators()
-        rows = [self._accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, states))]
+    def tile(j):
+        one, zero = I64(1), I64(0)
+        _deep(code, leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
 
-        def fold(number):
-            parts = self.read_words(states, self.word(partials, b.mul(number, I64(self.state_words))))
-            for reducer, part, row in zip(self.reducers, parts, rows):
-                for v, p in zip(self.combined(reducer, self._loaded(part, row), part), row):
-                    b.store(ops.get(v), p)
+    begin, end = bounds[-2]
+    first = _sum(code, begin, b.add(b.mul(block(ops, "y"), height), row))
+    code.steps(first, end, b.mul(grid(ops, "y"), height), tile)
 
-        self.steps(thread(ops), n_blocks, I64(self.threads), fold)
-        totals = self._block_states(self.collected())
-        with b.if_then(leader):
-            self.write_results(totals)
-            b.store(I64(0), counter)
+
+def _deep(code, bounds, depth, step, offset, axis, body):
+    """What is before a tile: `depth` steps from this block's own on."""
+    b, (begin, end) = code.b, bounds
+    start = _sum(code, begin, b.mul(b.mul(block(code.ops, axis), depth), step))
+    last = _sum(code, start, b.mul(depth, step))
+    last = b.select(b.icmp_signed("<", last, end), last, end)
+    code.steps(_sum(code, start, offset), last, step, body)
+
+
+def _team(code):
+    ops = code.ops
+    base = dynamic_shared(code.module)
+    rank, league_size = block(ops), code.extra("league_size")
+    # an empty league's reduction has one block
+    with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
+        code.visit(CudaTeam(rank, league_size, code.machine.team_size, base))
+
+
+# ---- the end of a reduction: the last block to arrive combines what all have left
+def _finish(code):
+    ops, b = code.ops, code.b
+    states = code.collected()
+    if code.policy_kind != "team":
+        states = _block_states(code, states)
+    partials, counter = code.extra("partials", PTR), code.extra("counter", PTR)
+    number, n_blocks = _block_number(code)
+    last = shared_words(ops, 1, "last")
+    leader = b.icmp_signed("==", thread(ops), I64(0))
+    with b.if_then(leader):
+        code.write_words(states, code.word(partials, b.mul(number, I64(code.entry.state_words))))
+        b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
+        arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
+        b.fence("acq_rel", "device")
+        b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)
+    barrier(ops)
+    with b.if_then(b.icmp_signed("!=", b.load(last, I64), I64(0))):
+        _combine_partials(code, states, partials, n_blocks, counter, leader)
+
+
+def _block_number(code):
+    """This block's number in the grid, and the number of blocks."""
+    ops, b = code.ops, code.b
+    number, n_blocks = block(ops), grid(ops)
+    if code.policy_kind.startswith("box"):
+        for axis in "yz":
+            number = b.add(number, b.mul(n_blocks, block(ops, axis)))
+            n_blocks = b.mul(n_blocks, grid(ops, axis))
+    return number, n_blocks
+
+
+def _block_states(code, states):
+    result = []
+    for reducer, state in zip(code.reducers, states):
+        state = code.ops.spread(state)
+        result.append(
+            combine_block(code.ops, state, functools.partial(code.combined, reducer), code.machine.threads)
+        )
+    return result
+
+
+def _combine_partials(code, states, partials, n_blocks, counter, leader):
+    b = code.b
+    code.open_accumulators()
+    rows = [code.accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(code.reducers, states))]
+
+    def fold(number):
+        parts = code.read_words(states, code.word(partials, b.mul(number, I64(code.entry.state_words))))
+        for reducer, part, row in zip(code.reducers, parts, rows):
+            for v, p in zip(code.combined(reducer, code.loaded(part, row), part), row):
+                b.store(code.ops.get(v), p)
+
+    code.steps(thread(code.ops), n_blocks, I64(code.machine.threads), fold)
+    totals = _block_states(code, code.collected())
+    with b.if_then(leader):
+        code.write_results(totals)
+        b.store(I64(0), counter)

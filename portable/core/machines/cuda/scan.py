@@ -30,12 +30,10 @@ from llvmlite import ir
 
 from ...language import types as t
 from ...compiler.writing.scanned import Scanned, words_of
-from ...compiler.reading.team import finished
 from ...compiler.reading.tree import flat
 from ...language.types import VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
 from ...places.policy import WITH_PREFIXES
-from . import lower as cuda
 from .engine import KEEPING, KEEPS
 from .lanes import (
     WARP,
@@ -95,31 +93,28 @@ class Hints:
         return self.b.call(ir.InlineAsm(function, text, first + others, stores), operands)
 
 
-class ScanEntry(Scanned, cuda.Entry):
+def items_of(entry):
+    """States that a thread scans, a power of two, as `_shelf` wants it: known before the text is, as a launch
+    whose code was kept has no text."""
+    words = max(1, min(ITEMS, WORDS // entry.reducers[0].n_words))
+    return 1 if entry.has_loops else 1 << (words.bit_length() - 1)
+
+
+class Scan(Scanned):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive"
     or "scan total"."""
 
-    @property
-    def items(self):  # a power of two, as `_shelf` wants it
-        words = max(1, min(ITEMS, WORDS // self.reducers[0].n_words))
-        return 1 if self.has_loops else 1 << (words.bit_length() - 1)
-
-    @property
-    def tile(self):  # known before the text is: a launch whose code was kept has no text
-        return self.items * self.threads
+    def __init__(self, code):
+        super().__init__(code, VARYING)
+        self.items, self.threads = items_of(code.entry), code.machine.threads
+        self.tile = self.items * self.threads
 
     def emit(self):
-        self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
-        (self.reducer,) = self.reducers
-        self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
-        self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), "entry"))
-        ops, b = self.ops, self.b
-        self.outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
+        self.outs = flat(self.code.args.pop()) if self.kind in WITH_PREFIXES else ()
         n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
-        self.shelves = [shared_words(ops, n_words, "tile") for _ in range(n_shelves)]
-        self.keeping = b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
+        self.shelves = [shared_words(self.ops, n_words, "tile") for _ in range(n_shelves)]
+        self.keeping = self.b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
         self._take_tiles(self.extra("depth"))
-        b.ret_void()
 
     def _take_tiles(self, lag):
         """The next number, and what is to be done for tiles with it and before."""
@@ -130,7 +125,8 @@ class ScanEntry(Scanned, cuda.Entry):
             self._total(number)
         half = b.sub(number, b.ashr(lag, I64(1)))
         group, place = self._split(half)
-        with b.if_then(self._all(self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0))):
+        wanted = self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0)
+        with b.if_then(functools.reduce(b.and_, wanted)):
             self._total_of_group(group)
         behind = b.sub(number, lag)
         with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
@@ -142,10 +138,7 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _hint(self, policy):
         """How the kernel's elements are read from here on; those of loops are read more often than twice."""
-        self.lower.memory.hints = None if self.has_loops else Hints(self.b, policy)
-
-    def _all(self, *conditions):
-        return functools.reduce(self.b.and_, conditions)
+        self.code.lower.memory.hints = None if self.code.has_loops else Hints(self.b, policy)
 
     def _equal(self, number, n):
         return self.b.icmp_signed("==", number, I64(n))
@@ -155,7 +148,7 @@ class ScanEntry(Scanned, cuda.Entry):
         return b.and_(b.icmp_signed(">=", number, I64(0)), b.icmp_signed("<=", number, self.last))
 
     def _combined(self, a, b):
-        result = self.combined(self.reducer, a, b)
+        result = self.code.combined(self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.ops.get(x, v.dtype)) for v, x in zip(self.state, result))
 
     def _take_number(self):
@@ -180,14 +173,12 @@ class ScanEntry(Scanned, cuda.Entry):
 
     # ---- a tile
     def _start(self, tile):
-        b = self.b
-        return b.add(self.extra("begin"), b.mul(tile, I64(self.tile)), flags=NSW)
+        return self.b.add(self.extra("begin"), self.b.mul(tile, I64(self.tile)), flags=NSW)
 
     def _coalesced(self, start):
         """The indices of this thread's items when neighbours are neighbours."""
-        b = self.b
-        first = b.add(start, self._place(), flags=NSW)
-        return [b.add(first, I64(k * WARP), flags=NSW) for k in range(self.items)]
+        first = self.b.add(start, self._place(), flags=NSW)
+        return [self.b.add(first, I64(k * WARP), flags=NSW) for k in range(self.items)]
 
     def _place(self):
         """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
@@ -228,7 +219,7 @@ class ScanEntry(Scanned, cuda.Entry):
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
                 barrier(ops)
-                self.steps(thread(ops), rest, I64(self.threads), lambda k: self._one(start, k))
+                self.code.steps(thread(ops), rest, I64(self.threads), lambda k: self._one(start, k))
                 barrier(ops)
 
     def _one(self, start, place):
@@ -246,24 +237,23 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _total(self, tile):
         """A tile's total, left for others."""
-        ops, b = self.ops, self.b
         self._hint(self.keeping)
         self._run_kernel(self._start(tile))
-        parts = fold_block(ops, self._own(), self._combined, self.threads)
-        with b.if_then(self.first):
+        parts = fold_block(self.ops, self._own(), self._combined, self.threads)
+        with self.b.if_then(self.first):
             self._leave(0, tile, functools.reduce(self._combined, [*parts]))
 
     def _total_of_group(self, group):
         """By one warp: a group's total, and behind the section's last group what lies before the next one."""
-        ops, b = self.ops, self.b
+        b = self.b
         section, place = self._split(group)
         (own,) = self._await(self._member(0, group))
-        own = fold_warp(ops, own, self._combined)
+        own = fold_warp(self.ops, own, self._combined)
         with b.if_then(self.first):
             self._leave(1, group, own)
         with b.if_then(self._equal(place, GROUP - 1)):
             groups, origin = self._await(self._member(1, section), self._origin(section))
-            own = self._combined(origin, fold_warp(ops, groups, self._combined))
+            own = self._combined(origin, fold_warp(self.ops, groups, self._combined))
             with b.if_then(self.first):
                 self._leave(2, b.add(section, I64(1)), own)
 
@@ -282,7 +272,7 @@ class ScanEntry(Scanned, cuda.Entry):
         before, total = scan_block(ops, self._own(), self._neutral(), self._combined, self.threads)
         prefix = self._read(places)
         with b.if_then(b.and_(self.first, b.icmp_signed("==", tile, self.last))):
-            self.write_results([self._combined(prefix, total)])
+            self.code.write_results([self._combined(prefix, total)])
         if self.outs:
             like = self._keep_prefixes(self._combined(prefix, before))
             barrier_of_warp(ops)
@@ -291,21 +281,20 @@ class ScanEntry(Scanned, cuda.Entry):
     def _keep_prefixes(self, running):
         """This thread's items become prefixes, finished, which have fewer words than states as a rule;
         returned as the last one is."""
-        ops, exclusive, prefix = self.ops, self.policy_kind == "scan exclusive", ()
+        exclusive, prefix = self.kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
-            prefix = flat(finished(self.lower.here(), self.reducer, running if exclusive else after))
+            prefix = self._finished(running if exclusive else after)
             for x, place in zip(prefix, places):
-                ops.b.store(ops.get(x), place)
+                self.ops.b.store(self.ops.get(x), place)
             running = after
         return prefix
 
     def _store(self, start, like):
-        ops, b = self.ops, self.b
         for k, index in enumerate(self._coalesced(start)):
-            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
-                for out, x in zip(self.outs, self._loaded(like, self._across(k))):
-                    self.lower.memory.store(self.lower.here(), out, [ops.lanes(index)], x)
+            with self.b.if_then(self.b.icmp_signed("<", index, self.extra("end"))):
+                for out, x in zip(self.outs, self.code.loaded(like, self._across(k))):
+                    self.code.lower.memory.store(self.code.lower.here(), out, [self.ops.lanes(index)], x)
 
     # ---- what lies before a tile
     def _before(self, tile):
@@ -324,9 +313,8 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _split(self, number):
         """(the group, the place in it) of what is numbered."""
-        b = self.b
         bits = I64(GROUP.bit_length() - 1)
-        return b.ashr(number, bits), b.and_(number, I64(GROUP - 1))
+        return self.b.ashr(number, bits), self.b.and_(number, I64(GROUP - 1))
 
     def _member(self, level, group, n=GROUP):
         """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
@@ -369,7 +357,7 @@ class ScanEntry(Scanned, cuda.Entry):
         condition does not hold."""
         b = self.b
         places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
-        self.jump("ask")
+        self.code.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
         rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
         missing = [
@@ -383,11 +371,11 @@ class ScanEntry(Scanned, cuda.Entry):
 
     def _joined(self, words):
         """The state whose halves these words hold."""
-        ops, b, words, state = self.ops, self.b, iter(words), []
+        b, words, state = self.b, iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
             bits = b.lshr(next(words), _HALF)
             bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
-            state.append(Value(v.dtype, VARYING, b.bitcast(bits, ops.scalar(v.dtype))))
+            state.append(Value(v.dtype, VARYING, b.bitcast(bits, self.ops.scalar(v.dtype))))
         return state
 
     def _where(self, there, state):

@@ -19,8 +19,8 @@ from ... import registry
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
-from .lower import RANGE_THREADS, Entry
-from .scan import ScanEntry, words_of_tiles
+from .lower import RANGE_THREADS, entry_of
+from .scan import items_of, words_of_tiles
 
 interprets, builds = False, ("executed",)
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
@@ -35,19 +35,21 @@ _EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 class Compiled:
     """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
 
-    entries = Entry, ScanEntry
+    watch = None  # of a counting build
 
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
-        kind = self.entries[policy_kind.startswith("scan")]
-        if space.debug:
-            kind = registry.part("debug build").debug_entry(kind, space.debug)
-        entry = kind(kernel, policy_kind, specs, reducers, team_size)
+        watch = registry.part("debug build").watching(space.debug) if space.debug else self.watch
+        entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
         self._take_functions(entry, self._load(entry, kernel.name))
         # of a block
-        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width
+        self.kernel, self.threads, self.indices = (
+            kernel,
+            entry.machine.threads,
+            entry.machine.threads * entry.width,
+        )
         self.results, self.state_words = entry.results, entry.state_words
         self.team_size, self.scratch_static, self.scratch_open = (
             team_size,
@@ -104,7 +106,7 @@ class Compiled:
         self.function = module.function("entry")
         self.handle = self.function.handle
         if entry.policy_kind.startswith("scan"):
-            self.tile = entry.tile
+            self.tile = items_of(entry) * entry.machine.threads
 
     def launch(self, grid, words, shared, stream, handle):
         self.raw[: len(words)] = words
@@ -486,7 +488,6 @@ def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False):
     """The entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
     key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug)
     if key not in kernel.compiled:
-        kind = ScanEntry if policy_kind.startswith("scan") else Entry
-        kind = registry.part("debug build").debug_entry(kind, debug) if debug else kind
-        kernel.compiled[key] = kind(kernel, policy_kind, specs, reducers, team_size)
+        watch = registry.part("debug build").watching(debug) if debug else None
+        kernel.compiled[key] = entry_of(kernel, policy_kind, specs, reducers, team_size, watch)
     return kernel.compiled[key]
