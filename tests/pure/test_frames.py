@@ -47,3 +47,9 @@ def test_pyarrow_exports_no_missing_values():
 def test_what_is_no_number_is_refused_by_its_dtype(library, values):
     with pytest.raises(pk.DTypeError, match="datetime64|object|str"):
         pk.asview(made(library, values))
+
+
+def test_a_view_is_a_column_of_a_table():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": pk.asview(np.array(NUMBERS)), "b": NUMBERS})
+    assert table.a.dtype == np.float64 and table.a.tolist() == list(table.b)

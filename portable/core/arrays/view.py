@@ -324,8 +324,9 @@ class View(_Fields):
         """What notebooks show: its words, and elements, of a large one on a device none."""
         import html  # a millisecond of its own
 
-        near = self.memory == HOST or self.size <= 1000
-        elements = np.array2string(self.to_numpy(), threshold=100) if near else "..."
+        elements = "..."
+        if self.memory == HOST or self.size <= 1000:
+            elements = np.array2string(self.to_numpy(), threshold=100)
         return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
@@ -341,6 +342,10 @@ class View(_Fields):
         if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
             raise ValueError(f"{self!r} cannot become {np.dtype(dtype)} without a copy")
         return np.array(self._array, dtype, copy=True) if copy else np.asarray(self._array, dtype)
+
+    def __iter__(self):
+        """Iterate over the first axis, as NumPy does; tables of pandas take a View as a column by it."""
+        yield from np.asarray(self)
 
     @property
     def __cuda_array_interface__(self):
