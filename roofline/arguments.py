@@ -29,7 +29,8 @@ class Data:
 
     def _host(self, a):
         if isinstance(a, tuple):
-            return tuple(map(self._host, a))
+            items = map(self._host, a)
+            return a._make(items) if hasattr(a, "_make") else tuple(items)
         a = a.view if isinstance(a, pk.ScatterView) else a
         if isinstance(a, pk.View) and a.memory != "host":
             return self._copied(a)

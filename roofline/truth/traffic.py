@@ -88,7 +88,7 @@ def _on_lines(args, kept):
         if isinstance(a, np.ndarray) and id(a) not in kept:
             kept[id(a)] = pk.copy_of(a, "serial")
         found.append(_on_lines(a, kept) if isinstance(a, tuple) else kept.get(id(a), a))
-    return tuple(found)
+    return args._make(found) if hasattr(args, "_make") else tuple(found)
 
 
 def of_blocks(whole, blocks, n_blocks, n_processors):

@@ -100,7 +100,7 @@ def test_fields_that_there_are_not_are_refused(text, message):
     text = f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    x[i] = {text}.slope\n"
     module = load("from tests.conformance.test_step21_records import Line\n" + text, f"<{message}>")
     with pytest.raises(KernelError, match=message):
-        pk.parallel_for(3, module["k"], np.zeros(3))
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), module["k"], np.zeros(3))
 
 
 def test_fields_have_their_names(space):

@@ -27,7 +27,6 @@ SHORT = (
     (hawkes.sampler, "_REPLAYS", 1),
     (resampling.sampling, "PIECE", 1),
     (study, "LONG_ENOUGH", 0.0),
-    (study, "SCHEMES", ("multinomial", "systematic", "killing")),
 )
 
 
@@ -79,7 +78,8 @@ def pmmh(folder, longer):
 
 def resampling_study(folder, longer):
     sizes = [4, 8] if longer else [4]
-    cells = list(study.study([SPACE], sizes, [0.5], study.Design(4), checkpoint=folder / "checkpoint"))
+    names, place = ("multinomial", "systematic", "killing"), folder / "checkpoint"
+    cells = list(study.study([SPACE], sizes, [0.5], study.Design(4), checkpoint=place, names=names))
     return {"cells": np.array([[cell["n"], cell["mse"], cell["bias_share"]] for cell in cells])}
 
 

@@ -179,6 +179,7 @@ MAP = dict(
     lib=None,
     pred=None,
     valid=None,
+    k=None,
     dtype="float32",
     space="serial",
 )
@@ -192,6 +193,7 @@ OTHER_MAP = dict(
     lib=(0, 30),
     pred=(0, 30),
     valid=np.arange(len(jobs.series())) > 0,
+    k=5,
     dtype="float64",
 )
 TEST = MAP | dict(n_surrogates=20, surrogate="block", block=5, stop_after=10, seed=1, memory_mb=64)
@@ -350,7 +352,8 @@ JOBS = {
         FIT,
         OTHER_FIT,
         (mixture.DirichletMixture, mixture.DirichletMixture.fit),
-        {"y", "max_iter", "n_init", "warm_start"},  # the last decides from where a second fit begins
+        # warm_start decides from where a second fit begins; missing=True refuses checkpoints
+        {"y", "max_iter", "n_init", "warm_start", "missing"},
     ),
     "gibbs of mixtures": (
         sweeps,
