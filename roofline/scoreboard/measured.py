@@ -37,8 +37,9 @@ def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
         spread = row["ratio"]
         ends = f" ({times(spread['lower'])} to {times(spread['upper'])})"
         host = f" ({row['host']})" if " " not in row.get("host", " ") else ""  # names are long
+        title = row["title"].replace(f" on {row['space']}", "")
         figures = {
-            "question": f"{row['title']}, {row['space']}{host}, beside {row['peer']}",
+            "question": f"{title}, {row['space']}{host}, beside {row['peer']}",
             "figure": scaled(row["ours_seconds"]["median"], "s"),
             "ratio": times(spread["median"]) + ends,
         }
