@@ -135,6 +135,14 @@ def test_a_pair_that_cannot_be_run_is_told():
     assert found.error == "ValueError: broken" and not found.right and not found.near and not found.refused
 
 
+@pytest.fixture
+def quick_rates(monkeypatch):
+    """Ceilings of moments: what they are is not asked here."""
+    rates = validate.rates
+    monkeypatch.setattr(validate, "rates", lambda space, quick: rates(space, True))
+
+
+@pytest.mark.usefixtures("quick_rates")
 def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
     found = [pair for pair in truth.corpus() if pair.name == "one team for all"]
     monkeypatch.setattr(truth, "corpus", lambda: found)
@@ -198,6 +206,7 @@ def test_data_are_drawn_anew():
     assert (values[0] == values[2]).all() and (values[0] != values[1]).any()
 
 
+@pytest.mark.usefixtures("quick_rates")
 def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))]
