@@ -290,8 +290,11 @@ def _no_kernel(fn):
 
 
 def bind(policy, kernel, args, reducers, scan=None, compiles=True):
-    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks
-    and compiles where types are new; without code for who only looks at the launch."""
+    """Return what a launch needs: (space, policy, the space's launcher, compiled code, argument block or
+    arguments).
+
+    Arguments of new types are checked and compiled for; `compiles=False` checks alone.
+    """
     if type(kernel) is not Kernel:
         raise _no_kernel(kernel)
     if type(policy) not in KINDS:
@@ -321,7 +324,7 @@ def bind(policy, kernel, args, reducers, scan=None, compiles=True):
 
 
 def bound(policy, kernel, args, reducers, scan=None):
-    """What `bind` gives, or what stands in for it in this context."""
+    """Return the result of `bind`, or of the function that replaces it in this context."""
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
 
@@ -399,7 +402,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
 
 
 def repeat(launch, bound):
-    """Run a recorded launch, telling nobody."""
+    """Run a recorded launch without calling listeners."""
     return _run(*bound, launch.reducers, launch.scan, launch.outs)
 
 
