@@ -288,9 +288,12 @@ def run_each():
     os.close(given[1])
     with open(given[0]) as told:
         wrong += told.read().splitlines()
-    for module in pkgutil.walk_packages(pk.__path__, "portable."):
-        if not module.name.startswith("portable.numba.") and not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    for name in (pk.__name__, f"{pk.__name__}.models"):
+        # in a checkout portable's path is the checkout too, with tests and docs
+        folder = importlib.util.find_spec(name).submodule_search_locations[:1]
+        for module in pkgutil.walk_packages(folder, f"{name}."):
+            if not module.name.startswith("portable.numba.") and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     return wrong
 
 
