@@ -14,7 +14,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 from .core import locks  # first: it refuses a subinterpreter, which NumPy would refuse without a remedy
 from . import former, errors, numba, random
 from .core.language import words
-from .core.texts.elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
+from .library.texts.gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .core.language.annotations import ArrayLike, Number, SpaceLike
 from .library.algorithms import argsort, sort_by_key
 from .core.machines.cpu import Threads

@@ -22,14 +22,15 @@ also in plain Python: the bits are the same on every space. Calls on the host ta
 `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
-from .core.texts import draws, elementary_counts, variates
+from .core.texts import draws
+from .library.texts import counts, variates
 from .library.drawn import drawn
 from .core.texts.draws import philox, randint, uniform, uniform_open, words
 
 uniform32, uniform_open32 = drawn(draws.uniform32), drawn(draws.uniform_open32)
 exponential, exponential32 = drawn(draws.exponential), drawn(draws.exponential32)
 normal, normal32 = drawn(draws.normal), drawn(draws.normal32)
-poisson, binomial = drawn(elementary_counts.poisson), drawn(elementary_counts.binomial)
+poisson, binomial = drawn(counts.poisson), drawn(counts.binomial)
 gamma, beta = drawn(variates.gamma), drawn(variates.beta)
 categorical, permutation = drawn(variates.categorical), drawn(variates.permutation)
 

@@ -8,8 +8,6 @@ A thread that has one of these locks takes others in this order only; tests/host
     4  of a pool's launch, a device's captures, llvmlite: nothing is compiled or imported with one of these
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -2,8 +2,6 @@
 and no driver.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 
@@ -57,6 +55,7 @@ def part(name):
 _PARTS = {
     "functions of numba's": "numba.calls",
     "debug build": "watch.debug.faults",
+    "special functions": "library.texts.special",
     "counts of a CPU": "watch.counts.cpu",
     "counts of a GPU": "watch.counts.cuda",
 }

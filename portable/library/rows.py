@@ -7,8 +7,6 @@ values, of which each holds such a rest of one row at most. The first teams of a
 nobody knows yet whether these are rows at all: the others stay within the values, whatever `offsets` holds.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 

@@ -4,8 +4,6 @@ The device's assembler inlines neither across files nor functions of one text, s
 over: registers and labels get names of their own, parameters become operands.
 """
 
-from __future__ import annotations
-
 import re
 
 from llvmlite import ir

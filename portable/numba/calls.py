@@ -4,8 +4,6 @@ A call is a loop over the lanes of a pack around numba's function, which LLVM in
 code where it can. A lane in which the function raises gets NaN, an integer 0.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dis
 import functools

@@ -3,8 +3,6 @@
 What is made here is for the oldest device that numba-cuda has, and runs on all newer ones.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -5,8 +5,6 @@ numba links to the caller, where LLVM inlines it. In a module of its own, numba'
 its instructions.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 

@@ -5,8 +5,6 @@ its cache; the argument block lies on the caller's stack. Blocks of reductions a
 from Python, and so are the bits.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 

@@ -1,7 +1,5 @@
 """The space "numba", as machines/contract.py wants it: our code on numba's threads."""
 
-from __future__ import annotations
-
 from ..core.machines.cpu.machine import Serial
 from ..core.places.place import Space
 from . import missing, most_threads

@@ -1,7 +1,5 @@
 """Policies made inside numba's functions: named tuples of one layout, whose types say which policy it is."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 
 from numba.core import types

@@ -6,8 +6,6 @@ OpenMP gives none; on the workqueue, which ends the process when two ask, if ano
 callers without Python's lock (a prange may be around them).
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """numba's types as the compiler's, and its values as the words of an argument block."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba.core import types
 from numba.np import arrayobj

@@ -1,7 +1,5 @@
 """A View of host memory as an argument and a result of numba's functions: an array there, the same memory."""
 
-from __future__ import annotations
-
 from numba import typeof
 from numba.core import types
 from numba.core.datamodel.models import ArrayModel

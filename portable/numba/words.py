@@ -1,7 +1,5 @@
 """The layer's words, pk.exp, pk.fma, pk.atomic_add and so on, called by numba's functions as they stand."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

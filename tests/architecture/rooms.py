@@ -19,9 +19,11 @@ ARROWS = {
     "core/texts": ("core/language"),
     "face": (
         "core core/arrays core/language core/launch core/machines core/machines/cpu "
-        "core/machines/cuda core/places core/texts errors library numba watch/checked watch/counts"
+        "core/machines/cuda core/places core/texts errors library library/texts numba watch/checked "
+        "watch/counts"
     ),
     "library": ("core core/arrays core/language core/launch core/places errors"),
+    "library/texts": ("core/language core/texts"),
     "models/edm": ("errors face models/shared"),
     "models/hawkes": ("errors face models/shared"),
     "models/mixture": ("errors face models/mixture/cytometry models/shared"),
@@ -69,8 +71,8 @@ FLOORS = {
 
 # tokens of a room at most; a cap only falls (docs/decisions, rooms)
 CAPS = {
-    "core": 141_650,
-    "portable": 209_400,
+    "core": 135_700,
+    "portable": 209_150,
     "models": 315_950,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 81_550,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.core.texts import elementary, elementary_c99, elementary_gamma, elementary_tables
+from portable.core.texts import elementary, elementary_tables
+from portable.library.texts import c99, gamma
 from portable.core.language import words
 from portable.core.compiler.reading.known import texts
 
@@ -37,12 +38,12 @@ def plain(names):
         if value in (words.minimum, words.maximum):
             names[name] = lambda a, b, better=value: strong(a, b)(better(a, b))
     for name, value in list(names.items()):
-        if isinstance(value, types.FunctionType) and value.__module__.startswith(elementary.__name__):
+        if isinstance(value, types.FunctionType) and value.__module__.startswith(elementary.OWN):
             names[name] = types.FunctionType(value.__code__, names, name)
     return names
 
 
-PLAIN = plain({**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)})
+PLAIN = plain({**vars(elementary), **vars(c99), **vars(gamma)})
 PLAIN = {"float32": elementary.narrowed(PLAIN), "float64": PLAIN}
 
 
@@ -327,7 +328,7 @@ def test_constants_of_float32_text_are_float32_numbers():
 
 TEXT = [
     node
-    for module in (elementary, elementary_c99)
+    for module in (elementary, c99)
     for node in ast.parse(inspect.getsource(module)).body
     if isinstance(node, ast.FunctionDef)
 ]

@@ -42,6 +42,7 @@ from ..language.words import (
     where,
 )
 
+OWN = "portable.core.texts.", "portable.library.texts."
 INF = float("inf")
 NAN = float("nan")
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
@@ -55,7 +56,7 @@ def narrowed(names):
     """Return float32's form of what a module of texts holds, as a dict of its own for all of them."""
     found = {**names, "T": T32}
     for name, fn in names.items():
-        if isinstance(fn, types.FunctionType) and fn.__module__.startswith("portable.core.texts.elementary"):
+        if isinstance(fn, types.FunctionType) and fn.__module__.startswith(OWN):
             found[name] = types.FunctionType(fn.__code__, found, name)
             found[name].__qualname__ = f"F32.{name}"  # where a fingerprint finds it
     found.update({name[:-4]: found[name] for name in names if name.endswith("_f32")})
@@ -650,4 +651,6 @@ def fast_log_of(x):
     return fma(k - T.BIASED, T.LN2[0], fma(f, f * fma(series(f, T.LOG), f, -0.5), f))
 
 
-F32 = types.SimpleNamespace(**narrowed(globals()))
+TEXTS = {**globals()}
+TEXTS_32 = narrowed(TEXTS)
+F32 = types.SimpleNamespace(**TEXTS_32)

@@ -4,8 +4,6 @@ Each operation is rounded by itself, as in Python: what a function takes and giv
 takes a product apart.
 """
 
-from __future__ import annotations
-
 from ..language.words import cos, exp, sin, where
 
 

@@ -1,8 +1,6 @@
 """Reads and writes of kernels: `x[i]`, `x[i] = v` and the atomics, in a kernel's Python. A site comes shifted
 into its place."""
 
-from __future__ import annotations
-
 from ...core.language import words
 from ...core.language import types as t
 from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault, Watched

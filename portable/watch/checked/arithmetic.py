@@ -4,8 +4,6 @@ Python's operators do most of what kernels say; here is the rest: what they do a
 then noted.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

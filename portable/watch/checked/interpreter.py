@@ -3,8 +3,6 @@
 `run` raises what it finds; a `Run` by itself hands it back.
 """
 
-from __future__ import annotations
-
 import array
 import itertools
 import re

@@ -9,8 +9,6 @@ cells of its own in each team. An access appends one integer to the run's trace:
 Everything else about races is worked out from the trace afterwards (races.py). Bounds are looked at here.
 """
 
-from __future__ import annotations
-
 import bisect
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The steps of a reducer as functions of numbers, made from their typed trees."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -5,8 +5,6 @@ draws which of several indices or teams in flight goes on, and after how many ac
 Python's own generator, so that a seed is the same schedule everywhere.
 """
 
-from __future__ import annotations
-
 import contextvars
 import random
 

@@ -1,7 +1,5 @@
 """Whether results depend on the size of the teams, which is the machine's choice."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .findings import Finding

@@ -1,7 +1,5 @@
 """The space "checked" as a backend: a kernel's typed tree as Python that watches what it does."""
 
-from __future__ import annotations
-
 import functools
 
 from ...core.compiler.writing import entry

@@ -1,7 +1,5 @@
 """A launch run again and again on copies of its arguments, under several schedules and team sizes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

@@ -3,8 +3,6 @@ lines and leaves the layer's own functions (exp, random numbers) as calls, so th
 what the text became.
 """
 
-from __future__ import annotations
-
 import collections
 
 from llvmlite import ir

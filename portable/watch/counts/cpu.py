@@ -9,8 +9,6 @@ banks      the same for packs of 32; and, of a sample of the accesses to scratch
 executed   instructions of the optimised code, by line
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 

@@ -5,8 +5,6 @@ The counters' address is part of the code, so that the layer's own functions, wh
 all others.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 

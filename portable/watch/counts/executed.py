@@ -6,8 +6,6 @@ instruction does is asked of LLVM; its printed line is kept beside, for counters
 names a few things that LLVM's C interface does not. Machines differ in where the counters lie.
 """
 
-from __future__ import annotations
-
 import collections
 
 import llvmlite.binding as llvm

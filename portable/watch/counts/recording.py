@@ -1,8 +1,6 @@
 """The function that a counting build calls for each access to an argument: it marks what is touched, and
 takes a sample of the accesses to lines of memory."""
 
-from __future__ import annotations
-
 import contextlib
 
 from llvmlite import ir

@@ -6,8 +6,6 @@ were touched since a line's last access, its reuse distance (Mattson et al., IBM
 says which caches still hold it: those of more lines, if they keep what was used last.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .recording import LIMIT, LINE, RECORDS, STORES, WORKER

@@ -1,8 +1,6 @@
 """Which elements of a launch's arguments are touched: a byte for each, set by the build that counts, and a
 sample of the accesses to lines of memory."""
 
-from __future__ import annotations
-
 import functools
 import struct
 

@@ -7,8 +7,6 @@ the barriers where others wait: an access that is outside reads zero or writes t
 and what a basic block has found is told of at its end, so that its loads need not wait for one another.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 

@@ -1,8 +1,6 @@
 """Slices and rows in kernels, read into the typed tree: operations of their elements, one after the other in
 the order of the indices, without a temporary array."""
 
-from __future__ import annotations
-
 import ast
 import functools
 

@@ -1,8 +1,6 @@
 """A text and what is known of its arguments, read into a typed tree: statements, variables, loops, inlined
 calls."""
 
-from __future__ import annotations
-
 import ast
 import numpy as np
 

@@ -4,8 +4,6 @@ are inlined.
 A row of `words.ROWS` names the function of `WORDS` that reads a call of it.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import types as python_types

@@ -1,7 +1,5 @@
 """Complex numbers, read into the typed tree: records of two numbers, on which operations act part by part."""
 
-from __future__ import annotations
-
 import ast
 
 from ...texts import elementary_complex

@@ -1,7 +1,5 @@
 """Expressions of the kernel language, read into the typed tree."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import functools

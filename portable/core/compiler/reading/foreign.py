@@ -1,7 +1,5 @@
 """Functions that numba compiles, as kernels call them: found by their look, since numba need not be here."""
 
-from __future__ import annotations
-
 import sys
 
 from ... import registry

@@ -1,8 +1,6 @@
 """What code is known by on disk: a hash of all that it is made from, which is quickly made, as no code is
 emitted for it."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os
@@ -26,7 +24,9 @@ _NODES = {
 def sources():
     """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
     try:
-        paths = cache.files("core/compiler", "core/language", "core/machines", "core/texts", "watch")
+        paths = cache.files(
+            "core/compiler", "core/language", "core/machines", "core/texts", "library/texts", "watch"
+        )
     except OSError:
         return llvmlite.__version__ + _archived()
     found = hashlib.sha256()

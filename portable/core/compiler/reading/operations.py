@@ -1,7 +1,5 @@
 """Operations on numbers, put into the tree that is being built; those on constants are done here and now."""
 
-from __future__ import annotations
-
 import math
 
 from ...language import words

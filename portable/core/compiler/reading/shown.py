@@ -1,7 +1,5 @@
 """A typed tree as a text that people read: `print(pk.explain(...).tree)`."""
 
-from __future__ import annotations
-
 from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ...language.types import named
 

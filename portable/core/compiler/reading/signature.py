@@ -6,8 +6,6 @@ views hold float32 and no float64, else float64; its packs have 16 lanes if no v
 bits, else 8.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 

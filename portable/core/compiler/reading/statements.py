@@ -1,7 +1,5 @@
 """Statements of the kernel language, read into the typed tree: assignments, branches, loops."""
 
-from __future__ import annotations
-
 import ast
 import functools
 

@@ -1,7 +1,5 @@
 """The team handle: the words that kernels have for it; and the steps of reducers."""
 
-from __future__ import annotations
-
 import ast
 import functools
 

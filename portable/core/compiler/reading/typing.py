@@ -5,8 +5,6 @@ A sweep is repeated only if something changed that a node BEFORE could see: a va
 split, a loop's or a call's exits. All of these only rise, so it ends.
 """
 
-from __future__ import annotations
-
 import ast
 
 from ....errors import CollectiveError, LoweringError

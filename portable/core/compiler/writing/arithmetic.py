@@ -1,7 +1,5 @@
 """Arithmetic on numbers of LLVM's, with Python's meaning of division, modulo and shifts."""
 
-from __future__ import annotations
-
 from ...language import types as t
 
 

@@ -1,7 +1,5 @@
 """One atomic step of one lane."""
 
-from __future__ import annotations
-
 from ...language import types as t
 from ...language.types import itemsize
 from .values import I32, I64

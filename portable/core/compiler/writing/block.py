@@ -4,8 +4,6 @@ Behind the arguments the block holds the words that a launch adds, in the order 
 of each number that a reduction or scan leaves.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 

@@ -13,9 +13,10 @@ from llvmlite import ir
 
 from ...locks import look
 from ...language import types as t
+from ...texts import draws, elementary
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
-from .loops import OWN, emit_loop
+from .loops import emit_loop
 from .members import Members
 from .memory import Memory
 from .parts import part
@@ -24,6 +25,8 @@ from ...language.types import UNIFORM, VARYING
 from ..reading.typing import refuse, typed
 from .values import Ops, Value, ViewValue, word
 from .watch import Watch
+
+_OWN = elementary.__file__, draws.__file__
 
 
 def described(value, team):
@@ -77,7 +80,7 @@ class Here(NamedTuple):
     scope : what the text being emitted has given so far
     call, loops : the open call, and its open loops around this place, the innermost one last
     looping : in a loop in which the launch may end
-    own : in one of the layer's own texts
+    own : in one of the layer's own texts, whose loops are short
     where : indices of the launch, or the team; None outside of the kernel's text
     """
 
@@ -354,7 +357,7 @@ def _call(here, node):
     if here.lower.watch.call(here, node):
         return here
     call = OpenCall(here.call.depth + 1 if here.call else 1)
-    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in OWN)
+    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in _OWN)
     for assignment in node.setup:
         _set(inner, assignment)
     if not node.text.single_return:

@@ -1,7 +1,5 @@
 """Entry functions as LLVM IR: what the code of all machines shares."""
 
-from __future__ import annotations
-
 import itertools
 
 from llvmlite import ir

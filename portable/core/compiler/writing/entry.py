@@ -1,8 +1,6 @@
 """What the entry functions of all machines share: the typed tree, the width of packs, the argument block,
 reduction states."""
 
-from __future__ import annotations
-
 import functools
 import math
 

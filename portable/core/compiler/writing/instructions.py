@@ -5,8 +5,6 @@ effects and Python meaning of operations belong to rooms that know nothing of co
 (watch/checked): each room has its own column, keyed by the operation's name.
 """
 
-from __future__ import annotations
-
 import functools
 
 from ...language import types as t

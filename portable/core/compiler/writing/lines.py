@@ -4,8 +4,6 @@ llvmlite makes an object with lists of its parts of each, and the text at the en
 as all else that emits a kernel. What is seldom made, llvmlite makes.
 """
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

@@ -1,16 +1,10 @@
 """Loops of a typed tree, as functions of a place."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 
-from ...texts import draws, elementary, elementary_c99, elementary_gamma
 from .flow import OpenLoop
 from ...language.types import UNIFORM
 from .values import I64, NSW, Value
-
-# the layer's own texts, whose loops are short
-OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, draws)}
 
 
 def emit_loop(here, loop):
@@ -129,7 +123,7 @@ def run_loop(here, loop, test, item, advance, counted=None):
     ops.diverges()
     test = here.lower.watch.loop(here, loop, test)
     emit = _masked_loop if loop.masked and ops.W > 1 else _plain_loop
-    if loop.call.text.file in OWN or loop.few():
+    if here.own or loop.few():
         emit(here, loop, test, item, advance)
         return here
     looks, strip = not here.looping or loop.form == "while", ops.target.strip

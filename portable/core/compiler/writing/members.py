@@ -1,7 +1,5 @@
 """What a machine gives of its teams to the code of a kernel."""
 
-from __future__ import annotations
-
 from ..reading.team import ALIGN, aligned
 from ...language.types import in_parts, itemsize
 from .values import ViewValue

@@ -1,7 +1,5 @@
 """Loads, stores and atomics. Under a mask a dead lane touches no memory, also where all lanes are dead."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """LLVM's optimiser, set for code whose lanes are already vectors or threads."""
 
-from __future__ import annotations
-
 import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef
 from llvmlite.binding.newpassmanagers import NewPassManager

@@ -1,7 +1,5 @@
 """Parts of views: what remains after indices and slices."""
 
-from __future__ import annotations
-
 from ...language.types import UNIFORM
 from .values import I64, ViewValue, word
 

@@ -1,7 +1,5 @@
 """States of several numbers in memory, which scans of every machine read and write."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from ...language.types import VARYING

@@ -1,7 +1,5 @@
 """What looks on while code is emitted: debug and counting builds."""
 
-from __future__ import annotations
-
 
 class Watch:
     """Looks on at nothing: the usual build. Others (watch/) add code of their own at these calls.

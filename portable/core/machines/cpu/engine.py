@@ -1,7 +1,5 @@
 """LLVM for this machine's CPU: object code, kept on disk and loaded."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -1,7 +1,5 @@
 """Entry functions on the CPU before any code is emitted."""
 
-from __future__ import annotations
-
 import ast
 
 from ...compiler.writing.entry import Entry

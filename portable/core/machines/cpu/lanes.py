@@ -1,7 +1,5 @@
 """What a lane and a team are on the CPU: the lanes of one thread's pack are the members of its team."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from ...compiler.writing.lines import Builder, full

@@ -1,7 +1,5 @@
 """Looks at the flag of Ctrl-C (stop.py) in compiled code, and the way out of a function."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from ...compiler.writing.values import I32, I64, PTR

@@ -8,8 +8,6 @@
 Blocks of a reduction depend on the policy alone, so that its bits do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

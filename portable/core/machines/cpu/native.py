@@ -4,8 +4,6 @@ Their numbers are int64, addresses too. What they call besides each other are op
 functions of C's (`c`), of whose results some have 32 bits, which int32(...) takes.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from ...compiler.reading.fingerprint import compiler

@@ -10,8 +10,6 @@ So a launch may go through the range in windows that stay in a cache between the
 with what `finish` leaves for its next call.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 
 from ...compiler.writing.scanned import Scanned, words_of

@@ -1,8 +1,6 @@
 """Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ
 in whose threads they take."""
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """LLVM for NVIDIA GPUs: IR text to PTX, with no toolkit and no GPU."""
 
-from __future__ import annotations
-
 import functools
 
 import llvmlite.binding as llvm

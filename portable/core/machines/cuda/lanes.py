@@ -1,7 +1,5 @@
 """What a lane and a team are on CUDA: a lane is a thread, a team is a block."""
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

@@ -4,8 +4,6 @@ finishes in the same launch.
 The argument block travels by value, as the kernel's one parameter.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

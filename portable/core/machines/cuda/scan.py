@@ -22,8 +22,6 @@ A number that is left for others goes with the launch's mark: a word of 64 bits 
 and the mark. So a word that has the mark is there, relaxed loads are enough, and nobody clears the words.
 """
 
-from __future__ import annotations
-
 import functools
 
 from llvmlite import ir

@@ -1,7 +1,5 @@
 """The space "cuda": launches through the driver, queued on the space's stream."""
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import functools

@@ -17,8 +17,6 @@ are large, and a thread takes a share of one (H100, 512 MiB to new memory, two t
 with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the memory had its pages).
 """
 
-from __future__ import annotations
-
 import ctypes
 
 from ... import cache

@@ -12,11 +12,11 @@ binomial random variates", Journal of Statistical Computation and Simulation 46,
 
 import numpy as np
 
-from ..language.annotations import Real, Whole
-from .draws import _upper53, uniform, words
-from .elementary import log_normal
-from ..language.kernel import function
-from ..language.words import exp, float64, floor, int64, log1p, sqrt, uint64, where
+from ...core.language.annotations import Real, Whole
+from ...core.texts.draws import _upper53, uniform, words
+from ...core.texts.elementary import log_normal
+from ...core.language.kernel import function
+from ...core.language.words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
 # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of
 # 10^33 draws

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..language.annotations import Number
-from .elementary import INF, NAN, T, exp2_sum, horner, precise_log2, product, quotient, split
-from .elementary_counts import _log_poisson
-from ..language.kernel import function
-from ..language.words import any, exp, float64, floor, fma, isfinite, rint, where, word
+from ...core.language.annotations import Number
+from ...core.texts.elementary import INF, NAN, T, exp2_sum, horner, precise_log2, product, quotient, split
+from .counts import _log_poisson
+from ...core.language.kernel import function
+from ...core.language.words import any, exp, float64, floor, fma, isfinite, rint, where, word
 
 
 # ---- gamma(x). With a = |x|: below 8 it is a polynomial in the fraction t of a, 1 at t = 0 and 1, times (a -

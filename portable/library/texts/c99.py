@@ -1,6 +1,6 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import (
+from ...core.texts.elementary import (
     INF,
     NAN,
     T,
@@ -14,7 +14,7 @@ from .elementary import (
     reduce_exp,
     split,
 )
-from ..language.words import (
+from ...core.language.words import (
     bits,
     copysign,
     fma,

@@ -6,10 +6,10 @@ Gamma numbers are those of Marsaglia and Tsang ("A simple method for generating 
 
 import numpy as np
 
-from ..language.annotations import ArrayLike, Real, Whole
-from .draws import normal, randint, uniform, uniform_open
-from ..language.kernel import function
-from ..language.words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
+from ...core.language.annotations import ArrayLike, Real, Whole
+from ...core.texts.draws import normal, randint, uniform, uniform_open
+from ...core.language.kernel import function
+from ...core.language.words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
 
 NAN = float("nan")
 TRIES = 60  # each succeeds with a probability above 0.95
