@@ -7,7 +7,6 @@ values, of which each holds such a rest of one row at most. The first teams of a
 nobody knows yet whether these are rows at all: the others stay within the values, whatever `offsets` holds.
 """
 
-import functools
 import threading
 
 from ..core import registry
@@ -139,99 +138,76 @@ def _own_row(team, most, values, offsets, looks):
     return r, begin, end
 
 
-@functools.cache
-def _fold(reducer, n_ahead):
-    """A function that combines values low..high by a whole team, of which a member reads `n_ahead` before it
-    combines the first."""
-    combine = reducer.combine
-
-    @function
-    def fold(team, neutral, values, low, high):
-        total, ahead = neutral, local(n_ahead, values.dtype)
-        for base in range(low + team.rank, high, n_ahead * team.size):
-            for m in range(n_ahead):
-                ahead[m] = values[min(base + m * team.size, high - 1)]
-            for m in range(n_ahead):
-                total = where(base + m * team.size < high, combine(total, wide(ahead, m)), total)
-        return team.reduce(total, reducer)
-
-    return fold
+@function
+def _fold(team, reducer, n_ahead, neutral, values, low, high):
+    """Combine values low..high by a whole team, of which a member reads `n_ahead` before it combines the
+    first."""
+    total, ahead = neutral, local(n_ahead, values.dtype)
+    for base in range(low + team.rank, high, n_ahead * team.size):
+        for m in range(n_ahead):
+            ahead[m] = values[min(base + m * team.size, high - 1)]
+        for m in range(n_ahead):
+            total = where(base + m * team.size < high, reducer.combine(total, wide(ahead, m)), total)
+    return team.reduce(total, reducer)
 
 
-@functools.cache
-def reduction_of_row(reducer, n_ahead):
-    """The kernel that combines each row, or of a longer one the first `most` values, by a team."""
-    fold = _fold(reducer, n_ahead)
-
-    @kernel
-    def reduce_row(team, most, neutral, values, offsets, out, looks):
-        """A row's values once. Teams that look at the rows come first."""
-        r, begin, end = _own_row(team, most, values, offsets, looks)
-        if r < 0:
-            return
-        total = fold(team, neutral, values, begin, min(end, begin + most))
-        if team.single():
-            out[r] = total
-
-    return reduce_row
+@kernel
+def reduce_row(team, reducer, n_ahead, most, neutral, values, offsets, out, looks):
+    """Combine each row, or of a longer one the first `most` values, by a team. A row's values once. Teams
+    that look at the rows come first."""
+    r, begin, end = _own_row(team, most, values, offsets, looks)
+    if r < 0:
+        return
+    total = _fold(team, reducer, n_ahead, neutral, values, begin, min(end, begin + most))
+    if team.single():
+        out[r] = total
 
 
-@functools.cache
-def reduction_of_rest(reducer):
-    """Two kernels: what is beyond the first `most` values of a row, in a block of as many, by a team; and
-    rows joined with their blocks, a team a row."""
-    combine, fold = reducer.combine, _fold(reducer, AHEAD)
+@kernel
+def reduce_block(team, reducer, most, neutral, values, offsets, parts):
+    """Combine what is beyond the first `most` values of a row, in a block of as many, by a team.
 
-    @kernel
-    def reduce_block(team, most, neutral, values, offsets, parts):
-        """Of the row at the block's beginning: what is so far behind in others begins behind the block."""
-        first = team.league_rank * most
-        begin, end = _row(row_of(offsets, first), values, offsets)
-        total = fold(team, neutral, values, max(first, begin + most), min(first + most, end))
-        if team.single():
-            parts[team.league_rank] = total
-
-    @kernel
-    def join_row(team, most, neutral, values, offsets, parts, out):
-        """The parts of a row of more than `most` values once."""
-        begin, end = _row(team.league_rank, values, offsets)
-        total = neutral
-        for block in team.thread_range((begin + most) // most, (end + most - 1) // most):
-            total = combine(total, parts[block])
-        total = team.reduce(total, reducer)
-        if team.single() and end - begin > most:
-            out[team.league_rank] = combine(out[team.league_rank], total)
-
-    return reduce_block, join_row
+    Of the row at the block's beginning: what is so far behind in others begins behind the block.
+    """
+    first = team.league_rank * most
+    begin, end = _row(row_of(offsets, first), values, offsets)
+    total = _fold(team, reducer, AHEAD, neutral, values, max(first, begin + most), min(first + most, end))
+    if team.single():
+        parts[team.league_rank] = total
 
 
-@functools.cache
-def prefixes_of_row(reducer):
-    """The kernel that makes a row's prefixes, by a team."""
-    combine = reducer.combine
+@kernel
+def join_row(team, reducer, most, neutral, values, offsets, parts, out):
+    """Join a row of more than `most` values with its blocks, by a team. The parts once."""
+    begin, end = _row(team.league_rank, values, offsets)
+    total = neutral
+    for block in team.thread_range((begin + most) // most, (end + most - 1) // most):
+        total = reducer.combine(total, parts[block])
+    total = team.reduce(total, reducer)
+    if team.single() and end - begin > most:
+        out[team.league_rank] = reducer.combine(out[team.league_rank], total)
 
-    @kernel
-    def scan_row(team, most, inclusive, neutral, values, offsets, out, looks):
-        """A row's values once, and its prefixes; nothing of a row that is longer than `most`. Teams that look
-        at the rows come first."""
-        r, begin, end = _own_row(team, most, values, offsets, looks)
-        if r < 0:
-            return
-        end = end if end - begin <= most else begin
-        carry, ahead = neutral, local(AHEAD, values.dtype)
-        for base in range(begin, end, AHEAD * team.size):
-            for m in range(AHEAD):
-                ahead[m] = values[min(base + m * team.size + team.rank, end - 1)]
-            for m in range(AHEAD):
-                i = base + m * team.size + team.rank
-                value = where(i < end, wide(ahead, m), neutral)
-                before = combine(carry, team.scan(value, reducer))
-                after = combine(before, value)
-                if i < end:
-                    out[i] = after if inclusive else before
-                carry = team.broadcast(after, team.size - 1)
 
-    return scan_row
+@kernel
+def scan_row(team, reducer, most, inclusive, neutral, values, offsets, out, looks):
+    """Make a row's prefixes, by a team. A row's values once, and its prefixes; nothing of a row that is
+    longer than `most`. Teams that look at the rows come first."""
+    r, begin, end = _own_row(team, most, values, offsets, looks)
+    if r < 0:
+        return
+    end = end if end - begin <= most else begin
+    carry, ahead = neutral, local(AHEAD, values.dtype)
+    for base in range(begin, end, AHEAD * team.size):
+        for m in range(AHEAD):
+            ahead[m] = values[min(base + m * team.size + team.rank, end - 1)]
+        for m in range(AHEAD):
+            i = base + m * team.size + team.rank
+            value = where(i < end, wide(ahead, m), neutral)
+            before = reducer.combine(carry, team.scan(value, reducer))
+            after = reducer.combine(before, value)
+            if i < end:
+                out[i] = after if inclusive else before
+            carry = team.broadcast(after, team.size - 1)
 
 
 # ---- what teams see of rows, read while others are at work

@@ -32,10 +32,11 @@ from .rows import (
     WRONG,
     find_row,
     looks_of,
-    prefixes_of_row,
     read_by_host,
-    reduction_of_rest,
-    reduction_of_row,
+    join_row,
+    reduce_block,
+    reduce_row,
+    scan_row,
     row_length,
     row_length_and_begin,
     row_length_and_tiles,
@@ -252,26 +253,22 @@ def _twice(i, x):
 
 
 # ---- ragged rows
-@functools.cache
-def _folds(reducer):
-    """Two functions that combine values low..high: by one member, and by its whole team."""
-    combine = reducer.combine
+@function
+def _fold(reducer, neutral, values, low, high):
+    """Combine values low..high, by one member."""
+    total = neutral
+    for j in range(low, high):
+        total = reducer.combine(total, wide(values, j))
+    return total
 
-    @function
-    def alone(neutral, values, low, high):
-        total = neutral
-        for j in range(low, high):
-            total = combine(total, wide(values, j))
-        return total
 
-    @function
-    def together(team, neutral, values, low, high):
-        total = neutral
-        for j in team.thread_range(low, high):
-            total = combine(total, wide(values, j))
-        return team.reduce(total, reducer)
-
-    return alone, together
+@function
+def _fold_together(team, reducer, neutral, values, low, high):
+    """Combine values low..high, by the whole team."""
+    total = neutral
+    for j in team.thread_range(low, high):
+        total = reducer.combine(total, wide(values, j))
+    return team.reduce(total, reducer)
 
 
 @function
@@ -317,98 +314,69 @@ def _keep(total, bounds, r, start, results):
         tails[number] = total
 
 
-@functools.cache
-def _part_by_members(reducer):
-    """A function: each row's part of a tile, a member a row."""
-    alone, _ = _folds(reducer)
-
-    @function
-    def by_members(team, neutral, bounds, values, offsets, results):
-        _, first, last, begin, end, origin = bounds
-        for r in team.thread_range(first, min(last + 1, offsets.shape[0] - 1)):
-            low, high = max(offsets[r], begin), min(offsets[r + 1], end)
-            _keep(alone(neutral, values, low - origin, high - origin), bounds, r, offsets[r], results)
-
-    return by_members
+@function
+def _parts_by_members(team, reducer, neutral, bounds, values, offsets, results):
+    """Combine each row's part of a tile, a member a row."""
+    _, first, last, begin, end, origin = bounds
+    for r in team.thread_range(first, min(last + 1, offsets.shape[0] - 1)):
+        low, high = max(offsets[r], begin), min(offsets[r + 1], end)
+        total = _fold(reducer, neutral, values, low - origin, high - origin)
+        _keep(total, bounds, r, offsets[r], results)
 
 
-@functools.cache
-def _part_by_team(reducer):
-    """A function: a row's part of a tile, by the whole team."""
-    _, together = _folds(reducer)
-
-    @function
-    def by_team(team, neutral, bounds, r, values, offsets, results):
-        _, _, _, begin, end, origin = bounds
-        low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
-        total = together(team, neutral, values, low, high)
-        if team.single():
-            _keep(total, bounds, r, offsets[r], results)
-
-    return by_team
+@function
+def _part_by_team(team, reducer, neutral, bounds, r, values, offsets, results):
+    """Combine a row's part of a tile, by the whole team."""
+    _, _, _, begin, end, origin = bounds
+    low, high = max(offsets[r], begin) - origin, min(offsets[r + 1], end) - origin
+    total = _fold_together(team, reducer, neutral, values, low, high)
+    if team.single():
+        _keep(total, bounds, r, offsets[r], results)
 
 
-@functools.cache
-def _parts_of_short_rows(reducer):
-    """A function: each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the other
+@function
+def _parts_of_short_rows(team, reducer, neutral, bounds, ahead, values, offsets, results, long):
+    """Combine each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the other
     rows' numbers go to `long`. Returns how many."""
-    alone, _ = _folds(reducer)
-
-    @function
-    def by_members(team, neutral, bounds, ahead, values, offsets, results, long):
-        _, first, last, begin, end, origin = bounds
-        n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
-        for base in range(first, behind, team.size):
-            r, low, high = base + team.rank, max(start, begin), min(stop, end)
-            is_long = r < behind and high - low > _ALONE and n_long + team.size <= long.shape[0]
-            if r < behind and not is_long:
-                _keep(alone(neutral, values, low - origin, high - origin), bounds, r, start, results)
-            n_long = team.append(long, n_long, r, is_long)
-            start, stop = _ends(r + team.size, offsets)
-        team.barrier()
-        return n_long
-
-    return by_members
+    _, first, last, begin, end, origin = bounds
+    n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
+    for base in range(first, behind, team.size):
+        r, low, high = base + team.rank, max(start, begin), min(stop, end)
+        is_long = r < behind and high - low > _ALONE and n_long + team.size <= long.shape[0]
+        if r < behind and not is_long:
+            total = _fold(reducer, neutral, values, low - origin, high - origin)
+            _keep(total, bounds, r, start, results)
+        n_long = team.append(long, n_long, r, is_long)
+        start, stop = _ends(r + team.size, offsets)
+    team.barrier()
+    return n_long
 
 
-@functools.cache
-def _tile_reduction(reducer):
-    """The kernel that combines each row's part of a tile."""
-    by_members, by_team = _part_by_members(reducer), _part_by_team(reducer)
-
-    @kernel
-    def reduce_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile: values once, and the offsets of its rows."""
-        number, results = team.league_rank, (out, heads, tails)
-        first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
-        bounds = number, first, last, begin, end, 0
-        if last - first < team.size:
-            for r in range(first, min(last + 1, out.shape[0])):
-                by_team(team, neutral, bounds, r, values, offsets, results)
-        else:
-            by_members(team, neutral, bounds, values, offsets, results)
-
-    return reduce_tile
+@kernel
+def _reduce_tile(team, reducer, tile, neutral, values, offsets, out, heads, tails, rows):
+    """Combine each row's part of a tile. Values once, and the offsets of its rows."""
+    number, results = team.league_rank, (out, heads, tails)
+    first, last, begin, end = _bounds(tile, number, values.shape[0], out.shape[0], rows)
+    bounds = number, first, last, begin, end, 0
+    if last - first < team.size:
+        for r in range(first, min(last + 1, out.shape[0])):
+            _part_by_team(team, reducer, neutral, bounds, r, values, offsets, results)
+    else:
+        _parts_by_members(team, reducer, neutral, bounds, values, offsets, results)
 
 
-@functools.cache
-def _staged_tile_reduction(reducer):
-    """The same for members that have scratch of their own, and memory far away."""
-    by_members, by_team = _parts_of_short_rows(reducer), _part_by_team(reducer)
-
-    @kernel
-    def reduce_staged_tile(team, tile, neutral, values, offsets, out, heads, tails, rows):
-        """Each row's part of a tile, from scratch: values once, and the offsets of its rows."""
-        staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
-        first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
-        bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
-        _stage(team, begin, end, values, staged)
-        results = out, heads, tails
-        n_long = by_members(team, neutral, bounds, ahead, staged, offsets, results, long)
-        for k in range(n_long):
-            by_team(team, neutral, bounds, long[k], staged, offsets, results)
-
-    return reduce_staged_tile
+@kernel
+def _reduce_staged_tile(team, reducer, tile, neutral, values, offsets, out, heads, tails, rows):
+    """Combine each row's part of a tile, from scratch: for members that have scratch of their own, and memory
+    far away. Values once, and the offsets of its rows."""
+    staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
+    first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
+    bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
+    _stage(team, begin, end, values, staged)
+    results = out, heads, tails
+    n_long = _parts_of_short_rows(team, reducer, neutral, bounds, ahead, staged, offsets, results, long)
+    for k in range(n_long):
+        _part_by_team(team, reducer, neutral, bounds, long[k], staged, offsets, results)
 
 
 @function
@@ -423,54 +391,43 @@ def _row_to_join(tile, number, sizes, offsets, rows):
     return r, n_more
 
 
-@functools.cache
-def _joints(reducer):
-    """Two functions that combine the parts of a row that a tile begins: by one member, and by its whole
-    team."""
-    combine = reducer.combine
-
-    @function
-    def alone(number, n_more, heads, tails):
-        total = tails[number]
-        for t in range(number + 1, number + n_more + 1):
-            total = combine(total, heads[t])
-        return total
-
-    @function
-    def together(team, neutral, number, n_more, heads, tails):
-        total = neutral
-        for t in team.thread_range(number + 1, number + n_more + 1):
-            total = combine(total, heads[t])
-        return combine(tails[number], team.reduce(total, reducer))
-
-    return alone, together
+@function
+def _join(reducer, number, n_more, heads, tails):
+    """Combine the parts of a row that a tile begins, by one member."""
+    total = tails[number]
+    for t in range(number + 1, number + n_more + 1):
+        total = reducer.combine(total, heads[t])
+    return total
 
 
-@functools.cache
-def _tile_joint(reducer):
-    """The kernel that combines the parts of the rows that go on in other tiles."""
-    alone, together = _joints(reducer)
+@function
+def _join_together(team, reducer, neutral, number, n_more, heads, tails):
+    """The same, by the whole team."""
+    total = neutral
+    for t in team.thread_range(number + 1, number + n_more + 1):
+        total = reducer.combine(total, heads[t])
+    return reducer.combine(tails[number], team.reduce(total, reducer))
 
-    @kernel
-    def join_tiles(team, tile, n_values, neutral, offsets, out, heads, tails, rows):
-        """_JOINED tiles' rows; those of many tiles by the whole team. Reads what tiles have left once."""
-        long, n_long = team.scratch(_JOINED, int64), 0
-        begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
-        for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
-            number, r, n_more = base + team.rank, 0, 0
-            if number < n_tiles:
-                r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
-            if 0 < n_more and n_more <= _ALONE:
-                out[r] = alone(number, n_more, heads, tails)
-            n_long = team.append(long, n_long, number, n_more > _ALONE)
-        team.barrier()
-        for k in range(n_long):
-            r, n_more = _row_to_join(tile, long[k], sizes, offsets, rows)
-            total = together(team, neutral, long[k], n_more, heads, tails)
-            if team.single():
-                out[r] = total
 
-    return join_tiles
+@kernel
+def _join_tiles(team, reducer, tile, n_values, neutral, offsets, out, heads, tails, rows):
+    """Combine the parts of _JOINED tiles' rows that go on in other tiles; those of many tiles by the whole
+    team. Reads what tiles have left once."""
+    long, n_long = team.scratch(_JOINED, int64), 0
+    begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
+    for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
+        number, r, n_more = base + team.rank, 0, 0
+        if number < n_tiles:
+            r, n_more = _row_to_join(tile, number, sizes, offsets, rows)
+        if 0 < n_more and n_more <= _ALONE:
+            out[r] = _join(reducer, number, n_more, heads, tails)
+        n_long = team.append(long, n_long, number, n_more > _ALONE)
+    team.barrier()
+    for k in range(n_long):
+        r, n_more = _row_to_join(tile, long[k], sizes, offsets, rows)
+        total = _join_together(team, reducer, neutral, long[k], n_more, heads, tails)
+        if team.single():
+            out[r] = total
 
 
 @functools.cache
@@ -550,15 +507,15 @@ def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
     if _by_teams(space):
         check = _checked_rows(sizes, offsets, row_length_and_tiles, tile, offsets, rows)
-        reduce_tile = _staged_tile_reduction(reducer)
+        reduce_tile = _reduce_staged_tile
     else:
         check = _checked_rows(sizes, offsets, row_length, offsets)
         parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
-        reduce_tile = _tile_reduction(reducer)
+        reduce_tile = _reduce_tile
     out = empty(n_rows, dtype, space)  # the device is at work already
     parts = offsets, out, heads, tails, rows
-    parallel_for(teams, reduce_tile, tile, neutral, values, *parts, label="segments.reduce")
-    parallel_for(teams_of_tiles, _tile_joint(reducer), tile, n, neutral, *parts, label="segments.join")
+    parallel_for(teams, reduce_tile, reducer, tile, neutral, values, *parts, label="segments.reduce")
+    parallel_for(teams_of_tiles, _join_tiles, reducer, tile, n, neutral, *parts, label="segments.join")
     check()
     return out
 
@@ -601,7 +558,7 @@ def _scan_long_rows(sizes, reducer, given, dtype):
     out, known = empty(n, dtype, space), _kept.__dict__
     if known.get("long") != sizes:
         looks, teams = looks_of(space), _teams(space, LOOKS + n_rows)
-        parallel_for(teams, prefixes_of_row(reducer), MOST, *given, out, looks[0], label="segments.scan")
+        parallel_for(teams, scan_row, reducer, MOST, *given, out, looks[0], label="segments.scan")
         if not _too_long(sizes, offsets, looks):
             return out
     return _scan_marked(sizes, reducer, given, out)
@@ -697,14 +654,15 @@ def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
     """Each row combined; what is beyond MOST values where there is a longer row."""
     space, n, n_rows = sizes
     given, out, looks = (MOST, neutral, values, offsets), empty(n_rows, dtype, space), looks_of(space)
-    reduce_row = reduction_of_row(reducer, 2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
+    ahead = static(2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
     teams = _teams(space, LOOKS + n_rows)
-    parallel_for(teams, reduce_row, *given, out, looks[0], label="segments.reduce")
+    parallel_for(teams, reduce_row, reducer, ahead, *given, out, looks[0], label="segments.reduce")
     if _too_long(sizes, offsets, looks):
-        (reduce_block, join_row), n_blocks = reduction_of_rest(reducer), -(-n // MOST)
+        n_blocks = -(-n // MOST)
         (parts,) = _workspace(space, (n_blocks, dtype))
-        parallel_for(_teams(space, n_blocks), reduce_block, *given, parts, label="segments.reduce_blocks")
-        parallel_for(_teams(space, n_rows), join_row, *given, parts, out, label="segments.join")
+        blocks, rows = _teams(space, n_blocks), _teams(space, n_rows)
+        parallel_for(blocks, reduce_block, reducer, *given, parts, label="segments.reduce_blocks")
+        parallel_for(rows, join_row, reducer, *given, parts, out, label="segments.join")
     return out
 
 

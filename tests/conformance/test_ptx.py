@@ -14,6 +14,7 @@ from portable.core.machines.cuda import engine
 from portable.watch.counts.counting import Marked
 from portable.watch.counts.cuda import ptx as counting_ptx
 from portable.core.machines.cuda.lower import entry_of
+from portable.core.language.types import Known
 from portable.core.places.policy import as_policy, kind_of
 
 from .lane_kernels import CASES
@@ -233,13 +234,15 @@ def test_ragged_rows(dtype, tmp_path):
     values, out, index, looks = (("view", name, 1, True, False) for name in (dtype, wide, "int64", "uint8"))
     neutral, n, parts = ("number", wide), ("number", "int"), (index, out, out, out, index)
     for kernel, specs in (
-        (segments._staged_tile_reduction(pk.Sum), (tile, neutral, values, *parts)),
-        (segments._tile_joint(pk.Sum), (tile, n, neutral, *parts)),
-        *((rows.reduction_of_row(pk.Sum, k), (n, neutral, values, index, out, looks)) for k in (8, 16)),
-        (rows.reduction_of_rest(pk.Sum)[0], (tile, neutral, values, index, out)),
-        (rows.reduction_of_rest(pk.Sum)[1], (tile, neutral, values, index, out, out)),
-        (rows.prefixes_of_row(pk.Sum), (n, inclusive, neutral, values, index, out, looks)),
+        (segments._reduce_staged_tile, (tile, neutral, values, *parts)),
+        (segments._join_tiles, (tile, n, neutral, *parts)),
+        (rows.reduce_row, (("static", 8, "8"), n, neutral, values, index, out, looks)),
+        (rows.reduce_row, (("static", 16, "16"), n, neutral, values, index, out, looks)),
+        (rows.reduce_block, (tile, neutral, values, index, out)),
+        (rows.join_row, (tile, neutral, values, index, out, out)),
+        (rows.scan_row, (n, inclusive, neutral, values, index, out, looks)),
     ):
+        specs = ("known", Known(pk.Sum)), *specs
         ptx = engine.ptx(entry_of(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
         assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
         assemble(ptx, CAPABILITIES[-1], tmp_path)

@@ -42,17 +42,9 @@ def tiles(request, monkeypatch):
     monkeypatch.setattr(segments, "_GPU_TILE", max(tile, segments._WARP))  # each member has a value
     if staged:
         monkeypatch.setattr(segments, "_by_teams", lambda space: True)
-    made = (
-        segments._tile_reduction,
-        segments._staged_tile_reduction,
-        segments._tile_joint,
-        segments._cut,
-    )
-    for kernels in made:
-        kernels.cache_clear()
+    segments._cut.cache_clear()
     yield
-    for kernels in made:
-        kernels.cache_clear()
+    segments._cut.cache_clear()
 
 
 SHAPES = ["short", "mixed", "one", "none", "no rows"]
