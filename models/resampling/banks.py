@@ -25,7 +25,7 @@ from ..shared.sharding import Shards
 from . import blame, row_kernels
 from .filtered import Filtered, collect, joined
 from .given import Data, Model, ModelFunction
-from .running import Run, log_likelihoods
+from .running import Run, increments, log_likelihoods
 from .summaries import Summaries
 
 _MOST = 256  # shards of a bank
@@ -92,27 +92,51 @@ class Bank:
     def __init__(self, model: Model, n: int, data: Data, space: Any) -> None:
         with pk.use(space) as self.space:
             self._model, self._n, self._data = moved(model, self.space), n, data
-        self._rows, self._run = Rows(0, 0), None
+        self._rows, self._run, self._stands = Rows(0, 0), None, None
 
     def prepare(self, piece: Rows) -> Rows:
         """The piece itself."""
         return piece
 
-    def log_likelihoods(self, pieces: Iterator[Rows], params: Array, keys: Array) -> Iterator[Array]:
+    def _begun(self, rows: Rows, params: Array, keys: Array) -> Run:
+        """A run of rows of parameters before its first step."""
+        params, keys = (np.ascontiguousarray(array[slice(*rows)]) for array in (params, keys))
+        if self._run is None or self._rows != rows:
+            self._rows, data = rows, of_rows(self._data, params)
+            self._run = prepared(self._model, data, self._n, keys, first=rows.begin)
+        else:
+            pk.deep_copy(self._run.params, params.astype(self._model.dtype))
+            self._run.take_keys(keys)
+            self._run.reset()
+        self._stands = None
+        return self._run
+
+    def log_likelihoods(
+        self, pieces: Iterator[Rows], params: Array, keys: Array, n_steps: int | None = None
+    ) -> Iterator[Array]:
         """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
-        (n_rows, n_blocks); NaN of those that died of one."""
+        (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
         own = list(pieces)
-        first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
-            params, keys = (np.ascontiguousarray(array[first:last]) for array in (params, keys))
-            if self._run is None or self._rows != (first, last):
-                self._rows, data = Rows(first, last), of_rows(self._data, params)
-                self._run = prepared(self._model, data, self._n, keys, first=first)
-            else:
-                pk.deep_copy(self._run.params, params.astype(self._model.dtype))
-                self._run.take_keys(keys)
-                self._run.reset()
-            found = log_likelihoods(self._run, self._data.n_steps)
+            run = self._begun(Rows(own[0].begin, own[-1].end), params, keys)
+            found = log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
+        return split(own, found)
+
+    def increments(
+        self, pieces: Iterator[Rows], params: Array, keys: Array, number: int, begin: int, end: int
+    ) -> Iterator[Array]:
+        """What steps begin .. end - 1 add to the estimates, shape (end - begin, n_rows).
+
+        Rows of the same parameters and keys have the same number: a place that has taken them to `begin`
+        goes on from there, another one takes them from step 0 on.
+        """
+        own = list(pieces)
+        rows = Rows(own[0].begin, own[-1].end)
+        with pk.use(self.space):
+            goes_on = self._stands == (number, rows, begin)
+            run = self._run if goes_on else self._begun(rows, params, keys)
+            found = increments(run, begin if goes_on else 0, begin, end)
+            self._stands = number, rows, end
         return split(own, found)
 
     def filtered(self, pieces: Iterator[Rows], options: dict[str, Any]) -> Iterator[Filtered | None]:

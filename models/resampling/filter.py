@@ -134,6 +134,7 @@ class ParticleFilter:
                 f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
                 f" {in_place}"
             )
+        self.numbered = True  # rows draw by their numbers; else by their keys alone
         self._n_dims = {}  # by numbers of values and of params
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):

@@ -31,7 +31,7 @@ from .row_kernels import MOST
 from .running import ROW_TEAM
 from .sampling import Nans, Sampling
 from .state_space import StateSpaceModel
-from .walk import Walk, random_of
+from .walk import Points, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables
 
 
@@ -156,13 +156,12 @@ class Gibbs:
 
     def start(self, given):
         """Parameters as PMMH starts, and a path of a filter there."""
-        places = self._client, self._space
+        places = self._client, self._space, self.nans
         begun = Metropolis(
             self._filters, self._data, self.priors, self._n, self.n_chains, 1, self.seed, *places
         )
-        begun.nans = self.nans
         begun.start(given)
-        self.z, self.walk = begun.z, Walk(begun.z)
+        self.points, self.walk = begun.points, begun.walk
         found = self._filters.run(
             self._data.y,
             self._n,
@@ -180,7 +179,7 @@ class Gibbs:
             )
         self._follow(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
         self.accepted = np.zeros(self.n_chains)
-        self.log_likelihood = self.density(self.values())
+        self._weigh()
 
     def _lags(self):
         return self._data.y.shape[1] if self._filters.lagged else 0
@@ -189,11 +188,15 @@ class Gibbs:
         """Paths that no place has."""
         self.paths, self._number = paths, self._number + 1
 
-    def density(self, values):
+    def density(self, values, keys=None):
         """log p(path, y | parameters) of every chain."""
         asked = self.priors.table(values), self._number, self.paths
         found = np.concatenate(self._shards.map("densities", *asked))
         return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
+
+    def _weigh(self):
+        """The densities of the chains' paths as they are now."""
+        self.points = self.points._replace(log_likelihood=self.density(self.values()))
 
     def _reason(self, params, chain):
         names = self.priors.names
@@ -204,46 +207,34 @@ class Gibbs:
         )
 
     def values(self):
-        return self.priors.from_line(self.z)[0]
+        return self.priors.from_line(self.points.z)[0]
+
+    @property
+    def log_likelihood(self):
+        return self.points.log_likelihood
 
     def step(self, number, warm):
         """Steps of the parameters, then a new path of every chain."""
         random = random_of(self.seed, 2, number)
-        accepted = np.zeros(self.n_chains)
-        values, volume = self.priors.from_line(self.z)
-        log_prior = self.priors.log_density(values) + volume
-        here = self.density(values)
+        self.accepted = np.zeros(self.n_chains)
+        self._weigh()
         for _ in range(self.n_moves):
-            z = self.walk.propose(self.z, random)
-            values, volume = self.priors.from_line(z)
-            proposed = self.priors.log_density(values) + volume
-            possible = np.isfinite(proposed)
-            if not possible.all():
-                values = np.where(possible[:, None], values, self.values())
-            found = np.where(possible, self.density(values), -np.inf)
-            with np.errstate(invalid="ignore"):
-                ratio = found + proposed - here - log_prior
-            moved = np.log(random.random(self.n_chains)) < ratio
-            self.z = np.where(moved[:, None], z, self.z)
-            here, log_prior = np.where(moved, found, here), np.where(moved, proposed, log_prior)
-            accepted += moved / self.n_moves
+            z = self.walk.propose(self.points.z, random)
+            self.points, rates, moved = metropolis(
+                self.points, z, self.points.keys, self.priors, self.density, random
+            )
+            self.accepted += moved / self.n_moves
             if warm:
-                self.walk.learn(self.z, np.minimum(np.exp(np.minimum(ratio, 0.0)), 1.0).mean())
-        self.accepted, self.log_likelihood = accepted, here
+                self.walk.learn(self.points.z, rates.mean())
         asked = self.priors.table(self.values()), self._number, self.paths
         key = random.integers(0, 2**64, dtype=np.uint64)
         self._follow(np.concatenate(self._shards.map("moved", *asked, key), axis=2))
 
     def arrays(self):
-        return {
-            "z": self.z,
-            "log_likelihood": self.log_likelihood,
-            "path": self.paths,
-            **self.walk.state(),
-        }
+        return {**self.points._asdict(), "path": self.paths, **self.walk.state()}
 
     def restore(self, arrays):
-        self.z, self.log_likelihood = arrays["z"], arrays["log_likelihood"]
+        self.points = Points(*(arrays[name] for name in Points._fields))
         self._follow(arrays["path"])
         self.walk.restore(arrays)
 

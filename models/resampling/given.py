@@ -31,6 +31,7 @@ class Model(Protocol):
     lagged: bool
     in_place: bool
     ordered: bool
+    numbered: bool
     dtype: np.dtype[Any]
     space: Any
     spaces: Any

@@ -23,38 +23,63 @@ from . import banks
 from .posterior import Posterior
 from .sampling import Nans, Sampling
 from .state_space import StateSpaceModel
-from .walk import STARTS, Walk, random_of
+from .walk import STARTS, Points, Walk, metropolis, random_of
+
+
+class Estimates:
+    """Estimated log-likelihoods of rows of parameters, by filters at the places of a client or of spaces;
+    the default space's, if neither is given.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    data : Data
+    priors : Priors
+    n_particles, n_rows : int
+    nans : Nans
+    client : distributed.Client, optional
+    space : str, Space or a list of them, optional
+    """
+
+    def __init__(self, model, data, priors, n_particles, n_rows, nans, client=None, space=None):
+        self._model, self._data, self._priors, self._n = model, data, priors, n_particles
+        self.nans, self._filters = nans, banks.shared(model, n_particles, data, n_rows, client, space)
+
+    def __call__(self, values, keys, n_steps=None):
+        """Those of parameters, shape (n_rows, n_free), from random numbers of keys, shape (n_rows, n_blocks),
+        and the first n_steps observations."""
+        return self._asked(values, keys, "log_likelihoods", n_steps)
+
+    def increments(self, values, keys, number, begin, end):
+        """What observations begin .. end - 1 add to them, shape (end - begin, n_rows): `Bank.increments`."""
+        return self._asked(values, keys, "increments", number, begin, end)
+
+    def _asked(self, values, keys, name, *args):
+        table = self._priors.table(values)
+        found = np.concatenate(self._filters.map(name, table, keys, *args), axis=-1)
+        rows = banks.of_rows(self._data, table)
+        return self.nans.rejected(found, lambda row: banks.blamed(self._model, rows, self._n, keys, row))
 
 
 class Metropolis:
-    """PMMH: the chains' state, and a step of all of them, whose filters are run by the places of a client or
-    of spaces; the default space's, if neither is given."""
+    """PMMH: where the chains stand, and a step of all of them; places as those of `Estimates`."""
 
-    def __init__(self, model, data, priors, n_particles, n_chains, n_blocks, seed, client=None, space=None):
-        self.priors, self.n_chains, self.n_blocks, self.seed, self.n_steps = (
-            priors,
-            n_chains,
-            n_blocks,
-            seed,
-            data.n_steps,
-        )
-        self.keys = np.zeros((n_chains, n_blocks), np.uint64)
-        self._short, self._model, self._data, self._n = (
-            model.takes_rows(n_particles),
-            model,
-            data,
-            n_particles,
-        )
-        self.nans = Nans(n_chains)
-        self._filters = banks.shared(model, n_particles, data, n_chains, client, space)
-
-    def estimate(self, values, keys):
-        """Estimated log-likelihoods of parameters, shape (n_chains, n_free), from random numbers of keys,
-        shape (n_chains, n_blocks)."""
-        table = self.priors.table(values)
-        found = np.concatenate(self._filters.map("log_likelihoods", table, keys))
-        rows = banks.of_rows(self._data, table)
-        return self.nans.rejected(found, lambda chain: banks.blamed(self._model, rows, self._n, keys, chain))
+    def __init__(
+        self,
+        model,
+        data,
+        priors,
+        n_particles,
+        n_chains,
+        n_blocks,
+        seed,
+        client=None,
+        space=None,
+        nans=None,
+    ):
+        self.priors, self.n_chains, self.n_blocks, self.seed = priors, n_chains, n_blocks, seed
+        self._short, self.nans = model.takes_rows(n_particles), nans or Nans(n_chains)
+        self.estimate = Estimates(model, data, priors, n_particles, n_chains, self.nans, client, space)
 
     def fresh(self, random):
         """Keys; where rows are long all chains have one, and differ by their streams."""
@@ -64,7 +89,7 @@ class Metropolis:
     def start(self, given):
         """Each chain at the best of some draws of the prior, or where it was told."""
         random = random_of(self.seed, 0)
-        self.log_likelihood = np.full(self.n_chains, -np.inf)
+        logs, kept = np.full(self.n_chains, -np.inf), np.zeros((self.n_chains, self.n_blocks), np.uint64)
         best = np.zeros((self.n_chains, len(self.priors.free)))
         for _ in range(1 if given is not None else STARTS):
             values = self.priors.draw(random, self.n_chains) if given is None else given
@@ -72,24 +97,19 @@ class Metropolis:
             found = np.where(
                 np.isfinite(self.priors.log_density(values)), self.estimate(values, keys), -np.inf
             )
-            better = found > self.log_likelihood
-            best[better], self.keys[better], self.log_likelihood[better] = (
-                values[better],
-                keys[better],
-                found[better],
-            )
-        self._refuse_impossible(best, given)
+            better = found > logs
+            best[better], kept[better], logs[better] = values[better], keys[better], found[better]
+        self._refuse_impossible(logs, given)
         keys = self.fresh(random)  # the best of several estimates is too high, and a chain would stick to it
         found = self.estimate(best, keys)
         again = np.isfinite(found)
-        self.keys[again], self.log_likelihood[again] = keys[again], found[again]
-        self.z = self.priors.to_line(best)
-        self.log_prior = self.log_prior_of(self.z)
-        self.accepted = np.zeros(self.n_chains, bool)
-        self.walk = Walk(self.z)
+        kept[again], logs[again] = keys[again], found[again]
+        z = self.priors.to_line(best)
+        self.points = Points(z, self.priors.at(z)[1], logs, kept)
+        self.accepted, self.walk = np.zeros(self.n_chains, bool), Walk(z)
 
-    def _refuse_impossible(self, best, given):
-        bad = np.flatnonzero(self.log_likelihood == -np.inf)
+    def _refuse_impossible(self, logs, given):
+        bad = np.flatnonzero(logs == -np.inf)
         if bad.size:
             tried = "start has" if given is not None else f"all {STARTS} draws of the prior have"
             raise InputError(
@@ -99,50 +119,33 @@ class Metropolis:
                 + "; more particles, start= near the posterior, or narrower priors are wanted"
             )
 
-    def log_prior_of(self, z):
-        values, volume = self.priors.from_line(z)
-        return self.priors.log_density(values) + volume
-
     def values(self):
-        return self.priors.from_line(self.z)[0]
+        return self.priors.from_line(self.points.z)[0]
+
+    @property
+    def log_likelihood(self):
+        return self.points.log_likelihood
 
     def step(self, number, warm):
         """A proposal of every chain, and its acceptance."""
         random = random_of(self.seed, 1, number)
-        z = self.walk.propose(self.z, random)
+        z = self.walk.propose(self.points.z, random)
         keys = self.fresh(random)
         if self.n_blocks > 1:
             chosen = random.integers(0, self.n_blocks, self.n_chains)
             renewed = np.arange(self.n_blocks) == chosen[:, None]
-            keys = np.where(renewed, keys, self.keys)
-        values, volume = self.priors.from_line(z)
-        log_prior = self.priors.log_density(values) + volume
-        possible = np.isfinite(log_prior)
-        if not possible.all():
-            values = np.where(possible[:, None], values, self.values())
-        found = np.where(possible, self.estimate(values, keys), -np.inf)
-        with np.errstate(invalid="ignore"):
-            ratio = found + log_prior - self.log_likelihood - self.log_prior
-        self.accepted = np.log(random.random(self.n_chains)) < ratio
-        self.z = np.where(self.accepted[:, None], z, self.z)
-        self.keys = np.where(self.accepted[:, None], keys, self.keys)
-        self.log_likelihood = np.where(self.accepted, found, self.log_likelihood)
-        self.log_prior = np.where(self.accepted, log_prior, self.log_prior)
+            keys = np.where(renewed, keys, self.points.keys)
+        self.points, rates, self.accepted = metropolis(
+            self.points, z, keys, self.priors, self.estimate, random
+        )
         if warm:
-            self.walk.learn(self.z, np.minimum(np.exp(np.minimum(ratio, 0.0)), 1.0).mean())
+            self.walk.learn(self.points.z, rates.mean())
 
     def arrays(self):
-        return {
-            "z": self.z,
-            "keys": self.keys,
-            "log_likelihood": self.log_likelihood,
-            "log_prior": self.log_prior,
-            **self.walk.state(),
-        }
+        return {**self.points._asdict(), **self.walk.state()}
 
     def restore(self, arrays):
-        self.z, self.keys, self.log_likelihood = arrays["z"], arrays["keys"], arrays["log_likelihood"]
-        self.log_prior = arrays["log_prior"]
+        self.points = Points(*(arrays[name] for name in Points._fields))
         self.walk.restore(arrays)
 
 

@@ -353,3 +353,18 @@ class Priors:
                 bounded, np.log(width) + np.log(share) + np.log1p(-share), np.where(np.isfinite(low), z, 0.0)
             )
         return values, volume.sum(axis=1)
+
+    def at(self, z: Array) -> tuple[Array, Array]:
+        """Values of coordinates without bounds, and the logarithm of the density of these coordinates.
+
+        Parameters
+        ----------
+        z : ndarray, shape (n, n_free)
+
+        Returns
+        -------
+        values : ndarray, shape (n, n_free)
+        log_density : ndarray, shape (n,)
+        """
+        values, volume = self.from_line(z)
+        return values, self.log_density(values) + volume

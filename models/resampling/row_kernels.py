@@ -9,7 +9,8 @@ that launches may be cut between any two steps.
 Arguments beyond those of `filter_kernels`
     seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the
              `horizon`
-    first    the number, in its bank, of row 0 here: random numbers are those of row first + r
+    first    the number, in its bank, of row 0 here: random numbers are those of row first + r, or, if not
+             `numbered`, those of row 0 with the row's keys
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
@@ -66,13 +67,13 @@ def sort_row(team, r, n, slot, x, keys, items, places):
 
 
 @pk.function
-def spread_row(team, r, first, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
+def spread_row(team, r, number, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
     """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so
     far is the parent's.
 
     With `ordered`, places[r, j] is the particle that comes j-th, and draws follow that order.
     """
-    start = one_start(first + r, total, seed, step)
+    start = one_start(number, total, seed, step)
     ratio = parts_over(total, pk.uint64(n))
     for k in team.thread_range(n):
         marks[k] = 0
@@ -120,6 +121,7 @@ def filter_rows(
     end,
     horizon,
     first,
+    numbered,
     n_params,
     n_values,
     n_inputs,
@@ -154,6 +156,9 @@ def filter_rows(
     which stay in a cache.
     """
     r = team.league_rank
+    number = first + r
+    if not numbered:
+        number = 0
     n = w.shape[1]
     n_slots = x.shape[0]
     n_kept = evidence.shape[0]
@@ -189,7 +194,7 @@ def filter_rows(
             spread_row(
                 team,
                 r,
-                first,
+                number,
                 n,
                 total,
                 row_scale,
@@ -204,7 +209,7 @@ def filter_rows(
         largest = -math.inf
         for k in team.thread_range(n):
             weight = 0.0
-            stream = key(first + r, k)
+            stream = key(number, k)
             if t == 0:
                 weight = begin_particle(
                     initial, log_weight, n_dims, new, r, k, stream, observed, seed, own_y, own_params, x

@@ -124,10 +124,10 @@ class Run:
             pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64)
         )
 
-    def pieces(self, n_steps):
-        """(begin, end) of the launches of so many steps."""
+    def pieces(self, n_steps, begin=0):
+        """(begin, end) of the launches of steps begin .. n_steps - 1."""
         length = max(1, AT_A_TIME // (self.tables.values.size)) if self.short else 1
-        return [(begin, min(begin + length, n_steps)) for begin in range(0, n_steps, length)]
+        return [(begin, min(begin + length, n_steps)) for begin in range(begin, n_steps, length)]
 
     def steps(self, begin, end):
         """Steps begin .. end - 1."""
@@ -148,6 +148,7 @@ class Run:
             end,
             self.horizon,
             self.first,
+            pk.static(model.numbered),
             *self.sizes_known,
             tables.bits,
             self.half,
@@ -284,5 +285,17 @@ def log_likelihoods(run, n_steps):
     else:
         found = np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
     if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
-        found[undefined(run.extremes.to_numpy()) >= 0] = np.nan
+        found[undefined(run.extremes.to_numpy()[:n_steps]) >= 0] = np.nan
+    return found
+
+
+def increments(run, at, begin, end):
+    """Steps at .. end - 1; what those from `begin` on add to the log-likelihoods of rows, shape (end - begin,
+    n_rows), NaN from the step on at which a row died of one."""
+    for first, last in run.pieces(end, at):
+        run.steps(first, last)
+    found = np.array(run.evidence[begin:end].to_numpy())
+    if not np.isfinite(found).all():
+        bad = undefined(run.extremes.to_numpy()[begin:end])
+        found[(bad >= 0) & (np.arange(end - begin)[:, None] >= bad)] = np.nan
     return found

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
+
+from .priors import Priors
 
 STARTS = 10  # draws of the prior from which a chain takes its best
 TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelman and Gilks 1997)
@@ -11,6 +16,68 @@ TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelm
 def random_of(seed: int, *numbers: int) -> np.random.Generator:
     """Random numbers that belong to a step of a job: the same, whatever came before."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *numbers])))
+
+
+class Points(NamedTuple):
+    """Parameters of rows, and what was found there: coordinates without bounds, shape (n_rows, n_free), the
+    logarithms of the prior's density there and of the likelihood, shape (n_rows,), and the keys of the random
+    numbers of an estimate, shape (n_rows, n_keys)."""
+
+    z: np.ndarray
+    log_prior: np.ndarray
+    log_likelihood: np.ndarray
+    keys: np.ndarray
+
+    def of(self, rows: np.ndarray) -> Points:
+        """Those of some rows."""
+        return Points(*(array[rows] for array in self))
+
+
+def metropolis(
+    points: Points,
+    z: np.ndarray,
+    keys: np.ndarray,
+    priors: Priors,
+    estimate: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    random: np.random.Generator,
+    power: float = 1.0,
+) -> tuple[Points, np.ndarray, np.ndarray]:
+    """Accept or reject proposals under the density prior x likelihood^power.
+
+    Parameters
+    ----------
+    points : Points
+        Where rows stand.
+    z : ndarray, shape (n_rows, n_free)
+        Proposals, as likely from there as back.
+    keys : ndarray, shape (n_rows, n_keys)
+    priors : Priors
+    estimate : callable (values, keys) -> ndarray, shape (n_rows,)
+        Log-likelihoods; -inf is possible.
+    random : numpy.random.Generator
+    power : float
+
+    Returns
+    -------
+    points : Points
+        Where rows stand now.
+    rates : ndarray, shape (n_rows,)
+        The probabilities with which they moved.
+    accepted : ndarray of bool, shape (n_rows,)
+    """
+    values, log_prior = priors.at(z)
+    possible = np.isfinite(log_prior)
+    if not possible.all():
+        values = np.where(possible[:, None], values, priors.at(points.z)[0])
+    found = np.where(possible, estimate(values, keys), -np.inf)
+    with np.errstate(invalid="ignore"):
+        ratio = power * found + log_prior - power * points.log_likelihood - points.log_prior
+    accepted = np.log(random.random(len(z))) < ratio
+    proposed = Points(z, log_prior, found, keys)
+    moved = Points(
+        *(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(proposed, points))
+    )
+    return moved, np.minimum(np.exp(np.minimum(ratio, 0.0)), 1.0), accepted
 
 
 class Walk:
@@ -43,10 +110,21 @@ class Walk:
         / n^0.7."""
         self.n_seen += 1
         rate = (self.n_seen + 5.0) ** -0.7
-        self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - self.target)), 1e-3, 1e3))
+        self.tune(accepted, rate)
         away = z - self.mean
         self.mean = self.mean + rate * away.mean(axis=0)
         self.covariance = (1.0 - rate) * self.covariance + rate * (away.T @ away) / len(z)
+
+    def fit(self, z: np.ndarray, weights: np.ndarray) -> None:
+        """Take the covariance of weighted points, shapes (n, n_free) and (n,), in place of what was seen."""
+        self.mean = weights @ z
+        away = z - self.mean
+        covariance = (weights * away.T) @ away
+        self.covariance = covariance + 1e-12 * np.eye(len(covariance))
+
+    def tune(self, accepted: float, rate: float) -> None:
+        """Move the scale towards the wanted acceptance rate."""
+        self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - self.target)), 1e-3, 1e3))
 
     def state(self) -> dict[str, np.ndarray]:
         return {
