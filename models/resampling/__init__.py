@@ -56,8 +56,10 @@ from .schemes import (
     stratified,
     systematic,
 )
+from .sequential import sample_smc2
 from .smoothing import backward_paths, lagged_moments
 from .state_space import StateSpaceModel
+from .tempering import sample_smc
 from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
@@ -96,6 +98,8 @@ __all__ = [
     "residual",
     "sample_gibbs",
     "sample_pmmh",
+    "sample_smc",
+    "sample_smc2",
     "ssp",
     "stratified",
     "systematic",

@@ -29,7 +29,7 @@ from .inference import Metropolis
 from .posterior import Posterior
 from .row_kernels import MOST
 from .running import ROW_TEAM
-from .sampling import Nans, Sampling
+from .sampling import Chained, Nans, Sampling
 from .state_space import StateSpaceModel
 from .walk import Points, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables
@@ -134,7 +134,7 @@ class Paths:
             return split(own, self._path.to_numpy().copy())
 
 
-class Gibbs:
+class Gibbs(Chained):
     """The chains' parameters and paths, and a sweep of all of them by the places of a client or of spaces;
     the default space, if neither is given."""
 
@@ -205,13 +205,6 @@ class Gibbs:
             f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
             f" {given}; finite numbers or -inf are wanted"
         )
-
-    def values(self):
-        return self.priors.from_line(self.points.z)[0]
-
-    @property
-    def log_likelihood(self):
-        return self.points.log_likelihood
 
     def step(self, number, warm):
         """Steps of the parameters, then a new path of every chain."""
@@ -284,4 +277,4 @@ def sample_gibbs(
         return Gibbs(model, filters, data, priors, n_particles, n_chains, n_moves, seed, *places)
 
     settings = {"n_particles": n_particles, "n_moves": n_moves}
-    return sampling.run("particle Gibbs", model, filters, observations, make, settings)
+    return sampling.run("particle Gibbs", *sampling.of_model(model, filters, observations, make, settings))

@@ -21,7 +21,7 @@ from ..shared.annotations import Real, Whole
 from ..shared.checks import check_count
 from . import banks
 from .posterior import Posterior
-from .sampling import Nans, Sampling
+from .sampling import Chained, Nans, Sampling
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
 
@@ -48,20 +48,27 @@ class Estimates:
     def __call__(self, values, keys, n_steps=None):
         """Those of parameters, shape (n_rows, n_free), from random numbers of keys, shape (n_rows, n_blocks),
         and the first n_steps observations."""
-        return self._asked(values, keys, "log_likelihoods", n_steps)
+        return self.rejected(self._asked(values, keys, "log_likelihoods", n_steps), values, keys)
 
     def increments(self, values, keys, number, begin, end):
-        """What observations begin .. end - 1 add to them, shape (end - begin, n_rows): `Bank.increments`."""
+        """What observations begin .. end - 1 add to them, shape (end - begin, n_rows), NaN where they are
+        undefined: `Bank.increments`."""
         return self._asked(values, keys, "increments", number, begin, end)
 
+    def rejected(self, found, values, keys):
+        """What was found of rows with -inf in place of NaN, which are counted."""
+
+        def reason(row):
+            rows = banks.of_rows(self._data, self._priors.table(values))
+            return banks.blamed(self._model, rows, self._n, keys, row)
+
+        return self.nans.rejected(found, reason)
+
     def _asked(self, values, keys, name, *args):
-        table = self._priors.table(values)
-        found = np.concatenate(self._filters.map(name, table, keys, *args), axis=-1)
-        rows = banks.of_rows(self._data, table)
-        return self.nans.rejected(found, lambda row: banks.blamed(self._model, rows, self._n, keys, row))
+        return np.concatenate(self._filters.map(name, self._priors.table(values), keys, *args), axis=-1)
 
 
-class Metropolis:
+class Metropolis(Chained):
     """PMMH: where the chains stand, and a step of all of them; places as those of `Estimates`."""
 
     def __init__(
@@ -118,13 +125,6 @@ class Metropolis:
                 + (f" ({self.nans.first})" if self.nans.first else "")
                 + "; more particles, start= near the posterior, or narrower priors are wanted"
             )
-
-    def values(self):
-        return self.priors.from_line(self.points.z)[0]
-
-    @property
-    def log_likelihood(self):
-        return self.points.log_likelihood
 
     def step(self, number, warm):
         """A proposal of every chain, and its acceptance."""
@@ -217,4 +217,4 @@ def sample_pmmh(
         "threshold": threshold,
         "dtype": str(np.dtype(dtype)),
     }
-    return sampling.run("PMMH", model, filters, observations, make, settings)
+    return sampling.run("PMMH", *sampling.of_model(model, filters, observations, make, settings))

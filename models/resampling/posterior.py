@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..shared import posteriors
+
+
+_EVIDENCE = "log_evidence", "log_evidence_error"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,16 +30,21 @@ class Posterior(posteriors.Posterior):
         All parameters of the model, in its order.
     n_nan : ndarray of int, shape (n_chains,)
         Proposals that were rejected because their log-likelihood was NaN.
+    log_evidence, log_evidence_error : float
+        Of SMC^2 and SMC samplers: log p(observations), and its standard error, as far as populations tell it.
     """
 
     family = "resampling"
     fixed: dict[str, float]
     parameters: tuple[str, ...] = field(repr=False)
     n_nan: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    log_evidence: float = math.nan
+    log_evidence_error: float = math.nan
 
     def _about(self) -> dict[str, Any]:
-        """Return the model's parameters, and how many log-likelihoods were NaN."""
-        return {"parameters": self.parameters, "n_nan": self.n_nan.tolist()}
+        """Return the model's parameters, how many log-likelihoods were NaN, and the evidence."""
+        found = {"parameters": self.parameters, "n_nan": self.n_nan.tolist()}
+        return found | {name: getattr(self, name) for name in _EVIDENCE}
 
     @classmethod
     def _known(
@@ -47,6 +56,7 @@ class Posterior(posteriors.Posterior):
             "fixed": fixed,
             "parameters": parameters,
             "n_nan": np.array(n_nan, int),
+            **{name: json.loads(about[name]) for name in _EVIDENCE if name in about},
         }
 
     def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
@@ -77,4 +87,6 @@ class Posterior(posteriors.Posterior):
                 f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g}"
                 f" {row['r_hat']:6.3f} {row['ess_bulk']:7.0f}"
             )
+        if not math.isnan(self.log_evidence):
+            yield f"log-evidence {self.log_evidence:.3f} +- {self.log_evidence_error:.2g}"
         yield from (f"note: {note}" for note in self.notes)

@@ -29,13 +29,11 @@ from .state_space import StateSpaceModel
 from .walk import random_of
 
 _TRIED = 64  # draws of the prior that the model's functions are tried with, up to one that they take
-_REMEDY = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
-PIECE = 10  # steps between two looks at the clock, for progress and checkpoints
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Shown):
-    """What `sample_pmmh` and `sample_gibbs` are told alike, each by its name.
+    """What samplers of parameters are told alike, each by its name.
 
     Parameters
     ----------
@@ -79,13 +77,44 @@ class Sampling(Shown):
     space: Spaces | None = None
     client: ClientLike = None
 
-    def run(
+    def of_model(
         self,
-        name: str,
         model: StateSpaceModel,
         filters: ParticleFilter,
         observations: ArrayLike,
         make: Callable[[Data, Priors, int, int, ClientLike], Any],
+        settings: dict[str, Any],
+    ) -> tuple[tuple[str, ...], Callable[..., Any], dict[str, Any]]:
+        """Return the arguments of `run`, from the second on, of a sampler of a state-space model.
+
+        Parameters
+        ----------
+        model : StateSpaceModel
+        filters : ParticleFilter
+            Of the model.
+        observations : as in `ParticleFilter.run`
+        make : callable (data, priors, n_chains, seed, client) -> sampler
+        settings : dict
+            The sampler's own; a checkpoint belongs to a run of equal settings.
+
+        Returns
+        -------
+        parameters, begin, settings : as `run` takes them
+        """
+
+        def begin(known, n_chains, seed, client):
+            data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), self.inputs)
+            own = {"y": data.y, "inputs": data.inputs}
+            return make(data, known, n_chains, seed, client), own
+
+        whole = {field.name: getattr(model, field.name) for field in fields(model)}
+        return model.parameters, begin, settings | whole
+
+    def run(
+        self,
+        name: str,
+        parameters: tuple[str, ...],
+        begin: Callable[[Priors, int, int, ClientLike], tuple[Any, dict[str, Any]]],
         settings: dict[str, Any],
     ) -> Posterior:
         """Draw with a sampler.
@@ -94,11 +123,8 @@ class Sampling(Shown):
         ----------
         name : str
             Of the sampler.
-        model : StateSpaceModel
-        filters : ParticleFilter
-            Of the model.
-        observations : as in `ParticleFilter.run`
-        make : callable (data, priors, n_chains, seed, client) -> sampler
+        parameters : tuple of str
+        begin : callable (priors, n_chains, seed, client) -> (sampler, settings)
         settings : dict
             The sampler's own; a checkpoint belongs to a run of equal settings.
 
@@ -119,17 +145,15 @@ class Sampling(Shown):
         """
         n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
         n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
-        known = Priors(model.parameters, self.priors, self.fixed)
+        known = Priors(parameters, self.priors, self.fixed)
         check_choice(self.on_nan, "on_nan", ON_NAN)
         given = None if self.start is None else starts_of(self.start, known, n_chains)
         with connected(self.client) as client, pk.use(here(client, self.space)):
-            data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), self.inputs)
-            sampler = make(data, known, n_chains, seed, client)
+            sampler, own = begin(known, n_chains, seed, client)
             sampler.nans.refuse = self.on_nan == "raise"
-            whole = {field.name: getattr(model, field.name) for field in fields(model)}
             settings = (
                 settings
-                | whole
+                | own
                 | {
                     "n_chains": n_chains,
                     "seed": seed,
@@ -137,48 +161,96 @@ class Sampling(Shown):
                     "n_warmup": n_warmup,
                     "priors": dict(zip(known.free, known.priors)),
                     "fixed": known.fixed,
-                    "y": data.y,
-                    "inputs": data.inputs,
                 }
             )
             with Store(self.checkpoint, f"resampling.{name}", settings) as store:
                 sampler.start(given)
-                chains = Chains(sampler, n_draws, n_warmup)
-                parts, complete = chains.run(store, check_flag(self.progress, "progress"))
-        if not parts:
-            raise chains.stop
-        draws, logs, moved = (
-            np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
-            for key in ("draws", "logs", "moved")
-        )
+                loop = Loop(sampler, n_draws, n_warmup)
+                parts, complete = loop.run(store, check_flag(self.progress, "progress"))
+            if not parts:
+                raise loop.stop
+            found = sampler.drawn(parts, n_draws, n_warmup)
         n_nan, nan_from = sampler.nans.of(parts[-1])
-        by_name = dict(zip(known.free, draws.transpose(2, 1, 0)))
-        mixed = mixing(by_name, _REMEDY) if complete else ()
+        notes = found.pop("notes", ())
+        by_name = dict(zip(known.free, np.moveaxis(found["draws"], -1, 0)))
+        mixed = mixing(by_name, sampler.remedy) if complete else ()
         undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
         found = Posterior(
             names=known.free,
-            draws=draws.swapaxes(0, 1),
-            log_likelihood=logs.T,
-            acceptance=moved.mean(axis=0) if len(moved) else np.zeros(n_chains),
             priors=known.texts,
             fixed=known.fixed,
             parameters=known.names,
             method=name,
             seed=seed,
             complete=complete,
-            notes=mixed + undefined * bool(n_nan.any()),
+            notes=mixed + notes + undefined * bool(n_nan.any()),
             n_nan=n_nan,
+            **found,
         )
-        if chains.stop is not None:
-            raise stopped(chains.stop, found)
+        if loop.stop is not None:
+            raise stopped(loop.stop, found)
         warn(mixed, 3)
-        if n_nan.any():
-            warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
+        for note in (*notes, *undefined * bool(n_nan.any())):
+            warnings.warn(note, RuntimeWarning, stacklevel=3)
         return found
 
 
+def without_chains(options: dict[str, Any], *others: str) -> dict[str, Any]:
+    """Return options of `Sampling` that are of use without chains.
+
+    Parameters
+    ----------
+    options : dict
+    *others : str
+        Options that are of no use either.
+
+    Raises
+    ------
+    InputError
+        One of them is of chains: start or n_warmup.
+    """
+    for name in ("start", "n_warmup", *others):
+        if name in options:
+            raise InputError(f"{name} is given; populations begin as draws of the priors and take none")
+    return options
+
+
+class Chained:
+    """What samplers of chains have alike: `points`, `priors`, `n_chains`, and draws that are their steps'."""
+
+    remedy = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
+    finished, piece = False, 10
+
+    @property
+    def log_likelihood(self):
+        return self.points.log_likelihood
+
+    def values(self):
+        return self.priors.from_line(self.points.z)[0]
+
+    def n_steps(self, n_draws, n_warmup):
+        return n_warmup + n_draws
+
+    def seen(self):
+        """What is kept of a step."""
+        return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
+
+    def drawn(self, parts, n_draws, n_warmup):
+        """Fields of a Posterior, from all parts' arrays."""
+        draws, logs, moved = (
+            np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
+            for key in ("draws", "logs", "moved")
+        )
+        return {
+            "draws": draws.swapaxes(0, 1),
+            "log_likelihood": logs.T,
+            "acceptance": moved.mean(axis=0) if len(moved) else np.zeros(self.n_chains),
+        }
+
+
 class Nans:
-    """Log-likelihoods of chains that were NaN: how many, and where the first came from.
+    """Log-likelihoods of chains or populations that were NaN: how many of each, and where the first came
+    from.
 
     Parameters
     ----------
@@ -189,10 +261,11 @@ class Nans:
         self.counts, self.first, self.refuse = np.zeros(n_chains, np.int64), "", False
 
     def rejected(self, found, reason):
-        """The same log-likelihoods with -inf in place of NaN; `reason` says why of a chain."""
+        """The same log-likelihoods of rows, as many of each chain, with -inf in place of NaN; `reason` says why
+        of a row."""
         bad = np.isnan(found)
         if bad.any():
-            self.counts += bad
+            self.counts += bad.reshape(len(self.counts), -1).sum(axis=1)
             self.first = self.first or reason(int(bad.argmax()))
             if self.refuse:
                 raise FiniteError(self.first)
@@ -210,58 +283,57 @@ class Nans:
         self.counts = self.counts.copy()
 
 
-class Chains:
-    """A loop of a sampler's steps, in parts that are kept; `stop` is the interruption that ended it, or None.
+class Loop:
+    """A sampler's steps, in parts that are kept; `stop` is the interruption that ended it, or None.
 
-    A sampler has `start(given)`, `step(number, warm)`, `values()`, `arrays()` and `restore(arrays)`, with
-    n_chains, log_likelihood, accepted and nans.
+    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `finished`, `seen()`,
+    `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy, nans and
+    `piece`, the steps between two looks at the clock, for progress and checkpoints.
     """
 
     def __init__(self, sampler, n_draws, n_warmup):
-        self.sampler, self.n_draws, self.n_warmup = sampler, n_draws, n_warmup
-        self.stop = None
+        self.sampler, self.n_warmup = sampler, n_warmup
+        self.n_steps, self.stop = sampler.n_steps(n_draws, n_warmup), None
 
     def run(self, store, progress):
         """The arrays of all parts, and whether all steps were done: an interruption keeps what there is."""
-        n_steps, parts, self.store = self.n_warmup + self.n_draws, [], store
+        parts, self.store = [], store
         with bar(progress, "{task.fields[rates]}") as self._bar:
-            self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=n_steps, rates="")
+            self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=self.n_steps, rates="")
             try:
-                for part in store.chain("steps", n_steps, self._part):
+                for part in store.chain("steps", self.n_steps, self._part):
                     parts.append(part)
-                    if self.stop is not None:
+                    if self.stop is not None or part.get("finished"):
                         break
             except KeyboardInterrupt as error:
                 self.stop = error
-        return parts, bool(parts) and int(parts[-1]["end"]) >= n_steps
+        return parts, bool(parts) and bool(parts[-1].get("finished") or parts[-1]["end"] >= self.n_steps)
 
     def _part(self, before, first, stop):
-        sampler, draws, logs, moved = self.sampler, [], [], []
+        sampler, seen = self.sampler, []
         if before is not None:
             sampler.restore(before)
             sampler.nans.restore(before)
         done = first
         try:
-            while done < stop:
+            while done < stop and not sampler.finished:
                 sampler.step(done, warm=done < self.n_warmup)
                 done += 1
-                draws.append(sampler.values().copy())
-                logs.append(sampler.log_likelihood.copy())
-                moved.append(sampler.accepted.copy())
-                if done % PIECE == 0:
-                    self._bar.update(self._task, completed=done, rates=f"accepted: {np.mean(moved):.0%}")
+                seen.append({name: np.copy(value) for name, value in sampler.seen().items()})
+                if done % sampler.piece == 0:
+                    rate = np.mean([one["moved"] for one in seen])
+                    self._bar.update(self._task, completed=done, rates=f"accepted: {rate:.0%}")
                     if self.store.due():
                         break
         except KeyboardInterrupt as error:
-            if not draws:
+            if not seen:
                 raise
             self.stop = error
-            del draws[done - first :], logs[done - first :], moved[done - first :]
+            del seen[done - first :]
         return {
             "end": np.array(done),
-            "draws": np.array(draws),
-            "logs": np.array(logs),
-            "moved": np.array(moved),
+            "finished": np.array(sampler.finished),
+            **{name: np.array([one[name] for one in seen]) for name in seen[0]},
             **sampler.arrays(),
             **sampler.nans.arrays(),
         }
