@@ -221,7 +221,7 @@ class Populations:
         log_evidence, error = evidence(self.log_z)
         if self.finished and not error <= _KNOWN:
             notes = (
-                f"the log-evidence is known to +-{error:.2g}, as its populations tell: {self.remedy}"
+                f"the draws have not converged: populations tell the log-evidence to +-{error:.2g}; {self.remedy}"
                 if self.n_chains > 1
                 else "one population does not tell the error of its evidence; take more n_chains",
             )

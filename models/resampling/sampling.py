@@ -171,9 +171,8 @@ class Sampling(Shown):
                 raise loop.stop
             found = sampler.drawn(parts, n_draws, n_warmup)
         n_nan, nan_from = sampler.nans.of(parts[-1])
-        notes = found.pop("notes", ())
         by_name = dict(zip(known.free, np.moveaxis(found["draws"], -1, 0)))
-        mixed = mixing(by_name, sampler.remedy) if complete else ()
+        mixed = (mixing(by_name, sampler.remedy) if complete else ()) + found.pop("notes", ())
         undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
         found = Posterior(
             names=known.free,
@@ -183,15 +182,15 @@ class Sampling(Shown):
             method=name,
             seed=seed,
             complete=complete,
-            notes=mixed + notes + undefined * bool(n_nan.any()),
+            notes=mixed + undefined * bool(n_nan.any()),
             n_nan=n_nan,
             **found,
         )
         if loop.stop is not None:
             raise stopped(loop.stop, found)
         warn(mixed, 3)
-        for note in (*notes, *undefined * bool(n_nan.any())):
-            warnings.warn(note, RuntimeWarning, stacklevel=3)
+        if n_nan.any():
+            warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
         return found
 
 

@@ -238,6 +238,15 @@ def filter_banks(**where):
     return found + filtered(model.filter(guided=True, ordered=True, space=space), params[:2], **where)
 
 
+@pk.function
+def sum_of_squares(params, data):
+    total = 0.0
+    for i in range(data.shape[0]):
+        if not pk.isnan(data[i, 0]):
+            total -= (data[i, 0] - params[0]) ** 2 / params[1]
+    return total
+
+
 SAMPLED = {
     "priors": {"phi": resampling.priors.uniform(0.0, 1.0), "sigma": resampling.priors.half_normal(1.0)},
     "fixed": {"tau": 0.7},
@@ -266,3 +275,20 @@ def pmmh(**where):
 @job
 def particle_gibbs(**where):
     return drawn(resampling.sample_gibbs, 5, where, n_moves=2)
+
+
+@job
+def smc_squared(**where):
+    chosen = {name: value for name, value in SAMPLED.items() if name != "n_warmup"}
+    model, y = resampling.ready.linear_gaussian, observed()
+    found = resampling.sample_smc2(model, y, 20, n_draws=8, length=4, **chosen | {"space": "serial"} | where)
+    return [found.draws, found.log_likelihood, np.array(found.log_evidence)]
+
+
+@job
+def tempered(**where):
+    chosen = {name: value for name, value in SAMPLED.items() if name != "n_warmup"}
+    found = resampling.sample_smc(
+        sum_of_squares, data=observed(), n_draws=8, length=4, **chosen | {"space": "serial"} | where
+    )
+    return [found.draws, found.log_likelihood, np.array(found.log_evidence)]

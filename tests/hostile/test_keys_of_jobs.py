@@ -109,6 +109,12 @@ OTHER_SAMPLING = dict(
 )
 
 
+POPULATIONS = {name: value for name, value in SAMPLING.items() if name not in ("start", "n_warmup")}
+POPULATIONS |= dict(n_draws=8, length=4)
+OTHER_POPULATIONS = {name: value for name, value in OTHER_SAMPLING.items() if name in POPULATIONS}
+OTHER_POPULATIONS |= dict(n_draws=16, length=2)
+
+
 def of_model(sample):
     def job(model, **arguments):
         model = model()
@@ -310,6 +316,14 @@ JOBS = {
         OTHER_SAMPLING | dict(n_moves=3),
         (resampling.sample_gibbs, Sampling),
         {"n_draws", "on_nan"},
+    ),
+    "smc2": (
+        of_model(resampling.sample_smc2),
+        POPULATIONS | dict(guided=False, threshold=0.5, dtype="float64", renew_below=0.5),
+        OTHER_POPULATIONS
+        | dict(guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32", renew_below=0.6),
+        (resampling.sample_smc2, Sampling),
+        {"on_nan", "n_warmup", "start"},
     ),
     "posterior": (
         chains,

@@ -241,9 +241,14 @@ def run_resampling():
     ).trajectories(4, seed=1)
 
 
+@pk.function
+def first_squared(params, data):
+    return -0.5 * (data[0, 0] - params[0]) ** 2
+
+
 def run_inference():
-    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs; an
-    epidemic for its counts."""
+    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs, SMC^2, a
+    tempered sampler; an epidemic for its counts."""
     model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
     x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
     model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
@@ -259,6 +264,9 @@ def run_inference():
     }
     resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen, space="serial")
     resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
+    populations = chosen | {"n_draws": 4, "length": 2, "space": "serial"}
+    resampling.sample_smc2(model, y[:, 0, 0], 8, **populations)
+    resampling.sample_smc(first_squared, data=[1.0, 2.0], **populations)
     epidemic = resampling.ready.sir(20, n_substeps=1)
     outbreak = epidemic.filter(space="serial")
     outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
