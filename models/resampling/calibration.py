@@ -1,4 +1,4 @@
-"""Rank calibration of PMMH and particle Gibbs: parameters from their priors, data from these, ranks of the
+"""Rank calibration of samplers of parameters: parameters from their priors, data from these, ranks of the
 true values among draws.
 
 Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based
@@ -10,11 +10,16 @@ That is next to nothing if chains are long: one that has gone on for k autocorre
 proposals were frozen remembers where it began about as exp(-k). So chains go on, to twice as many draws each
 time, until they hold LONG_ENOUGH autocorrelation times of each parameter: a memory of 2e-9, where 200 ranks
 would show one of some hundredths. Autocorrelation says nothing of the rank.
+
+Of populations (SMC^2, and tempered SMC with Kalman's likelihood) draws are kept that lie evenly spaced, so
+that they come from different chains; and their estimates of the evidence are compared with the integral of
+Kalman's likelihood over the priors, by quadrature: the ratio has the mean 1.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import tempfile
 from dataclasses import dataclass
 
@@ -23,15 +28,18 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.annotations import Array
 from ..shared.calibration import Ranks, rank_truths
 from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.extras import need
 from ..shared.posteriors import mixing_looked_at
 from ..shared.processes import space_of
-from . import priors, ready
+from . import exact, priors, ready
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
 from .posterior import Posterior
+from .sequential import sample_smc2
+from .tempering import sample_smc
 from .walk import random_of
 
 PRIORS = {
@@ -41,23 +49,34 @@ PRIORS = {
 }
 # Steps at first: after warming up some 30 autocorrelation times of most data sets
 STEPS = {"pmmh": 1000, "correlated": 1000, "gibbs": 500}
+METHODS = *STEPS, "smc2", "smc"
 LONG_ENOUGH = 20  # autocorrelation times of a chain after warming up
+POPULATIONS = {"n_chains": 7, "n_draws": 200, "length": 10}
+_NODES = 40  # of a quadrature in each parameter
 
 
 @dataclass(frozen=True)
 class Calibration(Ranks):
-    """Ranks of true parameters among posterior draws, and how long chains were.
+    """Ranks of true parameters among posterior draws, and how long chains were, or how good evidences.
 
     Attributes
     ----------
     shortest : float
         The least that any data set's chains, after warming up, held of autocorrelation times of any
-        parameter.
+        parameter; NaN of populations.
+    evidence_z : float
+        Mean over data sets of the estimated evidence over the exact one, less 1, in its standard errors; NaN
+        of chains.
     """
 
-    shortest: float
+    shortest: float = math.nan
+    evidence_z: float = math.nan
 
     def __str__(self) -> str:
+        if math.isnan(self.shortest):
+            return (
+                f"{super().__str__()}; mean of evidences over exact ones, less 1: z = {self.evidence_z:.2f}"
+            )
         return f"{super().__str__()}; chains of at least {self.shortest:.0f} autocorrelation times"
 
 
@@ -79,14 +98,15 @@ def calibrate(
 
     Parameters
     ----------
-    method : {"pmmh", "correlated", "gibbs"}
+    method : {"pmmh", "correlated", "gibbs", "smc2", "smc"}
         The sampler.
     n_sets : int
         Simulated data sets. Each depends on the seed and its number alone.
     n_kept : int
-        Draws of each posterior, each the last of a chain of its own.
+        Draws of each posterior, each the last of a chain of its own; of populations evenly spaced ones.
     n_steps : int, optional
-        Of each chain at first, half of them warming up; 1,000, of particle Gibbs 500 if not given.
+        Of each chain at first, half of them warming up; 1,000, of particle Gibbs 500 if not given. Of no use
+        to populations, like long_enough.
     long_enough : float
         Chains go on, twice as long after warming up each time, until they hold so many autocorrelation times
         of every parameter.
@@ -105,30 +125,44 @@ def calibrate(
     Calibration
         A p-value below 0.001 / 3 happens by chance once in a thousand calibrations.
     """
-    check_choice(method, "method", tuple(STEPS))
+    check_choice(method, "method", METHODS)
     n_kept, seed = check_count(n_kept, "n_kept", 9), check_seed(seed)
-    n_steps = check_count(STEPS[method] if n_steps is None else n_steps, "n_steps", 20)
-    need("arviz_stats", "arviz", "autocorrelation times")
-    one = functools.partial(
-        _ranks, method, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs, client)
-    )
+    n_steps = check_count(n_steps or STEPS.get(method, 20), "n_steps", 20)
+    chained, where = method in STEPS, space_of(space, jobs, client)
+    if chained:
+        need("arviz_stats", "arviz", "autocorrelation times")
+        sample = functools.partial(_of_chains, method, n_kept, n_steps, long_enough)
+    else:
+        sample = functools.partial(_of_populations, method, n_kept)
+    one = functools.partial(_ranks, sample, n_observed, seed, where)
     how = {"jobs": jobs, "progress": progress, "client": client, "space": space}
-    fields, (lengths,) = rank_truths(one, PRIORS, method, n_sets, n_kept, **how)
-    return Calibration(**fields, shortest=min(lengths))
+    fields, (found,) = rank_truths(one, PRIORS, method, n_sets, n_kept, **how)
+    return Calibration(**fields, **({"shortest": min(found)} if chained else {"evidence_z": _z(found)}))
 
 
-def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):
-    """Of data set k: the ranks of the true parameters, and how many autocorrelation times its chains held."""
+def _z(ratios):
+    """The mean of ratios, less 1, in its standard errors."""
+    return float((np.mean(ratios) - 1.0) / (np.std(ratios, ddof=1) / math.sqrt(len(ratios))))
+
+
+def _ranks(sample, n_observed, seed, space, k):
+    """Of data set k: the ranks of the true parameters, and what else `sample` tells of its draws."""
     random = random_of(seed, k)
     truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
     own = int(random.integers(2**63))
     y = ready.linear_gaussian.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
     y[random.random(n_observed) < 0.1] = np.nan
+    kept, told = sample(y, own + 1, space)
+    return [int((values < truth[name]).sum()) for name, values in zip(PRIORS, kept)], told
+
+
+def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
+    """The last draw of each chain, shape (n_params, n_kept), and how many autocorrelation times they held."""
     options = {
         "priors": PRIORS,
         "n_chains": n_kept,
         "n_warmup": n_steps // 2,
-        "seed": own + 1,
+        "seed": seed,
         "space": space,
     }
     n_draws = n_steps - n_steps // 2
@@ -144,8 +178,58 @@ def _ranks(method, n_kept, n_steps, long_enough, n_observed, seed, space, k):
                     )
             length = _autocorrelation_times(found)
             if length >= long_enough:
-                return [int((found[name][:, -1] < truth[name]).sum()) for name in PRIORS], length
+                return [found[name][:, -1] for name in PRIORS], length
             n_draws *= 2
+
+
+def _of_populations(method, n_kept, y, seed, space):
+    """Draws evenly spaced, shape (n_params, n_kept), and the evidence over the exact one."""
+    options = {"priors": PRIORS, "seed": seed, "space": space} | POPULATIONS
+    with mixing_looked_at():
+        if method == "smc2":
+            found = sample_smc2(ready.linear_gaussian, y, 64, **options)
+        else:
+            found = sample_smc(kalman_log_likelihood, data=y, **options)
+    places = np.linspace(0, found.log_likelihood.size - 1, n_kept).astype(int)
+    kept = [found[name].ravel()[places] for name in PRIORS]
+    return kept, math.exp(found.log_evidence - log_evidence(y))
+
+
+@pk.function
+def kalman_log_likelihood(params, data):
+    """log p(y | phi, sigma, tau) of the linear Gaussian model by Kalman's filter."""
+    phi, sigma, tau = params[0], params[1], params[2]
+    mean, variance, total = 0.0, sigma * sigma / (1.0 - phi * phi), 0.0
+    for t in range(data.shape[0]):
+        if t > 0:
+            mean = phi * mean
+            variance = phi * phi * variance + sigma * sigma
+        if not pk.isnan(data[t, 0]):
+            ahead = variance + tau * tau
+            total += ready.log_normal_density(data[t, 0], mean, math.sqrt(ahead))
+            mean += variance / ahead * (data[t, 0] - mean)
+            variance = variance * tau * tau / ahead
+    return total
+
+
+def log_evidence(y: Array) -> float:
+    """Return log p(y) of the linear Gaussian model under PRIORS, by Gauss's quadrature.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n_steps,)
+
+    Returns
+    -------
+    float
+    """
+    inside, share = np.polynomial.legendre.leggauss(_NODES)
+    normal, mass = np.polynomial.hermite_e.hermegauss(_NODES)
+    middle, half, sd = (0.2 + 0.95) / 2.0, (0.95 - 0.2) / 2.0, 0.6 * np.exp(0.4 * normal)
+    table = np.stack([a.ravel() for a in np.meshgrid(middle + half * inside, sd, sd, indexing="ij")])
+    weights = np.einsum("i,j,k", share / 2.0, mass, mass).ravel() / (2.0 * math.pi)
+    total = exact.kalman(y, table).log_likelihood
+    return float(total.max() + math.log(weights @ np.exp(total - total.max())))
 
 
 def _autocorrelation_times(found: Posterior) -> float:

@@ -12,7 +12,8 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-    """A log-likelihood, and means and variances of the state at each step, shape (n_steps,)."""
+    """A log-likelihood, and means and variances of the state at each step, shape (n_steps,); of arrays of
+    parameters with their axis behind."""
 
     log_likelihood: float
     means: np.ndarray
@@ -20,19 +21,20 @@ class Moments(NamedTuple):
 
 
 def kalman(y, params) -> Moments:
-    """Of the linear Gaussian model: log p(y), and x_t given y_0..y_t."""
+    """Of the linear Gaussian model: log p(y), and x_t given y_0..y_t; parameters may be arrays."""
     phi, sigma, tau = params
-    mean, var, total = 0.0, sigma * sigma / (1 - phi * phi), 0.0
-    means, variances = np.empty(len(y)), np.empty(len(y))
+    var, total = sigma * sigma / (1 - phi * phi), 0.0
+    mean, means, variances = 0.0 * var, [], []
     for t, value in enumerate(y):
         if t:
             mean, var = phi * mean, phi * phi * var + sigma * sigma
         if not np.isnan(value):
             spread = var + tau * tau
-            total -= 0.5 * (math.log(2 * math.pi * spread) + (value - mean) ** 2 / spread)
+            total -= 0.5 * (np.log(2 * math.pi * spread) + (value - mean) ** 2 / spread)
             mean, var = mean + var / spread * (value - mean), var * tau * tau / spread
-        means[t], variances[t] = mean, var
-    return Moments(total, means, variances)
+        means.append(mean)
+        variances.append(var)
+    return Moments(total, np.array(means), np.array(variances))
 
 
 def smoothed(y, params) -> Moments:

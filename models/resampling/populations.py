@@ -1,15 +1,16 @@
 """Populations of weighted parameters that follow a sequence of densities: sequential Monte Carlo samplers.
 
-Notation: densities pi_0 (the prior), pi_1, ..., pi_K (the posterior) up to constants Z_k, Z_0 = 1, of C populations
-of N parameters theta_i each. A step multiplies weights by the ratio of two neighbouring densities, and
+Notation: densities pi_0 (the prior), pi_1, ..., pi_K (the posterior) up to constants Z_k, Z_0 = 1, of C
+populations of N parameters theta_i each. A step multiplies weights by the ratio of two neighbouring
+densities, and
 
     Z_k / Z_(k-1) = sum_i W_i w_i,   w_i = pi_k(theta_i) / pi_(k-1)(theta_i) unnormalised              (1)
 
 with W the weights before, which sum to 1 in each population. Where the effective sample size falls short, M =
-N / P parameters are drawn by their weights, and from each a Markov chain of P states that leaves pi_k invariant
-begins; all M P = N states are the new population (waste-free). Its proposals are random walks with the
-covariance of all populations, which also agree on when they are renewed: otherwise they know nothing of each other,
-so that they tell the error of what they have in common,
+N / P parameters are drawn by their weights, and from each a Markov chain of P states that leaves pi_k
+invariant begins; all M P = N states are the new population (waste-free). Its proposals are random walks with
+the covariance of all populations, which also agree on when they are renewed: otherwise they know nothing of
+each other, so that they tell the error of what they estimate,
 
     Z = mean_c Z_c,   error of log Z = sd_c(Z_c) / (sqrt(C) Z)                                        (2)
 
@@ -21,6 +22,7 @@ Del Moral, Doucet, Jasra: Sequential Monte Carlo samplers. JRSS B 68 (2006).
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -132,13 +134,7 @@ class Populations:
         log_w = self.log_w + added
         points = self.points._replace(log_likelihood=self.points.log_likelihood + gained)
         log_z = self.log_z + self.weights(log_w)[1] - self.weights(self.log_w)[1]
-        impossible = np.flatnonzero(~np.isfinite(log_z))
-        if impossible.size:
-            raise InputError(
-                f"no parameters of population {impossible[0]} explain {self.target.where(number, power)}"
-                + (f" ({self.nans.first})" if self.nans.first else "")
-                + "; more particles, more n_draws, or priors nearer the data are wanted"
-            )
+        self._refuse_impossible(log_z, self.target.where(number, power))
         accepted, renewed = self.accepted, self.number
         if finished or self.target.always or self.size(log_w) < self.threshold * self.n:
             points, accepted = self._renewed(random, number, points, log_w, power)
@@ -146,36 +142,38 @@ class Populations:
         state = points, log_w, log_z, power, accepted, renewed, finished  # Ctrl-C comes before or after
         self.points, self.log_w, self.log_z, self.power, self.accepted, self.number, self.finished = state
 
+    def _refuse_impossible(self, log_z, where):
+        impossible = np.flatnonzero(~np.isfinite(log_z))
+        if impossible.size:
+            raise InputError(
+                f"no parameters of population {impossible[0]} explain {where}"
+                + (f" ({self.nans.first})" if self.nans.first else "")
+                + "; more particles, more n_draws, or priors nearer the data are wanted"
+            )
+
+    def _chosen(self, points, log_w, random, n_each):
+        """So many points of each population, by their weights."""
+        chosen = systematic(
+            log_weights=log_w.reshape(self.n_chains, self.n),
+            seed=int(random.integers(2**63)),
+            n_ancestors=n_each,
+        )
+        return points.of((chosen + self.n * np.arange(self.n_chains)[:, None]).ravel())
+
     def _renewed(self, random, number, points, log_w, power):
         """As many chains as are begun, of P states each, and the share of accepted proposals."""
-        weights = self.weights(log_w)[0]
-        self.walk.fit(points.z, weights.ravel() / self.n_chains)
-        chosen = systematic(
-            log_weights=log_w.reshape(weights.shape),
-            seed=int(random.integers(2**63)),
-            n_ancestors=self.n // self.length,
-        )
-        at = points.of((chosen + self.n * np.arange(self.n_chains)[:, None]).ravel())
+        self.walk.fit(points.z, self.weights(log_w)[0].ravel() / self.n_chains)
+        estimate = functools.partial(self.target.estimate, number)
+        at = self._chosen(points, log_w, random, self.n // self.length)
         states, rates = [at], np.zeros(len(at.z))
         for _ in range(self.length - 1):
             z, keys = self.walk.propose(at.z, random), self.fresh(random, len(at.z))
-            at, _, accepted = metropolis(
-                at,
-                z,
-                keys,
-                self.priors,
-                lambda values, keys: self.target.estimate(number, values, keys),
-                random,
-                power,
-            )
+            at, _, accepted = metropolis(at, z, keys, self.priors, estimate, random, power)
             states.append(at)
             rates += accepted / (self.length - 1)
         self.walk.tune(rates.mean(), 1.0)
         found = Points(
-            *(
-                np.stack(column, axis=1).reshape(len(self.points.z), *column[0].shape[1:])
-                for column in zip(*states)
-            )
+            *(np.stack(one, axis=1).reshape(len(points.z), *one[0].shape[1:]) for one in zip(*states))
         )
         ahead = self.fresh(random, len(found.z))  # numbers that no step has drawn by yet
         keys = np.where(np.arange(self.target.n_keys) <= number, found.keys, ahead)
@@ -211,21 +209,17 @@ class Populations:
     def drawn(self, parts: list[dict], n_draws: int, n_warmup: int) -> dict[str, Any]:
         """Fields of a Posterior: of a run that was stopped, draws of the density that it had come to."""
         self.restore(parts[-1])
-        points, notes = self.points, ()
+        points, shape, notes = self.points, (self.n_chains, self.n), ()
+        log_evidence, error = evidence(self.log_z)
         if not self.finished:
-            seed, shape = random_of(self.seed, 2).integers(2**63), (self.n_chains, self.n)
-            chosen = systematic(log_weights=self.log_w.reshape(shape), seed=int(seed))
-            points = points.of((chosen + self.n * np.arange(self.n_chains)[:, None]).ravel())
+            points = self._chosen(points, self.log_w, random_of(self.seed, 2), self.n)
             where = self.target.where(int(parts[-1]["end"]) - 1, self.power)
             notes = (f"stopped: draws are those after {where}",)
-        log_evidence, error = evidence(self.log_z)
-        if self.finished and not error <= _KNOWN:
-            notes = (
-                f"the draws have not converged: populations tell the log-evidence to +-{error:.2g}; {self.remedy}"
-                if self.n_chains > 1
-                else "one population does not tell the error of its evidence; take more n_chains",
-            )
-        shape = self.n_chains, self.n
+        elif self.n_chains == 1:
+            notes = ("one population does not tell the error of its evidence; take more n_chains",)
+        elif error > _KNOWN:
+            told = f"populations tell the log-evidence to +-{error:.2g}"
+            notes = (f"the draws have not converged: {told}; {self.remedy}",)
         return {
             "draws": self.priors.from_line(points.z)[0].reshape(*shape, -1),
             "log_likelihood": points.log_likelihood.reshape(shape),

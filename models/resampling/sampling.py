@@ -260,8 +260,8 @@ class Nans:
         self.counts, self.first, self.refuse = np.zeros(n_chains, np.int64), "", False
 
     def rejected(self, found, reason):
-        """The same log-likelihoods of rows, as many of each chain, with -inf in place of NaN; `reason` says why
-        of a row."""
+        """The same log-likelihoods of rows, as many of each chain, with -inf in place of NaN; `reason` says
+        why of a row."""
         bad = np.isnan(found)
         if bad.any():
             self.counts += bad.reshape(len(self.counts), -1).sum(axis=1)

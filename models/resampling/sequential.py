@@ -1,12 +1,13 @@
-"""SMC^2: the posterior of a state-space model's parameters after each observation, a filter for each parameter.
+"""SMC^2: the posterior of a state-space model's parameters after each observation, by a filter for each.
 
-The target of step t is the prior times the filters' estimate of p(y_0..y_t | theta), whose numbers u of all steps
-are part of a particle (theta, u): iterated batch importance sampling on that larger space, with PMMH for moves
-(Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t | y_0..y_(t-1), theta).
+The target of step t is the prior times the filters' estimate of p(y_0..y_t | theta), whose random numbers u
+are part of a particle (theta, u): iterated batch importance sampling on that larger space, with PMMH for
+moves (Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t | y_0..y_(t-1),
+theta).
 
 A filter is a function of its parameters and of a key for each step, so no filter is ever copied: where
-parameters are renewed, their filters are run again from the first step by the keys that came with them, and the
-keys of steps to come are drawn anew.
+parameters are renewed, their filters are run again from the first step by the keys that came with them, and
+the keys of steps to come are drawn anew.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def sample_smc2(
     threshold : as in `ParticleFilter`
     dtype : float64 or float32
     **options
-        priors, and of what `Sampling` lists: fixed, inputs, seed, checkpoint, progress, on_nan, space, client.
+        priors, and of what `Sampling` lists: fixed, inputs, seed, checkpoint, progress, on_nan, space,
+        client.
 
     Returns
     -------

@@ -1,13 +1,14 @@
 """Draws from any density that can be written down, along powers of its likelihood.
 
-Densities are prior x likelihood^lambda_k, 0 = lambda_0 < lambda_1 < ... = 1; the next lambda is where the effective
-sample size of the weights likelihood^(lambda_(k+1) - lambda_k) falls to a given share. Moves are random walks
-(`walk.metropolis`), which ask for log-likelihoods alone.
+Densities are prior x likelihood^lambda_k, 0 = lambda_0 < lambda_1 < ... = 1; the next lambda is where the
+effective sample size of the weights likelihood^(lambda_(k+1) - lambda_k) falls to a given share. Moves are
+random walks (`walk.metropolis`), which ask for log-likelihoods alone.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -179,10 +180,7 @@ def sample_smc(
     threshold = check_share(threshold, "threshold")
     if not isinstance(log_likelihood, type(filter_kernels.user_draw)):
         raise DTypeError(f"log_likelihood must be marked with @pk.function, got {log_likelihood!r:.60}")
-    rows = np.zeros((0, 0)) if data is None else as_numbers(data, "data").astype(np.float64)
-    if data is not None and (rows.ndim not in (1, 2) or not rows.size):
-        raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")
-    rows = rows.reshape(len(rows), -1) if rows.size else rows
+    rows = np.zeros((0, 0)) if data is None else _rows(data)
 
     def begin(priors, n_chains, seed, client):
         _try(log_likelihood, priors.table(priors.draw(random_of(0), 1))[0], rows[:_TRIED])
@@ -191,9 +189,8 @@ def sample_smc(
         target = Tempered(log_likelihood, rows, priors, *sizes, nans, client, sampling.space)
         return Populations(target, n_chains, n_draws, length, threshold, seed, nans), {}
 
-    names = tuple(
-        name for given in (sampling.priors, sampling.fixed) if isinstance(given, Mapping) for name in given
-    )
+    given = [names for names in (sampling.priors, sampling.fixed) if isinstance(names, Mapping)]
+    names = tuple(dict.fromkeys(itertools.chain(*given)))
     settings = {
         "log_likelihood": log_likelihood,
         "data": rows,
@@ -201,7 +198,15 @@ def sample_smc(
         "length": length,
         "threshold": threshold,
     }
-    return sampling.run("SMC", tuple(dict.fromkeys(names)), begin, settings)
+    return sampling.run("SMC", names, begin, settings)
+
+
+def _rows(data):
+    """Data as rows, checked."""
+    rows = as_numbers(data, "data").astype(np.float64)
+    if rows.ndim not in (1, 2) or not rows.size:
+        raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")
+    return rows.reshape(len(rows), -1)
 
 
 def _try(function, params, data):

@@ -32,6 +32,12 @@ class Points(NamedTuple):
         """Those of some rows."""
         return Points(*(array[rows] for array in self))
 
+    def where(self, chosen: np.ndarray, others: Points) -> Points:
+        """Those of rows that were chosen, and others."""
+        return Points(
+            *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, others))
+        )
+
 
 def metropolis(
     points: Points,
@@ -73,10 +79,7 @@ def metropolis(
     with np.errstate(invalid="ignore"):
         ratio = power * found + log_prior - power * points.log_likelihood - points.log_prior
     accepted = np.log(random.random(len(z))) < ratio
-    proposed = Points(z, log_prior, found, keys)
-    moved = Points(
-        *(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(proposed, points))
-    )
+    moved = Points(z, log_prior, found, keys).where(accepted, points)
     return moved, np.minimum(np.exp(np.minimum(ratio, 0.0)), 1.0), accepted
 
 

@@ -1,5 +1,5 @@
-"""SMC^2 and tempered SMC samplers against exact posteriors and evidences, and what they promise: the same draws
-everywhere, checkpoints, messages.
+"""SMC^2 and tempered SMC samplers against exact posteriors and evidences, and what they promise: the same
+draws everywhere, checkpoints, messages.
 
 Ranks over 200 data sets and the evidence's bias are `python -m portable.models.resampling calibrate`.
 """
