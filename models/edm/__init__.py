@@ -29,6 +29,7 @@ from .inference import cross_map_test
 from .lags import LaggedMap, lagged_map
 from .local import SMap, smap
 from .neighbours import Neighbours, Prediction, knn, simplex
+from .segments import Segments
 from .skill import Skill, skill
 from .surrogates import surrogates
 from .sweeps import Dimensions, embedding_dimension
@@ -44,6 +45,7 @@ __all__ = [
     "Neighbours",
     "Prediction",
     "SMap",
+    "Segments",
     "Skill",
     "Traits",
     "adjust",

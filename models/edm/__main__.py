@@ -31,11 +31,10 @@ from portable.errors import InputError, printable
 
 _WINDOWS = {
     name: {
-        "nargs": 2,
-        "type": int,
+        "nargs": "+",
         "action": "append",
         "metavar": ("BEGIN", "END"),
-        "help": f"window of times of {what}, from 0, END excluded; may be repeated",
+        "help": f"window of times of {what}, from 0, END excluded, or names of --segments; may be repeated",
     }
     for name, what in (("lib", "candidates"), ("pred", "points"))
 }
@@ -93,7 +92,7 @@ def _add(commands, name, act, function, text, *names, **changes):
             metavar="NAME",
             help="map from these columns together; may be repeated, with as many (default: from each series)",
         )
-    command.add(one, function, "tau", "exclusion_radius", *names, **_WINDOWS, **changes)
+    command.add(one, function, "tau", "exclusion_radius", "segments", *names, **_WINDOWS, **changes)
     command.add(one, function, "space")
     if name not in ("simplex", "test", "crossmap"):
         command.add_json(one)
@@ -105,7 +104,24 @@ def _add(commands, name, act, function, text, *names, **changes):
 
 def _on_table(act, options):
     check_outputs(options, "out", "plot", "json", inputs=("data",))
-    act(options, files.read(options.data, options.dataset))
+    for name in _WINDOWS:
+        setattr(options, name, _windows(name, getattr(options, name), options.segments))
+    table = files.read(options.data, options.dataset, options.segments)
+    table, options.segments = frames.without_segments(table, options.segments)
+    act(options, table)
+
+
+def _windows(name, given, segments):
+    """Windows as numbers; with segments their names."""
+    if given is None or segments:
+        return given and [one for part in given for one in part]
+    for part in given:
+        if len(part) != 2 or not all(one.isdecimal() for one in part):
+            raise InputError(
+                f"--{name} is {' '.join(part)}; two whole numbers, BEGIN END, are wanted, or --segments, "
+                "whose names it may hold"
+            )
+    return [tuple(map(int, part)) for part in given]
 
 
 def _add_embed(commands):
@@ -219,10 +235,13 @@ def _simplex(options, table):
     if options.out:
         times = found.times if found.index is None else _dated(found.index)
         with replacing(options.out) as beside, open(beside, "w", newline="") as file:
-            rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(["time", "observed", "predicted", "variance"])
-            for time, *values in zip(times, found.observed, found.predicted, found.variance):
-                rows.writerow([time, *(f"{value:.10g}" for value in values)])
+            rows, numbers = csv.writer(file, lineterminator="\n"), ("observed", "predicted", "variance")
+            names = {} if found.segments is None else {"segment": found.segments}
+            rows.writerow([*names, "time", *numbers])
+            for *before, observed, predicted, variance in zip(
+                *names.values(), times, *(getattr(found, name) for name in numbers)
+            ):
+                rows.writerow([*before, *(f"{value:.10g}" for value in (observed, predicted, variance))])
 
 
 def _dated(times):
@@ -356,16 +375,17 @@ def _dimensions(options, dataset, libraries, checkpoint):
     def run(before, begin, end):
         found = []
         while begin < end and not (found and store.due()):
-            keys = common | {"space": options.space}
+            keys = common | {"space": options.space, "segments": options.segments}
             found.append(best_dimension(dataset[:, begin], options.E_max, keys))
             begin += 1
         return {"end": np.array(begin), "best": np.array(found)}
 
     beside = checkpoint and f"{checkpoint}.dimensions"
+    windows = None if options.segments is None else np.array(options.segments.windows)
     with Store(
         beside,
         "edm.embedding_dimension",
-        {"dataset": dataset, "E_max": options.E_max} | common,
+        {"dataset": dataset, "E_max": options.E_max, "segments": windows} | common,
         "--checkpoint",
     ) as store:
         best = np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])

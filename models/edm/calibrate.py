@@ -16,12 +16,18 @@ from rich.table import Table
 
 from ..shared.results import Result
 from .inference import cross_map_test
+from .segments import Segments
 from .surrogates import SURROGATES
 
 LEVEL = 0.05
 HOLDS = 0.035, 0.065  # what 1,000 pairs of a test that holds its level reject, nearly always
 ENOUGH = 1000
-HELD = ("AR(1) 0.5", "AR(1) 0.9", "seasonal")  # classes for which the default holds it
+REPLICATES, STEPS = 10, 30  # of each series of a class of replicates
+APART = Segments(
+    tuple(map(str, range(REPLICATES))), tuple((STEPS * k, STEPS * (k + 1)) for k in range(REPLICATES))
+)
+# classes for which the default holds it
+HELD = ("AR(1) 0.5", "AR(1) 0.9", "seasonal", "replicates, AR(1) 0.5", "replicates, AR(1) 0.9")
 YEAR = 12
 E = 3
 SKIPPED = 300  # steps before a series begins
@@ -61,6 +67,11 @@ def intermittent(random, n):
     return np.where(x > 1.5 * x.std(), np.exp(x - 1.5 * x.std()) - 1.0, 0.0)
 
 
+def replicates(random, n, phi):
+    """Replicates of an autoregressive process one behind the other, however many times there are."""
+    return np.concatenate([autoregressive(random, STEPS, phi) for _ in range(REPLICATES)])
+
+
 CLASSES = {
     "AR(1) 0.5": lambda random, n: autoregressive(random, n, 0.5),
     "AR(1) 0.9": lambda random, n: autoregressive(random, n, 0.9),
@@ -69,6 +80,8 @@ CLASSES = {
     "random walk, 1/f^2": lambda random, n: coloured(random, n, 2.0),
     "seasonal": seasonal,
     "intermittent": intermittent,
+    "replicates, AR(1) 0.5": lambda random, n: replicates(random, n, 0.5),
+    "replicates, AR(1) 0.9": lambda random, n: replicates(random, n, 0.9),
 }
 
 
@@ -111,7 +124,7 @@ def _noisy(random, x):
 COUPLED = {"coupled logistic maps": logistic_pair, "Lorenz, x and y": lorenz_pair}
 
 
-def rejections(pairs, surrogate, n_surrogates, seed):
+def rejections(pairs, surrogate, n_surrogates, seed, segments=None):
     """Share of the pairs (library, target) whose skill is rejected at LEVEL.
 
     surrogate : a kind, or None for what the test takes by default
@@ -129,6 +142,7 @@ def rejections(pairs, surrogate, n_surrogates, seed):
                 surrogate=surrogate,
                 stop_after=None,
                 seed=seed + number,
+                segments=segments,
                 **keys,
             )
             rejected += found.p_values[0, 1] <= LEVEL
@@ -172,7 +186,7 @@ class Calibration(Result):
         )
         for name, row in self.shares.items():
             what = f"{name} (power)" if name in COUPLED else name
-            made.add_row(what, *(f"{row[kind]:.1%}" for kind in kinds))
+            made.add_row(what, *(f"{row[kind]:.1%}" if kind in row else "" for kind in kinds))
         return made
 
 
@@ -207,6 +221,10 @@ def calibrate(
         track(classes.items(), "calibrating", console=Console(stderr=True), transient=True)
     ):
         pairs = [make(np.random.default_rng([seed, k, pair])) for pair in range(n_pairs)]
-        tried = {"default": None} | ({kind: kind for kind in SURROGATES} if kinds else {})
-        shares[name] = {what: rejections(pairs, kind, n_surrogates, seed) for what, kind in tried.items()}
+        segments = APART if name.startswith("replicates") else None  # too short for a year
+        kinds_of = [kind for kind in SURROGATES if kinds and not (segments and kind == "seasonal")]
+        tried = {"default": None} | {kind: kind for kind in kinds_of}
+        shares[name] = {
+            what: rejections(pairs, kind, n_surrogates, seed, segments) for what, kind in tried.items()
+        }
     return Calibration(n_pairs, n_times, n_surrogates, shares)

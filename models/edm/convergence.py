@@ -13,7 +13,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole, Windows
+from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole
 from ..shared.checks import check_choice, check_count, check_flag, check_seed, check_share
 from ..shared.cluster import connected
 from ..shared.progress import bar
@@ -24,8 +24,9 @@ from .checks import DTYPES, DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
 from .mapping import Maps, Sets
-from .neighbours import MEMORY_BYTES, Problem
-from .surrogates import Kind, Surrogates, check_kinds
+from .problem import MEMORY_BYTES, Problem
+from .segments import Replicates, Windows
+from .surrogates import Kind, check_kinds
 
 N_BOOT = 1000
 _TOGETHER = 8  # samples of a shard
@@ -193,6 +194,7 @@ def ccm(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     n_surrogates: Whole = 0,
     surrogate: Kind | None = None,
     period: Whole | None = None,
@@ -226,8 +228,8 @@ def ccm(
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times from which libraries are drawn, and of the points that are predicted; as in
         `simplex`.
-    valid : array-like of bool, shape (n_times,), optional
-        As in `simplex`.
+    valid, segments
+        As in `simplex`; libraries are drawn from the points of all segments.
     n_surrogates : int, default 0
         Surrogates of each target, for p-values.
     surrogate : {"phase", "mirror", "seasonal", "twin", "block", "random"}, optional
@@ -257,7 +259,7 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, dtype
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form)
     target = problem.given
     n_samples, n_surrogates = (
@@ -268,7 +270,7 @@ def ccm(
     check_flag(progress, "progress")
     kinds = None
     if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels)
+        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels, problem.cut)
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
@@ -276,11 +278,11 @@ def ccm(
     with connected(client) as client, pk.use(here(client, space)):
         table = target[:, :, None]
         if n_surrogates:
-            made = Surrogates(target, kinds, seed, block=block, E=problem.E, tau=problem.tau)
+            made = problem.surrogates(target, kinds, seed, block)
             view = pk.empty((problem.n_times, n_targets * n_surrogates), np.float64)
             made.fill(view, 0, n_surrogates, n_surrogates)
             table = np.concatenate([table, view.to_numpy().reshape(problem.n_times, n_targets, -1)], axis=2)
-        table = problem.segments.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
+        table = problem.places.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
         column, lag, n_columns = problem.by_lag()
         args = (
             problem.masked,

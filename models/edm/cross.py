@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, printable
 
-from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole, Windows
+from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole
 from ..shared.checks import check_choice, check_count, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
@@ -32,13 +32,13 @@ from .checks import (
     check_library,
     check_radius,
     check_valid,
-    check_windows,
     extremes,
 )
 from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Maps, Sets
-from .segments import lay_out
+from .layout import lay_out
+from .segments import Replicates, Windows, check_length, windows_in
 
 SHARDS = 1024  # at most
 _ENDS = 1 << 20  # bytes at each end by which a file of this run is known
@@ -58,6 +58,7 @@ def cross_map(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     dtype: DType = "float32",
     out: PathLike | None = None,
     checkpoint: PathLike | None = None,
@@ -97,8 +98,8 @@ def cross_map(
         `simplex`. Rows of the result follow them, and a checkpoint is for these groups.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
-    valid : array-like of bool, shape (n_steps,), optional
-        Times at which a candidate may end, as in `simplex`.
+    valid, segments
+        As in `simplex`.
     dtype : {"float32", "float64"}
         What distances are computed in.
     out : str or Path, optional
@@ -140,6 +141,7 @@ def cross_map(
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
+    windows["segments"] = segments
     near = here(client, space)
     cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, near, windows, k, np.float32)
     libraries, names, n_series = cross.libraries, cross.names, cross.n_series
@@ -194,7 +196,7 @@ def cross_map(
 
 
 class Cross:
-    """Checked arguments of a cross map, in places of `portable.models.edm.segments`.
+    """Checked arguments of a cross map, in places of `portable.models.edm.layout`.
 
     dataset : ndarray, shape (n_times, n_series)
     dims : array of int, broadcasts to shape (n_libraries, n_series)
@@ -202,7 +204,8 @@ class Cross:
     """
 
     def __init__(self, dataset, dims, libraries, E_max, Tp, dtype, space, windows, k, kept=None):
-        self.given = frames.timed(dataset, "dataset")
+        self.given, self.cut = frames.timed(dataset, "dataset", windows["segments"])
+        windows = windows | {"segments": self.cut}
         self.dataset = dataset = check_columns(self.given, "dataset", dtype=kept)
         self.names = frames.names_of(self.given)
         n_times, self.n_series = dataset.shape
@@ -215,21 +218,22 @@ class Cross:
         E, self.tau = check_embedding(int(dims.max()), windows["tau"], n_times, "dataset")
         self.Tp = check_horizon(Tp, n_times, E, self.tau)
         self.radius = check_radius(windows["exclusion_radius"])
-        lib, pred = (check_windows(windows[name], name, n_times) for name in ("lib", "pred"))
+        lib, pred = (windows_in(windows[name], name, n_times, self.cut) for name in ("lib", "pred"))
+        check_length(self.cut, lib + pred, E, self.tau)
         valid = check_valid(windows["valid"], n_times)
         self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
         self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
         self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
-        if valid is not None:
-            self.settings["valid"] = valid
+        self.settings |= {} if valid is None else {"valid": valid}
+        self.settings |= {} if self.cut is None else {"segments": np.array(self.cut.windows)}
         if isinstance(given_dims, str):
             self.settings["E_max"] = E_max
         self.k = None if k is None else check_count(k, "k")
         if k is not None:
             self.settings["k"] = self.k
         reach = max((E - 1) * self.tau, self.radius)
-        laid = lay_out(dataset, lib, pred, valid, reach, (self.Tp,))
-        self.segments, self.columns, self.masked, self.candidates, self.pred = laid
+        laid = lay_out(dataset, lib, pred, valid, self.cut, reach, (self.Tp,))
+        self.places, self.columns, self.masked, self.candidates, self.pred = laid
         for form, of in self.forms():
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
             _, lag = libraries.coordinates(largest, self.tau)

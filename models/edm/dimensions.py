@@ -46,7 +46,7 @@ def choose_dimensions(of, dataset, libraries, E_max, keys):
 
     A library of several columns takes the largest of theirs. Only series that matter are forecast.
 
-    keys : tau, exclusion_radius, lib, pred, valid and space, as `embedding_dimension` takes them
+    keys : tau, exclusion_radius, lib, pred, valid, segments and space, as `embedding_dimension` takes them
     """
     wanted = np.unique(libraries.columns[libraries.rows]) if of == "library" else np.arange(dataset.shape[1])
     best = np.ones(dataset.shape[1], np.int64)

@@ -12,6 +12,7 @@ from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..shared.extras import need
 from .frames import counts_times
+from .segments import Segments
 from ..shared.files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
@@ -32,20 +33,26 @@ class Table(dict):
         "year".
     """
 
-    def __init__(self, columns: dict, times: np.ndarray | None = None) -> None:
+    def __init__(
+        self, columns: dict, times: np.ndarray | None = None, segments: Segments | None = None
+    ) -> None:
         super().__init__(columns)
         self.times, self.clock = times, None
         first = next(iter(columns))
-        if times is None and len(columns) > 1 and counts_times(first, columns[first]):
+        if times is None and len(columns) > 1 and counts_times(first, columns[first], segments):
             self.times, self.clock = columns[first], first
+
+    def of(self, columns: dict, segments: Segments) -> Table:
+        """The table of these columns and its segments, whose times are its own."""
+        return Table(columns, self.times if self.clock is None else None, segments)
 
     @property
     def series(self) -> list[str]:
-        """Names of the columns that do not count the times."""
-        return [name for name in self if name != self.clock]
+        """Names of the columns that do not count the times, and hold numbers."""
+        return [name for name, own in self.items() if name != self.clock and own.dtype.kind != "U"]
 
 
-def read(path, dataset=None):
+def read(path, dataset=None, segments=None):
     """A table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
 
     Parameters
@@ -58,6 +65,8 @@ def read(path, dataset=None):
         tells the times of the rows.
     dataset : str, optional
         Name of the HDF5 dataset; needed where the file holds several.
+    segments : str, optional
+        Name of the column that names the replicates; it may hold text.
 
     Returns
     -------
@@ -76,9 +85,9 @@ def read(path, dataset=None):
     """
     kind = check_file(path, KINDS)
     if kind.startswith(".csv"):
-        return _read_csv(path)
+        return _read_csv(path, segments)
     if kind == ".parquet":
-        return _read_parquet(path)
+        return _read_parquet(path, segments)
     array = read_npy(path) if kind == ".npy" else _read_hdf5(path, dataset)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"'{path}' must hold real numbers, got dtype {array.dtype}")
@@ -89,13 +98,18 @@ def read(path, dataset=None):
     return Table({str(c): column for c, column in enumerate(columns.T)})
 
 
-def _read_csv(path):
+def _read_csv(path, segments):
     cells = read_csv(path)
     n_rows = len(next(iter(cells.values()), ()))
     if not n_rows:
         raise ShapeError(f"'{path}' has {int(bool(cells))} line(s); a header and at least one row are wanted")
     words = [name for name, column in cells.items() if not any(map(_is_number, column))]
-    table = {name: numbers(column, name, path) for name, column in cells.items() if name not in words}
+    words = [name for name in words if name != segments]
+    table = {
+        name: np.array(column) if name == segments else numbers(column, name, path)
+        for name, column in cells.items()
+        if name not in words
+    }
     dates = {name: found for name in words if (found := _dates(cells[name])) is not None}
     return _table(path, table, dates, words)
 
@@ -133,7 +147,7 @@ def _is_number(cell):
     return True
 
 
-def _read_parquet(path):
+def _read_parquet(path, segments):
     try:
         import pandas
         from pyarrow import parquet
@@ -157,6 +171,9 @@ def _read_parquet(path):
             continue  # row numbers, which pandas writes where rows have been chosen
         if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
             columns[str(name)] = column.to_numpy(np.float64, na_value=np.nan)
+            continue
+        if str(name) == segments:
+            columns[str(name)] = np.array(list(map(str, column)))
             continue
         others.append(str(name))
         if types.is_datetime64_any_dtype(column) and not column.isna().any():

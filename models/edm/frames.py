@@ -14,6 +14,7 @@ from ..shared.extras import need
 from ..shared.files import read_npy
 from ..shared.results import Result
 from ..shared.warned import warn
+from .segments import Segments, check_segments
 
 
 # names of a first column that rises or falls all the way: it counts the times
@@ -55,38 +56,57 @@ def index_of(table):
     return None
 
 
-def at_times(index, times):
-    """The names of these times, an array; an index with equal steps is carried on beyond its ends."""
+def at_times(index, times, parts=None, segments=None):
+    """The names of these times, an array; an index with equal steps is carried on beyond its ends.
+
+    parts : the segment of each time, for `segments`, each of which is carried on by itself
+    """
     if index is None:
         return None
-    import pandas
-
-    n = len(index)
-    first, last = min(int(times.min(initial=0)), 0), max(int(times.max(initial=0)), n - 1)
-    if first < 0 or last >= n:
-        # pandas 3 announces another type of what it returns, which serves as well
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            freq = pandas.infer_freq(index) if isinstance(index, pandas.DatetimeIndex) and n > 2 else None
-        steps = index[1:] - index[:-1] if n > 1 and (freq is None and index.dtype.kind in "iufM") else ()
-        if freq is not None:
-            before = pandas.date_range(end=index[0], periods=1 - first, freq=freq)[:-1]
-            behind = pandas.date_range(index[-1], periods=last - n + 2, freq=freq)[1:]
-        elif len(steps) and (steps == steps[0]).all():
-            before = [index[0] - (k + 1) * steps[0] for k in range(-first)][::-1]
-            behind = [index[-1] + (k + 1) * steps[0] for k in range(last - n + 1)]
-        else:
-            missing = pandas.NaT if index.dtype.kind == "M" else None
-            before, behind = [missing] * -first, [missing] * (last - n + 1)
-        index = pandas.Index([*before, *index, *behind])
+    if segments is not None:
+        every = [(*segments.windows[k], times[parts == k]) for k in np.unique(parts).tolist()]
+        return np.concatenate([at_times(index[b:e], own - b) for b, e, own in every])
+    first, last = min(int(times.min(initial=0)), 0), max(int(times.max(initial=0)), len(index) - 1)
+    if first < 0 or last >= len(index):
+        index = _carried_on(index, -first, last - len(index) + 1)
     return index[np.asarray(times) - first].to_numpy()
 
 
-def counts_times(name, values):
-    """Tell whether a table's first column is the clock: dates, or numbers that rise or fall all the way, by
-    equal steps or under the name of a time.
+def _carried_on(index, n_before, n_behind):
+    """An index with so many times before and behind it."""
+    import pandas
+
+    steps = index[1:] - index[:-1] if len(index) > 1 and index.dtype.kind in "iufM" else ()
+    if freq := _freq(index):
+        before = pandas.date_range(end=index[0], periods=n_before + 1, freq=freq)[:-1]
+        behind = pandas.date_range(index[-1], periods=n_behind + 1, freq=freq)[1:]
+    elif len(steps) and (steps == steps[0]).all():
+        before = [index[0] - k * steps[0] for k in range(n_before, 0, -1)]
+        behind = [index[-1] + (k + 1) * steps[0] for k in range(n_behind)]
+    else:
+        before, behind = ([pandas.NaT if index.dtype.kind == "M" else None] * n for n in (n_before, n_behind))
+    return pandas.Index([*before, *index, *behind])
+
+
+def _freq(index):
+    """The rule of the calendar that dates follow, such as working days; None if they follow none."""
+    import pandas
+
+    with (
+        warnings.catch_warnings()
+    ):  # pandas 3 announces another type of what it returns, which serves as well
+        warnings.simplefilter("ignore")
+        dated = isinstance(index, pandas.DatetimeIndex) and len(index) > 2
+        return pandas.infer_freq(index) if dated else None
+
+
+def counts_times(name, values, segments=None):
+    """Tell whether a table's first column is the clock, in each segment: dates, or numbers that rise or fall
+    all the way, by equal steps or under the name of a time.
     """
     values = np.asarray(values)
+    if segments is not None:
+        return all(counts_times(name, values[b:e]) for b, e in segments.windows)
     if values.dtype.kind == "M":
         return True
     if values.dtype.kind not in "iuf" or len(values) < 2:
@@ -98,7 +118,7 @@ def counts_times(name, values):
     return equal or str(name).strip().lower() in TIME_NAMES
 
 
-def with_times(table, columns=None, name="library"):
+def with_times(table, columns=None, name="library", segments=None):
     """A pandas table whose first column is the clock, with that as its index; others as they are.
 
     columns : what is asked for by name; None takes all columns, and a warning says that the clock is left out
@@ -106,7 +126,7 @@ def with_times(table, columns=None, name="library"):
     if _module(table) != "pandas" or not hasattr(table, "columns") or table.shape[1] < 2 or not len(table):
         return table
     label = table.columns[0]
-    if not counts_times(label, table.iloc[:, 0]):
+    if not counts_times(label, table.iloc[:, 0], segments):
         return table
     if columns is None:
         warn(
@@ -120,18 +140,52 @@ def with_times(table, columns=None, name="library"):
     return rest.set_axis(table.iloc[:, 0].array, axis=0).rename_axis(label)
 
 
-def timed(table, name):
-    """A table without its clock, see `with_times`; its rows are looked at."""
-    table = with_times(table, None, name)
-    check_times(index_of(table), name)
-    return table
+def timed(table, name, segments=None):
+    """A table without its clock, see `with_times`, and its Segments; its rows are looked at."""
+    table, segments = without_segments(table, segments)
+    table = with_times(table, None, name, segments)
+    check_times(index_of(table), name, segments)
+    return table, segments
 
 
-def check_times(index, name):
-    """Warn of a table whose rows are not one step of time after the other.
+def without_segments(table, segments):
+    """A table without the column, or level of its index, that names its segments; and the Segments."""
+    if not is_label(segments):
+        return table, None if segments is None else check_segments(segments, _n_rows(table))
+    if _module(table) == "xarray" and segments in table.coords:
+        return table, Segments.of(table[segments])
+    if _module(table) == "pandas" and segments in table.index.names:
+        table = table.reset_index(segments)
+    named = Segments.of(choose(table, segments, "segments")[:, 0])
+    if isinstance(table, dict):
+        own = {name: table[name] for name in table if str(name) != str(segments)}
+        return (table.of(own, named) if hasattr(table, "of") else own), named
+    if hasattr(table, "columns"):
+        return table.loc[:, [str(c) != str(segments) for c in table.columns]], named
+    if hasattr(table, "data_vars"):
+        return table.drop_vars(segments), named
+    raise InputError(f"segments names {segments!r}; the names of its rows are wanted, for a table of arrays")
+
+
+def _n_rows(table):
+    return len(
+        next(iter(table.values())) if isinstance(table, dict) or hasattr(table, "data_vars") else table
+    )
+
+
+def check_times(index, name, segments=None):
+    """Warn of a table whose rows are not one step of time after the other, in each segment.
 
     index : pandas Index or None; names that are no numbers, dates or periods are not looked at
     """
+    if segments is not None and index is not None:
+        for own, (begin, end) in zip(segments.names, segments.windows):
+            _check_times(index[begin:end], f"{name}, segment {own!r}")
+    else:
+        _check_times(index, name)
+
+
+def _check_times(index, name):
     if index is None or len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
         return
     values = index.asi8 if hasattr(index, "asi8") else np.asarray(index)
@@ -146,7 +200,7 @@ def check_times(index, name):
         return
     usual = np.median(steps)
     tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * usual
-    if tall.any() and not _by_calendar(index):
+    if tall.any() and not _freq(index):
         t = int(np.argmax(tall))
         warn(
             f"{name}: rows are missing between {index[t]} and {index[t + 1]}"
@@ -156,46 +210,36 @@ def check_times(index, name):
         )
 
 
-def _by_calendar(index):
-    """Tell whether dates follow a rule of the calendar, such as working days."""
-    import pandas
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return isinstance(index, pandas.DatetimeIndex) and pandas.infer_freq(index) is not None
-
-
-def series_of(library, columns, target):
-    """What `columns` and `target` name in a table, and what the table calls its times.
+def series_of(library, columns, target, segments=None):
+    """What `columns` and `target` name in a table, what the table calls its times, and its segments.
 
     columns : name or sequence of names; None takes the library as it is
     target : also array-like, or a table with the same times
 
     Returns
     -------
-    library, target, index, and the names of several targets (None where there are none)
+    library, target, index, the names of several targets (None where there are none), and Segments
     """
+    library, segments = without_segments(library, segments)
     table = library
     if columns is None and is_name(target) and len(names_of(table)) > 1:
         raise InputError(
             f"target is {target!r}, a column of the library: say by columns= which of its series are embedded"
         )
     asked = None if columns is None else (*listed(columns), *(listed(target) if is_name(target) else ()))
-    timed = with_times(table, asked)
+    timed = with_times(table, asked, segments=segments)
     index = index_of(timed)
-    check_times(index, "library")
+    check_times(index, "library", segments)
     library = timed
     if columns is not None:
         library = choose(table, columns)
         library = library[:, 0] if is_label(columns) else library
     if is_name(target):
         chosen = choose(table, target, "target")
-        return (
-            (library, chosen[:, 0], index, None)
-            if is_label(target)
-            else (library, chosen, index, [str(name) for name in target])
-        )
-    target = with_times(target, (), "target") if target is not None else None
+        if is_label(target):
+            return library, chosen[:, 0], index, None, segments
+        return library, chosen, index, [str(name) for name in target], segments
+    target = with_times(target, (), "target", segments) if target is not None else None
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
@@ -207,7 +251,7 @@ def series_of(library, columns, target):
             f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first"
         )
     several = _module(target) in ("pandas", "xarray") and (hasattr(target, "data_vars") or target.ndim == 2)
-    return library, target, index, names_of(target) if several else None
+    return library, target, index, names_of(target) if several else None, segments
 
 
 def is_label(value):
@@ -337,6 +381,9 @@ class Tabled(Result):
 
     def _times(self):
         return self.times if self.index is None else self.index
+
+    def _segment(self):
+        return {} if self.segments is None else {"segment": self.segments}
 
     def _of_targets(self, values, keys, columns):
         """Columns, of which those in `columns` have targets as their first axis if `values` have."""

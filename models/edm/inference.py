@@ -10,7 +10,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import PathLike, Real, TableLike, Whole, Windows
+from ..shared.annotations import PathLike, Real, TableLike, Whole
 from ..shared.checks import check_choice, check_count, check_flag, check_number, check_share
 from ..shared.fingerprints import digest
 from ..shared.progress import bar
@@ -19,6 +19,7 @@ from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
 from .search import using
+from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, cut, on_the_space
 from .surrogates import Kind, Surrogates, check_kinds, in_words
@@ -61,6 +62,7 @@ def cross_map_test(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     seed: Whole = 0,
     dtype: DType = "float32",
     checkpoint: PathLike | None = None,
@@ -104,8 +106,8 @@ def cross_map_test(
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
-    valid : array-like of bool, shape (n_steps,), optional
-        Times at which a candidate may end, as in `simplex`.
+    valid, segments
+        As in `simplex`; surrogates are made segment by segment.
     seed : int, default 0
     dtype : {"float32", "float64"}
     checkpoint : str or Path, optional
@@ -135,6 +137,7 @@ def cross_map_test(
     """
     check_flag(progress, "progress")
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
+    windows["segments"] = segments
     cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows, k)
     dataset, names, libraries = cross.dataset, cross.names, cross.libraries
     n_times, n_series = dataset.shape
@@ -152,7 +155,7 @@ def cross_map_test(
     check_choice(method, "method", METHODS)
     never = max(n_surrogates, max_surrogates or 0) + 1
     stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
-    kinds = check_kinds(dataset, surrogate, period, block, "dataset", names)
+    kinds = check_kinds(dataset, surrogate, period, block, "dataset", names, cross.cut)
     source, points = cross.sources()
     settings = cross.settings | {
         "n_surrogates": n_surrogates,
@@ -172,7 +175,7 @@ def cross_map_test(
             chosen,
             n,
             seed,
-            {"block": block, "tau": cross.tau},
+            {"block": block, "tau": cross.tau, "segments": cross.cut},
         )
         return made
 
@@ -320,7 +323,7 @@ class _Group(Mapping):
     """Libraries mapped to a group of targets, and then to their surrogates, as long as pairs are open."""
 
     def __init__(self, cross, source, points, chosen, dims, dtype, memory):
-        self.width, self.segments = cross.libraries.width, cross.segments
+        self.width, self.places = cross.libraries.width, cross.places
         column, lag = cross.libraries.coordinates(int(dims.max()), cross.tau)
         super().__init__(
             source,
@@ -356,7 +359,7 @@ class _Group(Mapping):
             room = _width(width)
             table = pk.zeros((len(columns), self.n_targets * room), self.dtype)
             made.fill(table, first, width, room)
-            table = self.segments.spread_view(table)
+            table = self.places.spread_view(table)
             slices = {abreast: [] for abreast in (4, 2, 1)}
             for q, search in enumerate(self.search_of.tolist()):
                 for abreast, part in cut(search, q * room, width, q * room, q):

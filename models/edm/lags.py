@@ -11,14 +11,15 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole, Windows
+from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole
 from ..shared.checks import check_count, check_seed
 from .checks import DType
 from .convergence import ends_of, p_values
 from .frames import Tabled
-from .neighbours import Problem, value_at
+from .problem import Problem, value_at
 from .search import using
-from .surrogates import Kind, Surrogates, block_length, check_kinds
+from .segments import Replicates, Windows
+from .surrogates import Kind, block_length, check_kinds
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
 
@@ -74,6 +75,7 @@ def lagged_map(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     level: Real = 0.95,
     n_boot: Whole = 1000,
     n_surrogates: Whole = 0,
@@ -97,12 +99,13 @@ def lagged_map(
     E : int
     Tp : sequence of int, default -8 to 8
         Steps from a point's last coordinate to the predicted value.
-    columns, tau, k, exclusion_radius, lib, pred, valid, dtype, space
+    columns, tau, k, exclusion_radius, lib, pred, valid, segments, dtype, space
         As in `simplex`.
     level : float, default 0.95
         Of the intervals.
     n_boot : int, default 1000
-        Bootstrap samples: blocks of the square root of the number of points, drawn with replacement.
+        Bootstrap samples: blocks of the square root of the number of points, or whole segments where there
+        are several, drawn with replacement.
     n_surrogates, surrogate, period, block
         As in `ccm`.
     seed : int, default 0
@@ -122,14 +125,14 @@ def lagged_map(
     """
     lags = _check_lags(Tp)
     ends = int(lags.min()), int(lags.max())
-    form = E, tau, 0, k, exclusion_radius, lib, pred, valid, dtype
+    form = E, tau, 0, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form, ends)
     target = problem.given
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
     n_surrogates = check_count(n_surrogates, "n_surrogates", 0)
     kinds = None
     if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels)
+        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels, problem.cut)
     check_seed(seed)
     times, still = problem.points[:, None] + lags, problem.still()
     found = []
@@ -138,8 +141,8 @@ def lagged_map(
         for one, kind in zip(target.T, kinds or [None] * target.shape[1]):
             made = None
             if n_surrogates:
-                made = Surrogates(one[:, None], [kind], seed, block=block, E=problem.E, tau=problem.tau)
-            one = problem.segments.spread(one)
+                made = problem.surrogates(one[:, None], [kind], seed, block)
+            one = problem.places.spread(one)
             predicted = problem.unpacked(problem.projected(*near, _shifted(one[:, None], lags)))[0]
             of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
             found.append(
@@ -148,10 +151,9 @@ def lagged_map(
                     predicted,
                     value_at(one, times),
                     of_surrogates,
-                    n_boot,
+                    _weights(problem.parts, len(times), n_boot, np.random.default_rng(seed)),
                     bounds,
                     still,
-                    np.random.default_rng(seed),
                 )
             )
     if not problem.several:
@@ -170,20 +172,20 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
         n = min(each, n_surrogates - first)
         table = pk.empty((problem.n_times, n), np.float64)
         made.fill(table, first, n, n)
-        values = problem.segments.spread(table.to_numpy())
+        values = problem.places.spread(table.to_numpy())
         guessed = problem.unpacked(problem.projected(*near, _shifted(values, lags)))[0]
         seen = np.concatenate([value_at(v, times) for v in values.T], axis=1)
         out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
     return out
 
 
-def _peaked(lags, predicted, observed, of_surrogates, n_boot, bounds, still, random):
+def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
     """The LaggedMap of one target."""
     rho = np.full(len(lags), np.nan) if still else _skill(predicted, observed)
     if np.isnan(rho).all():
         nothing = np.full(len(lags), np.nan)
         return LaggedMap(lags, rho, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan"))
-    drawn = _bootstrap(predicted, observed, n_boot, random)
+    drawn = _correlations(weights, *_moments(predicted, observed))
     with np.errstate(invalid="ignore"):
         interval = np.nanquantile(drawn, bounds, axis=0)
     peaks = lags[np.argmax(np.where(np.isnan(drawn), -np.inf, drawn), axis=1)]
@@ -240,12 +242,18 @@ def _correlations(weights, n, p, o, pp, oo, po):
         return np.where(spread > 0, (po - p * o / n) / np.sqrt(spread), np.nan)
 
 
-def _bootstrap(predicted, observed, n_boot, random):
-    n = len(predicted)
+def _weights(parts, n, n_boot, random):
+    """How often each sample of the bootstrap holds each of n points, shape (n_boot, n).
+
+    parts : the segment of each point, or None for blocks
+    """
+    weights = np.zeros((n_boot, n))
+    if parts is not None and (names := np.unique(parts)).size > 1:
+        drawn = random.multinomial(names.size, np.full(names.size, 1 / names.size), n_boot)
+        return drawn[:, np.searchsorted(names, parts)].astype(float)
     length = block_length(n, None)
     starts = random.integers(0, n, (n_boot, -(-n // length)))
-    weights = np.zeros((n_boot, n))
     for step in range(length):
         taken = starts if step < length - (-n % length) else starts[:, :-1]  # the last block is cut
         np.add.at(weights, (np.arange(n_boot)[:, None], (taken + step) % n), 1.0)
-    return _correlations(weights, *_moments(predicted, observed))
+    return weights

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..shared.annotations import Label, TableLike, Whole, Windows
+from ..shared.annotations import Label, TableLike, Whole
 from ..shared.checks import as_numbers
 from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
-from .neighbours import Problem, correlation
+from .problem import Problem, correlation
 from .search import power_of_two, using
+from .segments import Replicates, Windows
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
@@ -49,6 +50,8 @@ class SMap(frames.Tabled):
         What the library's table calls these times, such as dates.
     targets : list of str, or None
         Names of several targets, where they have any.
+    segments : ndarray of str or None, shape (n_points,)
+        Names of the segments in which the points lie.
     """
 
     theta: np.ndarray
@@ -60,10 +63,12 @@ class SMap(frames.Tabled):
     rho: np.ndarray
     index: np.ndarray | Any = None
     targets: list[str] | None = None
+    segments: np.ndarray | Any = None
 
     def _columns(self):
         n_thetas, n = self.predicted.shape[:2]
-        keys = {"theta": np.repeat(self.theta, n), "time": np.tile(self._times(), n_thetas)}
+        rows = self._segment() | {"time": self._times()}
+        keys = {"theta": np.repeat(self.theta, n)} | {k: np.tile(v, n_thetas) for k, v in rows.items()}
         flat = (v.reshape(n_thetas * n, *v.shape[2:]) for v in (self.predicted, self.coefficients))
         predicted, coefficients = (np.moveaxis(v, 0, -1) for v in flat)  # targets are last, then come rows
         parts = {"observed": np.tile(self.observed.T, n_thetas), "predicted": predicted}
@@ -86,6 +91,7 @@ def smap(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     space: pk.SpaceLike | None = None,
 ) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their
@@ -95,7 +101,7 @@ def smap(
 
     Parameters
     ----------
-    library, E, columns, tau, points, exclusion_radius, lib, pred, valid, space
+    library, E, columns, tau, points, exclusion_radius, lib, pred, valid, segments, space
         As in `simplex`.
     target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
     library
@@ -119,7 +125,7 @@ def smap(
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `portable.models.edm`.
     """
     theta = _check_theta(theta)
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, "float64"
+    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, "float64"
     problem = Problem(library, columns, target, points, *form)
     target = problem.target
     valid = problem.candidates[problem.known_masked[problem.candidates]]
@@ -160,8 +166,8 @@ def smap(
         predicted, coefficients, ranks, observed, rho = (
             v[..., 0] for v in (predicted, coefficients, ranks, observed, rho)
         )
-    index = frames.at_times(problem.index, times)
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, index, problem.names)
+    index, named = problem.index_at(times)
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, index, problem.names, named)
 
 
 class _Points:

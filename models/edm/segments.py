@@ -1,220 +1,142 @@
-"""Segments of a time line, and how series are laid out so that no point reaches from one into another.
-
-Windows that touch, as those of replicates do, begin a segment each. Within the module series lie in
-*places*: each segment is followed by places without a value, more than the lags of a point, its horizon and
-its exclusion radius reach over. So lags, targets and radii end where their segment ends, on every space and
-in every method.
-"""
+"""Segments: replicates, subjects or sites, one behind the other in a table."""
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Self, TypeAlias, Union
 
 import numpy as np
+import numpy.typing as npt
 
-import portable as pk
+from portable.errors import InputError, ShapeError
 
-from .surrogate_kernels import put_in_places
-from ..shared.warned import warn
+from ..shared import annotations
+from ..shared.checks import check_count
+from ..shared.results import Result
+from .checks import check_windows
 
-FEW = 64
-COPIES = 0.05  # share of the points, above which copies of candidates are no chance
+MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # what names of no replicate are as text
 
 
 @dataclass(frozen=True)
-class Segments:
-    """Times of a series in segments, and the place of each.
+class Segments(Result):
+    """Replicates one behind the other: no point, target, radius, surrogate or block of a bootstrap reaches
+    from one into the next.
 
     Attributes
     ----------
-    n_times : int
-    begins : tuple of int
-        The first time of each segment, ascending; the first is 0.
-    gap : int
-        Places without a value between two segments.
-    lead : int
-        Places without a value before the first.
+    names : tuple of str
+    windows : tuple of (begin, end)
+        Rows of each, from 0, ends excluded, ascending. Rows in none are left out.
+
+    Raises
+    ------
+    ShapeError, DTypeError, InputError
+        Two have one name or share a row, which the message names.
     """
 
-    n_times: int
-    begins: tuple[int, ...] = (0,)
-    gap: int = 0
-    lead: int = 0
+    names: tuple[str, ...]
+    windows: tuple[tuple[int, int], ...]
 
-    @property
-    def n_places(self) -> int:
-        """Places of all times and of the gaps before and between them."""
-        return self.lead + self.n_times + self.gap * (len(self.begins) - 1)
+    def __post_init__(self) -> None:
+        names, windows, end = tuple(map(str, self.names)), [], 0
+        if len(names) != len(self.windows) or not names:
+            raise ShapeError(f"{len(names)} names and {len(self.windows)} windows; one for each is wanted")
+        for number, (name, (first, last)) in enumerate(zip(names, self.windows)):
+            if name in names[:number]:
+                raise InputError(
+                    f"segment {name!r} begins again at row {first}; the rows of one are wanted one behind "
+                    "the other, as sorting by segment and time puts them"
+                )
+            begin = check_count(first, f"begin of segment {name!r}, behind others,", end)
+            end = check_count(last, f"end of segment {name!r}", begin + 1)
+            windows.append((begin, end))
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "windows", tuple(windows))
 
-    @property
-    def plain(self) -> bool:
-        """Tell whether each time is its own place."""
-        return not self.lead and len(self.begins) == 1
+    @classmethod
+    def of(cls, labels: npt.ArrayLike) -> Self:
+        """Make the segments of a column that names the replicate of each row.
 
-    def places(self, times):
-        """The place of each time."""
-        if self.plain:
-            return times
-        return times + self.lead + self.gap * (np.searchsorted(self.begins, times, side="right") - 1)
+        Parameters
+        ----------
+        labels : array-like of str or number, shape (n_times,)
 
-    def times(self, places):
-        """The time of each place that has one."""
-        if self.plain:
-            return places
-        number = np.searchsorted(self.places(np.array(self.begins)), places, side="right") - 1
-        return places - self.lead - self.gap * np.maximum(number, 0)
+        Returns
+        -------
+        Segments
 
-    def part(self, first, n_times) -> Segments:
-        """The segments of so many times from a first one on, each in the place that it has here."""
-        begins = [begin - first for begin in self.begins if first < begin < first + n_times]
-        return Segments(n_times, (0, *begins), self.gap, int(self.places(np.array(first))))
-
-    def spread(self, columns):
-        """Columns of all times in their places, NaN where there is no time; the array itself where nothing
-        moves.
+        Raises
+        ------
+        ShapeError, InputError
+            A row has no name, or a name comes back after another one; the message names the row.
         """
-        if self.plain:
-            return columns
-        out = np.full((self.n_places, *columns.shape[1:]), np.nan, columns.dtype)
-        out[self.places(np.arange(self.n_times))] = columns
-        return out
+        given = np.asarray(labels)
+        if given.ndim != 1 or not given.size:
+            raise ShapeError(f"segments has shape {given.shape}; a name for each time is wanted")
+        whole = given.dtype.kind == "f" and (given == np.rint(given)).all()
+        text = np.array(list(map(str, (given.astype(int) if whole else given).tolist())))
+        missing = np.isin(text, MISSING)
+        if missing.any():
+            raise InputError(f"segments[{int(np.argmax(missing))}] is missing; each row wants its replicate")
+        begins = [0, *(np.flatnonzero(text[1:] != text[:-1]) + 1).tolist()]
+        return cls(tuple(text[begins].tolist()), tuple(zip(begins, [*begins[1:], len(text)])))
 
-    def spread_view(self, table):
-        """The same of a view on the default space."""
-        if self.plain:
-            return table
-        time = np.full(self.n_places, -1, np.int32)
-        time[self.places(np.arange(self.n_times))] = np.arange(self.n_times)
-        out = pk.empty((self.n_places, table.shape[1]), table.dtype)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), out.shape),
-            put_in_places,
-            pk.copy_of(time),
-            table,
-            out,
-            label="edm.spread",
+
+Replicates: TypeAlias = Union[Segments, npt.ArrayLike, annotations.Label, None]
+Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str]]  # or names of segments
+
+
+def number_of(segments, times):
+    """The segment of each time, counted from 0; -1 for none."""
+    begins, ends = np.array(segments.windows).T
+    number = np.searchsorted(begins, times, side="right") - 1
+    return np.where(times < ends[number], number, -1)
+
+
+def check_segments(segments, n_times) -> Segments:
+    """Segments of so many times, as they are or of a label for each time."""
+    found = segments if isinstance(segments, Segments) else Segments.of(segments)
+    name, (begin, end) = found.names[-1], found.windows[-1]
+    if end > n_times or (found is not segments and end < n_times):
+        raise ShapeError(
+            f"segment {name!r}, the last, is rows {begin} to {end - 1}; the library has {n_times} times"
         )
-        return out
-
-    def windows(self, windows):
-        """Windows of times as windows of places."""
-        if self.plain or not windows:
-            return windows
-        ends = self.places(np.array(windows) - [0, 1]) + [0, 1]
-        return [tuple(window) for window in ends.tolist()]
+    return found
 
 
-class Layout(NamedTuple):
-    """A library in places, its candidates, and the windows of points.
-
-    Attributes
-    ----------
-    segments : Segments
-    columns, masked : ndarray, shape (n_places, n_columns)
-        The series, and the same without what lies outside the library's windows; one array where nothing
-        does.
-    candidates : ndarray of int64, ascending
-        Places of the times that may be candidates: the valid ones whose targets lie in their own window.
-    pred : list of (begin, end)
-        Windows of points, in places.
-    """
-
-    segments: Segments
-    columns: np.ndarray
-    masked: np.ndarray
-    candidates: np.ndarray
-    pred: list
-
-
-def lay_out(columns, lib, pred, valid, reach, horizons) -> Layout:
-    """The Layout of a library.
-
-    columns : ndarray, shape (n_times, n_columns)
-    lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
-    valid : bool array, shape (n_times,), or None
-    reach : how far lags or an exclusion radius reach
-    horizons : steps from a candidate to its targets
-    """
-    n_times, low, high = len(columns), min(*horizons, 0), max(*horizons, 0)
-    segments = segments_of(n_times, (lib, pred), max(reach, -low, high))
-    there = segments.spread(columns)
-    if lib == [(0, n_times)] and valid is None:
-        return Layout(segments, there, there, all_times(n_times)[-low : max(n_times - high, 0)], pred)
-    inside, allowed = np.zeros((2, n_times), bool)
-    for begin, end in lib:
-        inside[begin:end] = True
-        allowed[begin - low : max(end - high, begin - low)] = True
-    if valid is not None:
-        allowed &= valid
-    masked = there if inside.all() else segments.spread(np.where(inside[:, None], columns, np.nan))
-    return Layout(segments, there, masked, segments.places(np.flatnonzero(allowed)), segments.windows(pred))
-
-
-def segments_of(n_times, several, gap) -> Segments:
-    """The segments that begin where two windows of a list touch.
-
-    several : lists of windows
-    """
-    begins = {end for windows in several for _, end in windows if any(end == begin for begin, _ in windows)}
-    return Segments(n_times, (0, *sorted(begins)), gap if begins else 0)
-
-
-@functools.lru_cache(maxsize=1)
-def all_times(n_times):
-    """All times, which nothing writes to: calls that come again share them, as new memory costs more than
-    what is written there.
-    """
-    times = np.arange(n_times)
-    times.flags.writeable = False
-    return times
-
-
-def times_within(windows, first, n_times):
-    """The times of windows from a first one on, ascending."""
-    if len(windows) == 1:
-        return all_times(n_times)[max(windows[0][0], first) : windows[0][1]]
-    within = np.zeros(n_times, bool)
-    for begin, end in windows:
-        within[begin:end] = True
-    within[:first] = False
-    return np.flatnonzero(within)
-
-
-def found_in(points, library):
-    """The row of a library from which on it holds these points, all of them; None if it does not.
-
-    points, library : ndarrays, shapes (n_points, n_columns) and (n_times, n_columns)
-    """
-    n, known = len(points), ~np.isnan(points).any(axis=1)
-    if n > len(library) or not known.any():
-        return None
-    asked = int(np.argmax(known))
-    rows = np.flatnonzero((library[asked : len(library) - n + 1 + asked] == points[asked]).all(axis=1))
-    for step in range(asked + 1, min(n, asked + FEW)):  # so that few rows are compared as a whole
-        same = (library[rows + step] == points[step]) | (
-            np.isnan(library[rows + step]) & np.isnan(points[step])
-        )
-        rows = rows[same.all(axis=1)]
-    for row in rows[:FEW].tolist():
-        if np.array_equal(library[row : row + n], points, equal_nan=True):
-            return row
-    return None
-
-
-def warn_of_copies(library, points, front, column, lag):
-    """Warn where many points are copies of candidates, in a library that hardly repeats itself."""
-    if len(library) <= front or len(points) <= front:
-        return
-    both = [
-        np.ascontiguousarray(x[np.arange(front, len(x))[:, None] - lag, column]) for x in (library, points)
+def windows_in(windows, name, n_times, segments):
+    """Windows from `check_windows`, cut where segments end; names of segments stand for theirs."""
+    asked = [windows] if isinstance(windows, str) else windows
+    if isinstance(asked, (list, tuple)) and asked and all(isinstance(one, str) for one in asked):
+        found = dict(zip(segments.names, segments.windows)) if segments else {}
+        for one in asked:
+            if one not in found:
+                known = f"they are {', '.join(found)}" if found else "segments= tells them"
+                raise InputError(f"{name}: there is no segment {one!r}; {known}")
+        return sorted({found[one] for one in asked})
+    if segments is None:
+        return check_windows(windows, name, n_times)
+    if windows is None:
+        return list(segments.windows)
+    cut = [
+        (max(begin, first), min(end, last))
+        for begin, end in check_windows(windows, name, n_times)
+        for first, last in segments.windows
+        if max(begin, first) < min(end, last)
     ]
-    own, asked = (one[~np.isnan(one).any(axis=1)] for one in both)
-    kept = {row.tobytes() for row in own}
-    copies = sum(row.tobytes() in kept for row in asked)
-    if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
-        warn(
-            f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
-            "distance 0, and skill says nothing. Leave `points` out, or give other times",
-        )
+    if not cut:
+        raise InputError(f"{name} is {windows!r}, where no segment lies")
+    return cut
+
+
+def check_length(segments, windows, E, tau):
+    """Refuse segments that windows ask for and that are shorter than an embedding."""
+    for name, (first, last) in zip(segments.names, segments.windows) if segments else ():
+        if last - first <= (E - 1) * tau and any(b < last and e > first for b, e in windows):
+            raise ShapeError(
+                f"segment {name!r}, rows {first} to {last - 1}, has {last - first} times; an embedding with "
+                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: a smaller E or tau is wanted, or lib "
+                "and pred without it"
+            )

@@ -13,7 +13,7 @@ from ..shared.annotations import Whole
 from ..shared.checks import check_count
 from ..shared.results import Result
 from .checks import check_columns
-from .neighbours import correlation, value_at
+from .problem import correlation, value_at
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ portable.models.edm calibrate`.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..shared.warned import warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .search import using
+from .segments import Replicates, check_segments
 from .traits import default_kinds
 
 Kind: TypeAlias = Literal["phase", "mirror", "seasonal", "twin", "block", "random"]
@@ -44,6 +46,7 @@ def surrogates(
     block: Whole | None = None,
     E: npt.ArrayLike = 3,
     tau: Whole = 1,
+    segments: Replicates = None,
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
 ) -> Array:
@@ -69,6 +72,8 @@ def surrogates(
         Steps of a block; the square root of the number of times, rounded up, if not given.
     E, tau : int
         Embedding in which twins are sought; E may be one for each series.
+    segments : Segments or array-like, shape (n_times,), optional
+        Replicates one behind the other, as in `simplex`: each has surrogates of itself. NaN in none of them.
     seed : int, default 0
         Surrogate k of series c is the same whatever is made beside it, and on every space.
     space : str or Space, optional
@@ -90,9 +95,10 @@ def surrogates(
     """
     columns = check_columns(series, "series")
     n = check_count(n_surrogates, "n_surrogates")
-    kinds = check_kinds(columns, method, period, block, "series")
+    cut = None if segments is None else check_segments(segments, len(columns))
+    kinds = check_kinds(columns, method, period, block, "series", cut=cut)
     with using(space):
-        made = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau)
+        made = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau, segments=cut)
         table = pk.empty((len(columns), columns.shape[1] * n), np.float64)
         made.fill(table, 0, n, n)
         values = table.to_numpy().reshape(len(columns), columns.shape[1], n)
@@ -111,24 +117,33 @@ class Surrogates:
         As in `surrogates`.
     numbers : array of int, shape (n_series,), optional
         What tells the random numbers of one series from another's; counted from 0 if not given.
+    segments : Segments, optional
     """
 
-    def __init__(self, columns, kinds, seed, *, block=None, E=3, tau=1, numbers=None):
+    def __init__(self, columns, kinds, seed, *, block=None, E=3, tau=1, numbers=None, segments=None):
         numbers = np.arange(len(kinds)) if numbers is None else np.asarray(numbers)
         E = np.broadcast_to(np.asarray(E), len(kinds))
-        self.parts = []
-        for kind in sorted(set(kinds), key=str):
-            slot = np.flatnonzero([one == kind for one in kinds])
-            self.parts.append(
-                _OfKind(columns[:, slot], *kind, seed, block, E[slot], tau, numbers[slot], slot)
-            )
+        self.parts, self.partly = [], segments is not None
+        for number, (begin, end) in enumerate(_windows(segments, columns)):
+            own = seed if not number else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+            for kind in sorted(set(kinds), key=str):
+                slot = np.flatnonzero([one == kind for one in kinds])
+                form = *kind, own, block, E[slot], tau, numbers[slot], slot
+                self.parts.append((slice(begin, end), _OfKind(columns[begin:end, slot], *form)))
 
     def fill(self, table, first, n, width):
         """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
         on.
         """
-        for part in self.parts:
-            part.fill(table, first, n, width)
+        if self.partly:
+            pk.deep_copy(table, math.nan)
+        for rows, part in self.parts:
+            part.fill(table[rows], first, n, width)
+
+
+def _windows(segments, columns):
+    """The rows of which surrogates are made together."""
+    return [(0, len(columns))] if segments is None else segments.windows
 
 
 class _OfKind:
@@ -252,13 +267,24 @@ class _OfKind:
             )
 
 
-def check_kinds(columns, method, period, block, name, names=None):
-    """(kind, period) for each column: the one asked for, or the one that is right for it if that is None."""
-    asked = "phase" if method is None else method
-    check_surrogates(columns if method else np.zeros((len(columns), 1)), asked, period, block, name, names)
+def check_kinds(columns, method, period, block, name, names=None, cut=None):
+    """(kind, period) for each column: the one asked for, or the one that is right for it if that is None.
+
+    cut : Segments, each of which has surrogates of itself; or None
+    """
+    asked, parts = "phase" if method is None else method, [columns[b:e] for b, e in _windows(cut, columns)]
+    for part in parts if method else parts[:1]:
+        own = part if method else np.zeros((min(map(len, parts)), 1))
+        check_surrogates(own, asked, period, block, name, names)
+    if method == "random":
+        warn(
+            "surrogate='random' destroys autocorrelation: of independent series with any, far more "
+            "than 5 % look coupled "
+            "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
+        )
     if method is not None:
         return [(method, period)] * columns.shape[1]
-    return default_kinds(columns, names or list(range(columns.shape[1])), name)
+    return default_kinds(parts, names or list(range(columns.shape[1])), name)
 
 
 def in_words(kinds) -> str:
@@ -268,7 +294,7 @@ def in_words(kinds) -> str:
 
 
 def check_surrogates(columns, method, period, block, name, names=None):
-    """Refuse surrogates that cannot be made of these columns; warn where the user asked for shuffled ones."""
+    """Refuse surrogates that cannot be made of these columns."""
     check_choice(method, "surrogate", SURROGATES)
     n_times = len(columns)
     if method in COMPLETE and np.isnan(columns).any():
@@ -300,12 +326,6 @@ def check_surrogates(columns, method, period, block, name, names=None):
                 "wanted, or no block"
             )
         check_count(block, "block", 1, n_times)
-    if method == "random":
-        warn(
-            "surrogate='random' destroys autocorrelation: of independent series with any, far more "
-            "than 5 % look coupled "
-            "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
-        )
 
 
 def block_length(n_times, block):

@@ -10,14 +10,15 @@ import numpy.typing as npt
 
 import portable as pk
 
-from ..shared.annotations import Label, NumberOrArray, TableLike, Whole, Windows
+from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
 from ..shared.checks import check_count
 from . import kept
 from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
-from .neighbours import MEMORY_BYTES, Problem
+from .problem import MEMORY_BYTES, Problem
 from .search import on_the_host, using
+from .segments import Replicates, Windows
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def embedding_dimension(
     lib: Windows | None = None,
     pred: Windows | None = None,
     valid: npt.ArrayLike | None = None,
+    segments: Replicates = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Dimensions:
@@ -68,7 +70,7 @@ def embedding_dimension(
         Of several columns, a point is E lags of each.
     E_max : int, default 20
         The largest embedding dimension that is tried.
-    columns, tau, Tp, target, points, exclusion_radius, lib, pred, valid, dtype, space
+    columns, tau, Tp, target, points, exclusion_radius, lib, pred, valid, segments, dtype, space
         As in `simplex`.
 
     Returns
@@ -79,8 +81,8 @@ def embedding_dimension(
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
-    form = check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, valid, dtype
-    problem = Problem(library, columns, target, points, *form)
+    form = tau, Tp, None, exclusion_radius, lib, pred, valid, segments, dtype
+    problem = Problem(library, columns, target, points, check_count(E_max, "E_max"), *form)
     known = problem.same or problem.given is not None
     observed = None if known else problem.point_columns[:, :1]
     with using(space):

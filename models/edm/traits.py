@@ -124,21 +124,13 @@ def _drifts(x):
     return bool(solution[0] / np.sqrt(variance) > UNIT_ROOT)
 
 
-def default_kinds(columns, names, name):
+def default_kinds(parts, names, name):
     """(kind of surrogates, period) for each column, by its traits; those that leave doubts are warned of.
 
-    columns : ndarray, shape (n_times, n_series)
+    parts : ndarrays, shape (n_times, n_series), of the segments; a season or a drift is one that most have
     """
-    kinds, drifting = [], []
-    for column, label in zip(columns.T, names):
-        found = traits(column, columns.shape[1])
-        if np.isnan(column).any() or found.intermittent:
-            kinds.append(("block", None))  # takes gaps, and bursts, along
-        elif found.period and len(column) >= 3 * found.period:
-            kinds.append(("seasonal", found.period))
-        else:
-            kinds.append(("mirror" if found.drifting else "phase", None))
-            drifting += [label] if found.drifting else []
+    kinds = [_kind_of(columns, len(names)) for columns in zip(*(part.T for part in parts))]
+    drifting = [label for label, (kind, _) in zip(names, kinds) if kind == "mirror"]
     periods = [period for _, period in kinds if period]
     if periods:  # it may be in others, too, and too weak to be found: for those without it nothing is lost
         shared = max(set(periods), key=periods.count)
@@ -149,6 +141,18 @@ def default_kinds(columns, names, name):
             "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
         )
     return kinds
+
+
+def _kind_of(columns, n_series):
+    """(kind of surrogates, period) for the segments of a series."""
+    found, whole = [traits(column, n_series) for column in columns], np.concatenate(columns)
+    periods = [one.period for one in found]
+    period, shortest = max(set(periods), key=periods.count), min(map(len, columns))
+    if np.isnan(whole).any() or (found[0] if len(found) == 1 else traits(whole)).intermittent:
+        return "block", None  # takes gaps, and bursts, along
+    if period and shortest >= 3 * period:
+        return "seasonal", period
+    return "mirror" if 2 * sum(one.drifting for one in found) > len(found) else "phase", None
 
 
 def _some(names):

@@ -10,7 +10,7 @@ import pytest
 
 import portable as pk
 from portable.models import edm
-from portable.models.edm import kept, neighbours, point_kernels, search
+from portable.models.edm import kept, point_kernels, problem, search
 from portable.library import algorithms
 from portable.testing import watching
 
@@ -50,10 +50,10 @@ def test_ties_go_to_the_earlier_row(space):
 def on_a_line(request, monkeypatch):
     """How points of one coordinate are searched, whatever their number."""
     if request.param == "sorted":
-        monkeypatch.setattr(neighbours, "SORTED", 0)
-        monkeypatch.setattr(neighbours, "PAIRS", 0)
+        monkeypatch.setattr(problem, "SORTED", 0)
+        monkeypatch.setattr(problem, "PAIRS", 0)
     else:
-        monkeypatch.setattr(neighbours, "SORTED", 1 << 20)
+        monkeypatch.setattr(problem, "SORTED", 1 << 20)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -208,8 +208,8 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
     x = logistic_maps(length(space), 2)
     both = []
     for bound in (0, 1 << 20):
-        monkeypatch.setattr(neighbours, "SORTED", bound)
-        monkeypatch.setattr(neighbours, "PAIRS", 0)
+        monkeypatch.setattr(problem, "SORTED", bound)
+        monkeypatch.setattr(problem, "PAIRS", 0)
         found = edm.simplex(x[:, 0], 1, target=x[:, 1], exclusion_radius=1, dtype=dtype, space=space)
         both.append((found.predicted, found.variance, found.rho))
     for sorted_, met in zip(*both):
@@ -220,7 +220,7 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
 def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(by_teams, monkeypatch):
     """As a GPU sorts, and as a CPU does. NaN make a form of their own, as so many candidates less count."""
     for name, bound in (("SORTED", 0), ("PAIRS", 0)):
-        monkeypatch.setattr(neighbours, name, bound)
+        monkeypatch.setattr(problem, name, bound)
     monkeypatch.setattr(algorithms, "_by_teams", lambda space: by_teams)
     monkeypatch.setattr(algorithms, "_tiling", lambda space: (1, 8, 512))
     series = [logistic_maps(700, 1, seed)[:, 0] for seed in range(3)]

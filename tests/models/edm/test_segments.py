@@ -12,7 +12,7 @@ import pytest
 import portable as pk
 from portable.models import edm
 from portable.models.edm.checks import check_windows
-from portable.models.edm.segments import Segments, found_in
+from portable.models.edm.layout import Places, found_in
 
 from .series import logistic_maps
 
@@ -146,9 +146,9 @@ def test_masked_candidates_on_a_line(monkeypatch):
     """One coordinate, so many candidates that they are sorted."""
     x = np.random.default_rng(1).random(3000)
     valid = x > 0.3
-    monkeypatch.setattr(edm.neighbours, "PAIRS", 1)
+    monkeypatch.setattr(edm.problem, "PAIRS", 1)
     found = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
-    monkeypatch.setattr(edm.neighbours, "SORTED", 10**9)
+    monkeypatch.setattr(edm.problem, "SORTED", 10**9)
     wanted = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
     np.testing.assert_array_equal(found.indices, wanted.indices)
     assert valid[found.indices].all()
@@ -197,9 +197,9 @@ def test_rows_are_found():
 
 
 def test_places():
-    segments = Segments(10, (0, 4, 7), 3)
+    segments = Places(10, (0, 4, 7), 3)
     times = np.arange(10)
-    places = segments.places(times)
+    places = segments.of(times)
     assert places.tolist() == [0, 1, 2, 3, 7, 8, 9, 13, 14, 15] and segments.n_places == 16
     np.testing.assert_array_equal(segments.times(places), times)
     spread = segments.spread(times.astype(float)[:, None])[:, 0]
@@ -207,7 +207,7 @@ def test_places():
     there = segments.spread_view(pk.copy_of(times.astype(float)[:, None])).to_numpy()[:, 0]
     np.testing.assert_array_equal(there, spread)
     part = segments.part(2, 6)
-    np.testing.assert_array_equal(part.places(np.arange(6)), places[2:8])
+    np.testing.assert_array_equal(part.of(np.arange(6)), places[2:8])
     np.testing.assert_array_equal(part.times(places[2:8]), np.arange(6))
 
 

@@ -1,0 +1,223 @@
+"""How series are laid out so that no point reaches from one segment into another.
+
+Windows that touch begin a segment each, and so do `Segments`. Within the module series lie in
+*places*: each segment is followed by places without a value, more than the lags of a point, its horizon and
+its exclusion radius reach over. So lags, targets and radii end where their segment ends, on every space and
+in every method.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+import portable as pk
+
+from .surrogate_kernels import put_in_places
+from ..shared.warned import warn
+
+FEW = 64
+COPIES = 0.05  # share of the points, above which copies of candidates are no chance
+
+
+@dataclass(frozen=True)
+class Places:
+    """The place of each time of a series in segments.
+
+    Attributes
+    ----------
+    n_times : int
+    begins : tuple of int
+        The first time of each segment, ascending; the first is 0.
+    gap : int
+        Places without a value between two segments.
+    lead : int
+        Places without a value before the first.
+    """
+
+    n_times: int
+    begins: tuple[int, ...] = (0,)
+    gap: int = 0
+    lead: int = 0
+
+    @property
+    def n_places(self) -> int:
+        """Places of all times and of the gaps before and between them."""
+        return self.lead + self.n_times + self.gap * (len(self.begins) - 1)
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether each time is its own place."""
+        return not self.lead and len(self.begins) == 1
+
+    def of(self, times):
+        """The place of each time."""
+        if self.plain:
+            return times
+        return times + self.lead + self.gap * (np.searchsorted(self.begins, times, side="right") - 1)
+
+    def times(self, places):
+        """The time of each place that has one."""
+        if self.plain:
+            return places
+        number = np.searchsorted(self.of(np.array(self.begins)), places, side="right") - 1
+        return places - self.lead - self.gap * np.maximum(number, 0)
+
+    def part(self, first, n_times) -> Places:
+        """The segments of so many times from a first one on, each in the place that it has here."""
+        begins = [begin - first for begin in self.begins if first < begin < first + n_times]
+        return Places(n_times, (0, *begins), self.gap, int(self.of(np.array(first))))
+
+    def spread(self, columns):
+        """Columns of all times in their places, NaN where there is no time; the array itself where nothing
+        moves.
+        """
+        if self.plain:
+            return columns
+        out = np.full((self.n_places, *columns.shape[1:]), np.nan, columns.dtype)
+        out[self.of(np.arange(self.n_times))] = columns
+        return out
+
+    def spread_view(self, table):
+        """The same of a view on the default space."""
+        if self.plain:
+            return table
+        time = np.full(self.n_places, -1, np.int32)
+        time[self.of(np.arange(self.n_times))] = np.arange(self.n_times)
+        out = pk.empty((self.n_places, table.shape[1]), table.dtype)
+        pk.parallel_for(
+            pk.MDRangePolicy((0, 0), out.shape),
+            put_in_places,
+            pk.copy_of(time),
+            table,
+            out,
+            label="edm.spread",
+        )
+        return out
+
+    def windows(self, windows):
+        """Windows of times as windows of places."""
+        if self.plain or not windows:
+            return windows
+        ends = self.of(np.array(windows) - [0, 1]) + [0, 1]
+        return [tuple(window) for window in ends.tolist()]
+
+
+class Layout(NamedTuple):
+    """A library in places, its candidates, and the windows of points.
+
+    Attributes
+    ----------
+    places : Places
+    columns, masked : ndarray, shape (n_places, n_columns)
+        The series, and the same without what lies outside the library's windows; one array where nothing
+        does.
+    candidates : ndarray of int64, ascending
+        Places of the times that may be candidates: the valid ones whose targets lie in their own window.
+    pred : list of (begin, end)
+        Windows of points, in places.
+    """
+
+    places: Places
+    columns: np.ndarray
+    masked: np.ndarray
+    candidates: np.ndarray
+    pred: list
+
+
+def lay_out(columns, lib, pred, valid, segments, reach, horizons) -> Layout:
+    """The Layout of a library.
+
+    columns : ndarray, shape (n_times, n_columns)
+    lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
+    valid : bool array, shape (n_times,), or None
+    segments : Segments or None
+    reach : how far lags or an exclusion radius reach
+    horizons : steps from a candidate to its targets
+    """
+    n_times, low, high = len(columns), min(*horizons, 0), max(*horizons, 0)
+    places = places_of(n_times, (lib, pred), max(reach, -low, high), segments)
+    there = places.spread(columns)
+    if lib == [(0, n_times)] and valid is None and places.plain:
+        return Layout(places, there, there, all_times(n_times)[-low : max(n_times - high, 0)], pred)
+    inside, allowed = np.zeros((2, n_times), bool)
+    for begin, end in lib:
+        inside[begin:end] = True
+        allowed[begin - low : max(end - high, begin - low)] = True
+    if valid is not None:
+        allowed &= valid
+    masked = there if inside.all() else places.spread(np.where(inside[:, None], columns, np.nan))
+    return Layout(places, there, masked, places.of(np.flatnonzero(allowed)), places.windows(pred))
+
+
+def places_of(n_times, several, gap, segments=None) -> Places:
+    """The places of times, where a segment begins where two windows of a list touch and where Segments do.
+
+    several : lists of windows
+    """
+    begins = {end for windows in several for _, end in windows if any(end == begin for begin, _ in windows)}
+    if segments is not None:
+        begins |= {row for window in segments.windows for row in window} - {0, n_times}
+    return Places(n_times, (0, *sorted(begins)), gap if begins else 0)
+
+
+@functools.lru_cache(maxsize=1)
+def all_times(n_times):
+    """All times, which nothing writes to: calls that come again share them, as new memory costs more than
+    what is written there.
+    """
+    times = np.arange(n_times)
+    times.flags.writeable = False
+    return times
+
+
+def times_within(windows, first, n_times):
+    """The times of windows from a first one on, ascending."""
+    if len(windows) == 1:
+        return all_times(n_times)[max(windows[0][0], first) : windows[0][1]]
+    within = np.zeros(n_times, bool)
+    for begin, end in windows:
+        within[begin:end] = True
+    within[:first] = False
+    return np.flatnonzero(within)
+
+
+def found_in(points, library):
+    """The row of a library from which on it holds these points, all of them; None if it does not.
+
+    points, library : ndarrays, shapes (n_points, n_columns) and (n_times, n_columns)
+    """
+    n, known = len(points), ~np.isnan(points).any(axis=1)
+    if n > len(library) or not known.any():
+        return None
+    asked = int(np.argmax(known))
+    rows = np.flatnonzero((library[asked : len(library) - n + 1 + asked] == points[asked]).all(axis=1))
+    for step in range(asked + 1, min(n, asked + FEW)):  # so that few rows are compared as a whole
+        same = (library[rows + step] == points[step]) | (
+            np.isnan(library[rows + step]) & np.isnan(points[step])
+        )
+        rows = rows[same.all(axis=1)]
+    for row in rows[:FEW].tolist():
+        if np.array_equal(library[row : row + n], points, equal_nan=True):
+            return row
+    return None
+
+
+def warn_of_copies(library, points, front, column, lag):
+    """Warn where many points are copies of candidates, in a library that hardly repeats itself."""
+    if len(library) <= front or len(points) <= front:
+        return
+    both = [
+        np.ascontiguousarray(x[np.arange(front, len(x))[:, None] - lag, column]) for x in (library, points)
+    ]
+    own, asked = (one[~np.isnan(one).any(axis=1)] for one in both)
+    kept = {row.tobytes() for row in own}
+    copies = sum(row.tobytes() in kept for row in asked)
+    if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
+        warn(
+            f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
+            "distance 0, and skill says nothing. Leave `points` out, or give other times",
+        )
