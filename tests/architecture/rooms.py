@@ -73,9 +73,9 @@ FLOORS = {
 CAPS = {
     "core": 135_700,
     "portable": 209_000,
-    "models": 321_650,
+    "models": 324_700,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 81_550,
     "docs": 42_100,
-    "tests": 545_600,
+    "tests": 549_400,
 }
