@@ -49,9 +49,9 @@ from .errors import (
 )
 from .core.events import listening
 from .watch.counts.explain import explain, listing
-from .core.launch.graph import capture
+from .library.graph import capture
 from .core.language.kernel import Function, Kernel, function, kernel
-from .core.launch.plan import plan
+from .library.plan import plan
 from .core.places.policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
 from .core.language.reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .core.arrays.scatter import ScatterView

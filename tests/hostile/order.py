@@ -12,8 +12,8 @@ import traceback
 
 # the end of the path of the file, or a part of the line, that makes a lock; other locks are not looked at
 RANKS = (
-    ("portable/core/launch/plan.py", 10),
-    ("portable/core/launch/graph.py", 10),
+    ("portable/library/plan.py", 10),
+    ("portable/library/graph.py", 10),
     ("portable/watch/counts/count.py", 11),
     ("backends/checked/space.py", 12),
     ("backends/cuda/space.py", 13),

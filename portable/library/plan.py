@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from . import dispatch
-from .. import events
-from ..language.annotations import Arguments, Policy
-from ..events import current
-from ..language.kernel import Kernel
-from ..locks import Lock, arm
-from ..places.policy import MDRangePolicy
-from ..places.space import use
+from ..core.launch import dispatch
+from ..core import events
+from ..core.language.annotations import Arguments, Policy
+from ..core.events import current
+from ..core.language.kernel import Kernel
+from ..core.locks import Lock, arm
+from ..core.places.policy import MDRangePolicy
+from ..core.places.space import use
 
 
 class Plan:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from . import dispatch
-from .. import events
-from ..language.annotations import SpaceLike
-from .. import registry
-from ...errors import InputError, LaunchError
-from ..locks import Lock, arm
-from ..places.policy import check_index
-from ..places.space import require, resolve
+from ..core.launch import dispatch
+from ..core import events
+from ..core.language.annotations import SpaceLike
+from ..core import registry
+from ..errors import InputError, LaunchError
+from ..core.locks import Lock, arm
+from ..core.places.policy import check_index
+from ..core.places.space import require, resolve
 
 
 class Graph:
