@@ -6,8 +6,6 @@ lowest coefficient is rounded to the type, then the others are fitted anew besid
 written is what is evaluated.
 """
 
-from __future__ import annotations
-
 import sys
 
 import mpmath

@@ -1,8 +1,6 @@
 """Every public name tells what it takes and what it gives: by annotations, and by a docstring with numpydoc's
 sections."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Public text says it in the field's words: no private vocabulary in pages, docstrings, messages and help."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Figures of the README and of docs/measured.md are those of the records."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """python -m tests.fuzz: random programs on every space against their plain meaning."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -4,8 +4,6 @@ They mean the same. In a kernel of float32 a literal that meets a float64 keeps 
 has: there float64 is made of what is no weak float any more.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

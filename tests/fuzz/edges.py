@@ -5,8 +5,6 @@ int64 sums, differences and products are left out, since those that overflow are
 has one value.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

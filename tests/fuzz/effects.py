@@ -5,8 +5,6 @@ Each index has counters of its own, whose old values decide; counters of all are
 lowered.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """What expressions mean to the oracle: closures of the variables, with their dtypes known before they run."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

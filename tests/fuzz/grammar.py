@@ -7,8 +7,6 @@ computed in. Of each kind there is one dtype in a program; what is assigned to a
 it may be weaker, since a name used twice may be two variables.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 

@@ -1,8 +1,6 @@
 """Launches: ranges and boxes with offsets, empty ones, sizes around packs of 8 and 16 and blocks of 128 and
 256, with small kernels."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

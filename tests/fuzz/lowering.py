@@ -1,7 +1,5 @@
 """Programs lowered for CUDA: what LLVM makes of them needs no GPU."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -5,8 +5,6 @@ Values: Python's int and bool for integers and bools, np.float32 and np.float64 
 checked space.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,8 +1,6 @@
 """A program run by the oracle: indices one after the other, the members of a team in turns between the places
 where they meet."""
 
-from __future__ import annotations
-
 import itertools
 
 import greenlet

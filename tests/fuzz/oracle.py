@@ -6,8 +6,6 @@ inside. Products remember their factors, so that a sum with one is rounded once;
 Python's rounding, that of the checked space.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 

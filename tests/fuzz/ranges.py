@@ -1,8 +1,6 @@
 """Programs of a range: nested control flow of every kind over floats, integers, bools and small arrays of an
 index's own."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,8 +1,6 @@
 """What reducers mean: contributions folded in the order of indices or members. Sums of floats are exact in
 the programs drawn here."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

@@ -5,8 +5,6 @@ Contributions that are summed are multiples of 1/8, so that every order of addin
 may be anything.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

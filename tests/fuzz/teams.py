@@ -5,8 +5,6 @@ A phase reads what others wrote only behind a barrier. What is summed is a multi
 order of adding matters.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Expressions as the oracle reads them: their types, and how elements of arrays are reached."""
 
-from __future__ import annotations
-
 from . import meaning
 from .meaning import Refused
 

@@ -1,8 +1,6 @@
 """What the words of the kernel language mean to the oracle: casts, atomics, minima, rounding, collectives of
 a team."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

@@ -35,7 +35,6 @@ from ..language.words import (
     maximum,
     minimum,
     near_rsqrt,
-    rint,
     sqrt,
     trunc,
     uint64,
@@ -392,60 +391,6 @@ def pow_of(x, y):
     return finish_pow(x, y, exp2_sum(p, where(abs(p) < far, fma(b, low, p_low), 0.0)))
 
 
-# ---- the error function: erfc(a) = exp(-a^2) erfcx(a), both in two parts
-def erfcx(a, a_low):
-    """exp(a^2) erfc(a) of a >= 0 in two parts.
-
-    The rounded t = (a - k) / (a + k) belongs to a slightly different a, for which 1 - t is 2k / (a + k); the
-    difference is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi).
-    """
-    k, half_of_1_over_k, last_low, two_over_sqrt_pi = T.ERFCX_PARTS
-    d = a + k
-    t = fma(1.0 / d, -2.0 * k, 1.0)
-    u = 1.0 - t
-    u_low = (1.0 - u) - t
-    residual = fma(d, u, -2.0 * k) + fma(d, u_low, (a - (d - k)) * u)
-    shift = fma(residual * half_of_1_over_k, d, a_low)
-    p, p_low = horner_parts(t, T.ERFCX, last_low)
-    m, m_low = product(p, u)
-    return m, fma(shift, fma(a + a, m, -two_over_sqrt_pi), fma(p, u_low, fma(p_low, u, m_low)))
-
-
-def tail(a, a_low, h, h_low, half):
-    """half * exp(-h - h_low) erfcx(a + a_low), a >= 0, rounded once; where nothing can be left of it, the
-    scale is 0. What is tiny has a scale 2^64 too large."""
-    small, end = T.TAIL_ENDS
-    tiny = h > small
-    r, r_low, t = reduce_exp(-h, where(tiny, T.ONE_TAIL, T.ONE))
-    scale = power(where(h > end, 0.0, t))
-    m, m_low = erfcx(a, a_low)
-    m, m_low, low = half * m, half * m_low, r_low - h_low
-    p = 1.0 + r
-    rest = fma(r, r * horner(r, T.EXPM1), r - (p - 1.0))
-    p_low = fma(low, p + rest, rest)
-    y = fma(m, p, fma(m, p_low, m_low * p)) * scale
-    return where(tiny, y * 2.0**-64, y)
-
-
-def erfc_of(x):
-    a = clamp(abs(x), 0.0, T.ERFC_END)
-    h, h_low = product(a, a)
-    y = tail(a, 0.0, h, h_low, 1.0)
-    return where(x < 0.0, 2.0 - y, y)
-
-
-def ndtr_of(x):
-    b = clamp(abs(x), 0.0, T.NDTR_END)
-    a, a_low = product(b, T.ROOT_HALF[0])
-    h, h_low = product(0.5 * b, b)
-    y = tail(a, fma(b, T.ROOT_HALF[1], a_low), h, h_low, 0.5)
-    return where(x > 0.0, 1.0 - y, y)
-
-
-def erf_of(x):
-    return where(abs(x) < 0.5, fma(x, horner(x * x, T.ERF), x), copysign(1.0 - erfc_of(abs(x)), x))
-
-
 # ---- circular functions: x = q pi/2 + r. Near zero by three parts of pi/2 (the first product is exact while
 # |n| <
 # 2^22, the second too, for its constant is short). Farther out, in a branch that is skipped when no lane
@@ -572,47 +517,6 @@ def tan_of(x):
     w = 1.0 / (d + d_low)
     t = n * w
     return where(abs(x) < T.SIN_SMALL, x, fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t))
-
-
-# ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t of a, zero at t = 0 and 1,
-# plus
-# the logarithm of (a - 1) (a - 2) ... (t + 1), or minus that of a below 1; above 8 it is Stirling's formula.
-# Negative x are reflected.
-def lgamma_argument(x):
-    """What to take the logarithm of; below 1, the reflection of a negative x does without it."""
-    a = abs(x)
-    chain = where(a < 1.0, where(x < 0.0, 1.0, a), 1.0)
-    for c in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0):
-        chain = chain * where(a - c >= 1.0, a - c, 1.0)
-    return where(a < 8.0, chain, a)
-
-
-def lgamma_positive(a, high, low):
-    """lgamma(a) from the two parts of the logarithm."""
-    t = a - floor(a)
-    g, g_low = product(t, t - 1.0)
-    p, p_low = horner_parts(t, T.LGAMMA, T.LGAMMA_LOW)
-    near_low = fma(g, p_low, g_low * p) + where(a < 1.0, -low, low)
-    near = where(a < 1.0, -high, high) + fma(g, p, near_low)
-    log = high + low
-    w, h, inverse = a - 0.5, log - 1.0, 1.0 / a
-    main, main_low = product(w, h)
-    rest = fma(inverse, horner(inverse * inverse, T.STIRLING), T.HALF_LOG_2PI)
-    far = main + (fma(w, ((log - h) - 1.0) + ((high - log) + low), main_low) + rest)
-    return where(a < 8.0, near, where(main < INF, far, main))
-
-
-def lgamma_of(x):
-    a = abs(x)
-    high, low = log_parts_of(lgamma_argument(x))
-    y = lgamma_positive(a, high, low)
-    if any(x < 0.0):  # lgamma(-a) = -log(|sin(pi a)| a / pi) - lgamma(a)
-        d = abs(a - rint(a))
-        z = d * d
-        s = d * fma(z, horner(z, T.SINPI), 1.0) * where(a < 1.0, 1.0, a)
-        high, low = log_parts_of(s)
-        y = where(x < 0.0, where(s > 0.0, -(high + (low + y)), INF), y)
-    return where(a == 0.0, INF, y)
 
 
 # ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the

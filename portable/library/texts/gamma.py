@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ...core.language.annotations import Number
-from ...core.texts.elementary import INF, NAN, T, exp2_sum, horner, precise_log2, product, quotient, split
+from ...core.texts.elementary import (
+    INF,
+    NAN,
+    T,
+    exp2_sum,
+    horner,
+    horner_parts,
+    log_parts_of,
+    precise_log2,
+    product,
+    quotient,
+    split,
+)
 from .counts import _log_poisson
 from ...core.language.kernel import function
 from ...core.language.words import any, exp, float64, floor, fma, isfinite, rint, where, word
@@ -69,6 +81,47 @@ def gamma_of(x):
     if any(x < 0.0):
         y = where(x < 0.0, gamma_reflected(a, h, low, near), y)
     return where(a < tiny, 1.0 / x, where(a < INF, y, where(x > 0.0, x, NAN)))
+
+
+# ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t of a, zero at t = 0 and 1,
+# plus
+# the logarithm of (a - 1) (a - 2) ... (t + 1), or minus that of a below 1; above 8 it is Stirling's formula.
+# Negative x are reflected.
+def lgamma_argument(x):
+    """What to take the logarithm of; below 1, the reflection of a negative x does without it."""
+    a = abs(x)
+    chain = where(a < 1.0, where(x < 0.0, 1.0, a), 1.0)
+    for c in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0):
+        chain = chain * where(a - c >= 1.0, a - c, 1.0)
+    return where(a < 8.0, chain, a)
+
+
+def lgamma_positive(a, high, low):
+    """lgamma(a) from the two parts of the logarithm."""
+    t = a - floor(a)
+    g, g_low = product(t, t - 1.0)
+    p, p_low = horner_parts(t, T.LGAMMA, T.LGAMMA_LOW)
+    near_low = fma(g, p_low, g_low * p) + where(a < 1.0, -low, low)
+    near = where(a < 1.0, -high, high) + fma(g, p, near_low)
+    log = high + low
+    w, h, inverse = a - 0.5, log - 1.0, 1.0 / a
+    main, main_low = product(w, h)
+    rest = fma(inverse, horner(inverse * inverse, T.STIRLING), T.HALF_LOG_2PI)
+    far = main + (fma(w, ((log - h) - 1.0) + ((high - log) + low), main_low) + rest)
+    return where(a < 8.0, near, where(main < INF, far, main))
+
+
+def lgamma_of(x):
+    a = abs(x)
+    high, low = log_parts_of(lgamma_argument(x))
+    y = lgamma_positive(a, high, low)
+    if any(x < 0.0):  # lgamma(-a) = -log(|sin(pi a)| a / pi) - lgamma(a)
+        d = abs(a - rint(a))
+        z = d * d
+        s = d * fma(z, horner(z, T.SINPI), 1.0) * where(a < 1.0, 1.0, a)
+        high, low = log_parts_of(s)
+        y = where(x < 0.0, where(s > 0.0, -(high + (low + y)), INF), y)
+    return where(a == 0.0, INF, y)
 
 
 # ---- the regularised incomplete gamma function

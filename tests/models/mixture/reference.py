@@ -1,8 +1,6 @@
 """The equations of `portable.models.mixture` in plain NumPy, component by component, with all n x k numbers:
 for tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,8 +1,6 @@
 """The schemes in plain Python: whole numbers of any size and exact fractions, draw after draw. For tests;
 slow."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from fractions import Fraction
