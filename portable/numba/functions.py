@@ -190,7 +190,8 @@ register_model(Written)(models.OpaqueModel)
 
 
 @unbox(Written)
-def _unbox(kind, obj, c):
+def nothing_native(kind, obj, c):
+    """Return what holds nothing at run time."""
     return NativeValue(c.context.get_dummy_value())
 
 

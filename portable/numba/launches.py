@@ -15,7 +15,6 @@ from numba.core import types
 from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import (
-    NativeValue,
     intrinsic,
     lower_builtin,
     models,
@@ -36,7 +35,7 @@ from ..core.language.frontend import writes
 from ..core.language.kernel import Kernel
 from ..core.places.policy import n_indices
 from ..core.language.reducer import Reducer, Sum
-from .functions import Unchanged, Written, name_of
+from .functions import Unchanged, Written, name_of, nothing_native
 from .policies import FIELDS, kind_of
 from .threads import CHUNKS_A_THREAD, ENTRY, I64, MOST, call, n_threads, ready, share
 from .types import NUMBA, PTR, block, specs_of, word_at, words
@@ -70,9 +69,7 @@ def _constant(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-@unbox(Known)
-def _unbox(kind, obj, c):
-    return NativeValue(c.context.get_dummy_value())
+unbox(Known)(nothing_native)
 
 
 class Launch:

@@ -509,9 +509,14 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
     return np.empty(shape, dtype)
 
 
+ATOMICS: dict[str, Callable[..., Any]] = {}  # what an element becomes, of its old number and those given
+
+
 def _atomic(
     op: str, combine: Callable[[Any, Any], Any], doc: str
 ) -> Callable[[ArrayLike, int | tuple[int, ...], Any], Any]:
+    ATOMICS[op] = combine
+
     def operation(view, index, value):
         old = view[index]
         view[index] = combine(old, view.dtype.type(value))
@@ -538,9 +543,11 @@ atomic_exchange = _atomic("exchange", lambda old, value: value, "Replace an elem
 def atomic_cas(view: ArrayLike, index: int | tuple[int, ...], expected: Any, value: Any) -> Any:
     """Replace an element if it equals `expected`, as one indivisible step; returns the old value."""
     old = view[index]
-    if old == expected:
-        view[index] = value
+    view[index] = ATOMICS["cas"](old, expected, value)
     return old
 
 
+ATOMICS["cas"] = lambda old, expected, value: value if old == expected else old
+# what min and max mean, by "<" or ">", and whether NaN wins
+EXTREMES = {row.reads[1:]: row.plain for row in ROWS if row.reads[0] == "extreme"}
 globals()["__all__"] = NAMES  # so: type checkers, which cannot run the rows, take every name of this module

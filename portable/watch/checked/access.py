@@ -67,7 +67,7 @@ def atomic(x, index, site, *values, op):
     """An atomic operation, whose values are of x's dtype; the old element."""
     cell = _reach(x, index, site, _HOW.get(op, UPDATE))
     old = x.get(index)
-    new, dtype = _COMBINE[op](old, *values), x.dtype.name
+    new, dtype = words.ATOMICS[op](old, *values), x.dtype.name
     if not t.is_float(dtype):
         wrapped = t.converted(new, dtype)
         if new != wrapped and dtype not in t.UNSIGNED:
@@ -78,14 +78,3 @@ def atomic(x, index, site, *values, op):
 
 
 _HOW = {"exchange": REPLACE, "cas": SWAP}
-_COMBINE = {
-    "add": lambda old, value: old + value,
-    "sub": lambda old, value: old - value,
-    "min": words.minimum,
-    "max": words.maximum,
-    "and": lambda old, value: old & value,
-    "or": lambda old, value: old | value,
-    "xor": lambda old, value: old ^ value,
-    "exchange": lambda old, value: value,
-    "cas": lambda old, expected, value: value if old == expected else old,
-}

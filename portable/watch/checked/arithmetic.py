@@ -92,15 +92,6 @@ def shifted(op, a, n, dtype):
     return t.converted(a << n, dtype) if op == "<<" else a >> n
 
 
-def extreme(how, a, b):
-    """Python's min or max, the first unless a later one is better, or NumPy's, in which NaN wins: how is ("<"
-    or ">", whether NaN wins)."""
-    op, nan_wins = how
-    return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(
-        a, b
-    )
-
-
 def called(foreign, *args):
     """What the text of a function that numba compiles gives in plain Python, of the dtypes that numba
     finds."""

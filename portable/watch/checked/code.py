@@ -62,7 +62,7 @@ _TEXTS = {
     "invert bool": "not {0}",
     "invert unsigned": "{0} ^ {high}",
     "select": "{1:=} if {0:bool} else {2:=}",
-    "extreme": "extreme({o.attr}, {0:=}, {1:=})",
+    "extreme": "EXTREMES[{o.attr}]({0:=}, {1:=})",
     "/ float64": "{0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})",
     "// float64": "float(floor_divide({0:=}, {1:=}))",
     "% float64": "float(modulo({0:=}, {1:=}))",

@@ -125,9 +125,7 @@ class Operations:
     def extreme(self, op, a, b, nan_wins):
         if a.const is not None and b.const is not None:
             dtype = t.promote(a.dtype, b.dtype)
-            choose = (
-                (words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max)
-            )
+            choose = words.EXTREMES[op, nan_wins]
             numbers = [self.known_as(v, dtype) for v in (a, b)]
             first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # zeros have signs
             return self.rounded(self.cast(a if first else b, dtype))
