@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from .annotations import ArrayLike, Shape
@@ -11,8 +12,8 @@ from .reducer import Reducer
 class Team(Protocol):
     """What a kernel of a TeamPolicy gets first: `def rows(team: pk.Team, ...)`.
 
-    The collective words (reduce, scan, broadcast, append, tally, barrier) are for all members: none may stand
-    where only some come by.
+    The collective words (reduce, scan, broadcast, append, tally, product, barrier) are for all members: none
+    may stand where only some come by.
     """
 
     @property
@@ -60,6 +61,19 @@ class Team(Protocol):
     def tally(self, view: ArrayLike, index: int, /) -> int:
         """Count one more in an element of scratch; how many there were before. Of the members of a warp that
         count in the same element, those of lower ranks come first."""
+
+    def tile(self, shape: Shape, dtype: Any, /) -> ArrayLike:
+        """A member's own elements of an m x n array of float32 or float64 that the team shares out, in
+        registers; zeros at first. The shape is known at compile time."""
+
+    def elements(self, tile: ArrayLike, /) -> Iterable[tuple[int, int, int]]:
+        """(e, i, j) of each of a member's own elements, in a for loop: tile[e] is that of row i and column
+        j, which may lie beyond the tile's last."""
+
+    def product(self, c: ArrayLike, a: ArrayLike, b: ArrayLike, /) -> None:
+        """Add a b to c, a tile or a view of known shape that only this team has: c[i, j] becomes
+        fma(a[i, k], b[k, j], c[i, j]) for each k in ascending order, on every space. a and b are views, of
+        scratch best, or their .T."""
 
     def barrier(self) -> None:
         """What members wrote before, all of them see after."""

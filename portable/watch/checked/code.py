@@ -348,6 +348,8 @@ class Code:
         elif view.options:
             views = ", ".join(map(self.names.get, view.options))
             made = f"({views},)[{self.get(view.items[0])}]"
+        elif view.base is not None and not view.items:
+            made = f"{self.names[view.base]}.turned({len(view.shape)})"
         elif view.base is not None:
             made = f"{self.names[view.base]}.part(({self.places_of(view.items)}))"
         else:

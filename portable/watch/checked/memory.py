@@ -127,6 +127,11 @@ class Watched:
             cell += i * step
         return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
+    def turned(self, n):
+        """The same memory with the first n dimensions in reverse."""
+        array = self.array.transpose(*range(n)[::-1], *range(n, self.ndim))
+        return Watched(array, self.run, self.first, self.root, self.valid, self.label)
+
     def beyond(self, index):
         """Raise the Fault of an index outside."""
         index = index[: self.last] if len(index) == self.ndim else index

@@ -129,7 +129,10 @@ def _at(build, k, n, step):
 
 
 def transposed(build, v):
-    """The elements of a view or an array with its dimensions in reverse."""
+    """A view, or an array, with its dimensions in reverse."""
+    if isinstance(v, View):
+        rest = v.dtype, v.shape[::-1], v.readonly, v.scatter, v.lanes_last, v.store
+        return build.put(View(v.label, *rest, base=v))
     array = array_of(build, v)
     place = array.place and (lambda ks: array.place(ks[::-1]))
     return Array(array.shape[::-1], lambda ks: array.item(ks[::-1]), place, array.views)

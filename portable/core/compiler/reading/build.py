@@ -4,7 +4,7 @@ calls."""
 import ast
 import numpy as np
 
-from ...texts import elementary_complex
+from ...texts import elementary_complex, product
 from ...language import words
 from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
@@ -54,7 +54,7 @@ _UNSUPPORTED = {
     "Yield": "yield",
     "Starred": "'*'; write the items one by one, or a part of the tuple, t[1:]",
 }
-_WORDS = words.__file__, elementary_complex.__file__
+_WORDS = words.__file__, elementary_complex.__file__, product.__file__
 
 
 class Frame:

@@ -84,6 +84,8 @@ def view_attribute(build, view, node):
         return build.const(len(view.shape))
     if node.attr == "T":
         return transposed(build, view)
+    if node.attr == "tile" and view.tile:
+        return view.tile
     if node.attr == "dtype":
         return Known(np.dtype(view.dtype))
     build.fail(

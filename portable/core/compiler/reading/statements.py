@@ -9,7 +9,7 @@ from ...language.frontend import walk
 from ...language import types as t
 from .arrays import describe, array_of, assign_array, load_element, part_of, refuse_expression, store_element
 from .expressions import element_of, operated
-from .team import TeamHandle
+from .team import TeamHandle, elements
 from .tree import (
     Block,
     If,
@@ -159,17 +159,18 @@ def put_while(build, s):
 
 def put_for(build, s):
     no_else(build, s)
-    call = s.iter
+    call, of_team = s.iter, False
     if isinstance(call, ast.Call):
-        if getattr(call.func, "attr", "") == "thread_range":
-            if isinstance(build.expr(call.func.value), TeamHandle):
-                members_loop(build, s, call)
-                return
-        callee = build.expr(call.func)
+        name = getattr(call.func, "attr", "")
+        of_team = name in ("thread_range", "elements") and isinstance(build.expr(call.func.value), TeamHandle)
+        if of_team and name == "thread_range":
+            members_loop(build, s, call)
+            return
+        callee = None if of_team else build.expr(call.func)
         if isinstance(callee, Known) and callee.value is range:
             range_loop(build, s, call)
             return
-    n, item, static = items_of(build, call)
+    n, item, static = (elements if of_team else items_of)(build, call)
     if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
         unroll(build, s, [lambda k=k: item(build.const(k)) for k in range(n.const)])
         return

@@ -7,13 +7,17 @@ from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
 from ...language import types as t
-from .arrays import check_writable
-from .calls import dtype_of
+from ...texts import product
+from .arrays import check_writable, describe, transposed
+from .calls import dtype_of, private_array, static_shape
 from .known import layers_own
 from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, Known
 
 ALIGN = 64
+# fields of a tile, and dtypes of products
+_TILE = "rows", "columns", "down", "right", "height", "width", "rows_at_once", "packs_at_once"
+_FACTORS = "float32", "float64"
 WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
@@ -31,10 +35,14 @@ def aligned(n_bytes):
 
 class TeamHandle:
     """A team as a kernel's text sees it, of `size` members that have `registers` packs each; `warp_size` of
-    them move together."""
+    them move together.
 
-    def __init__(self, size, registers, warp_size):
-        self.size, self.registers, self.warp_size = size, registers, warp_size
+    tensor : tells whether the machine's tensor cores multiply float64 in the order of `product`
+    """
+
+    def __init__(self, size, registers, warp_size, tensor=None):
+        self.size, self.registers, self.warp_size, self.tensor = size, registers, warp_size, tensor
+        self.warps = warp_size == 32
 
     def __repr__(self):
         return f"a team of {self.size} members with {self.registers} registers"
@@ -49,8 +57,8 @@ class TeamHandle:
     def method(self, build, node):
         name = node.func.attr
         if name not in _CALLS:
-            if name == "thread_range":
-                build.fail(node, "team.thread_range(...) belongs in a for loop", LanguageError)
+            if name in ("thread_range", "elements"):
+                build.fail(node, f"team.{name}(...) belongs in a for loop", LanguageError)
             self.attribute(build, node.func)
             build.fail(node, f"team.{name} is a number, not a function", LanguageError)
         return _CALLS[name](build, node)
@@ -200,7 +208,108 @@ def _scratch(build, node):
     )
 
 
+# ---- products
+def _tile(build, node):
+    """An array that the members share out: of each its own elements."""
+    team = build.expr(node.func.value)
+    if len(node.args) != 2 or node.keywords:
+        build.fail(node, "tile takes a shape and a dtype")
+    (m, *n), dtype = static_shape(build, node.args[0], "tile"), dtype_of(build, node.args[1])
+    if len(n) != 1 or dtype not in _FACTORS:
+        build.fail(node, "tile takes two extents, and float32 or float64")
+    share, numbers = _cut(team, m, *n)
+    view = private_array(build, [share], dtype, node)
+    view.tile = t.Record(map(build.const, numbers), _TILE)
+    build.inline(product.clear.portable_text, [team, view], node)
+    return view
+
+
+def _cut(team, m, n):
+    """How many elements of a tile are a member's, and what `product` says of the rest."""
+    height, width = (16, team.size // 4) if team.warps else (1, team.size)
+    down, right = -(-m // height), -(-n // width)
+    blocks = _divisor(down, 8 if team.registers > 16 else 4), _divisor(right, 3)
+    return height * width // team.size * down * right, (
+        m,
+        n,
+        down,
+        right,
+        down * height,
+        right * width,
+        *blocks,
+    )
+
+
+def _divisor(n, most):
+    """The largest divisor of n up to `most`."""
+    return max(d for d in range(1, most + 1) if n % d == 0)
+
+
+def elements(build, call):
+    """What a for loop over the elements of a tile runs over, as `items_of` gives it."""
+    team, (own,) = build.expr(call.func.value), build.arguments(call, 1, read=build.expr)
+    if not getattr(own, "tile", ()):
+        build.fail(call, f"elements takes a team.tile, got {describe(own)}")
+    text = (product.place_of_warps if team.warps else product.place_of_lanes).portable_text
+    n = build.const(own.shape[0])
+    return n, lambda e: (e, *build.inline(text, [team, own.tile, e], call)), team.warps
+
+
+def _product(build, node):
+    """c += a b."""
+    _together(build, node)
+    team, (c, a, b) = build.expr(node.func.value), build.arguments(node, 3, read=build.expr)
+
+    def refuse(why):
+        build.fail(node, f"`{ast.unparse(node)}`: {why}")
+
+    _check_product(build, refuse, c, a, b)
+    _check_shapes(refuse, c, a, b)
+    check_writable(build, c, node)
+    if not c.tile:
+        build.inline(product.into.portable_text, [team, c, a, b], node)
+    else:
+        tensor = c.dtype == "float64" and team.tensor and team.tensor()
+        text = product.tensor if tensor else product.warps if team.warps else product.lanes
+        build.inline(text.portable_text, [team, c, a, transposed(build, b)], node)
+    return Known(None)
+
+
+def _check_product(build, refuse, c, a, b):
+    """Refuse what are no views of one dtype, and a result that is also read."""
+    for v in (c, a, b):
+        if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
+            refuse(f"views of two dimensions are wanted, or first a team.tile; got {describe(v)}")
+    if c.dtype not in _FACTORS or not c.dtype == a.dtype == b.dtype:
+        refuse(f"float32 or float64 alone is wanted, got {c.dtype}, {a.dtype} and {b.dtype}")
+    if _root(c) in (_root(a), _root(b)):
+        refuse(f"'{c.label}' is read and written")
+
+
+def _check_shapes(refuse, c, a, b):
+    """Refuse shapes that do not fit."""
+    shape = [v.const for v in c.tile[:2]] or c.shape
+    if not all(isinstance(n, int) for n in shape):
+        refuse("the shape of a sum must be known at compile time; take a team.tile")
+    for pair in zip((*shape, a.shape[1]), (a.shape[0], b.shape[1], b.shape[0])):
+        if all(isinstance(n, int) for n in pair) and pair[0] != pair[1]:
+            refuse(f"shapes do not fit, {pair[0]} and {pair[1]}")
+
+
+def _root(view):
+    return view if view.base is None else _root(view.base)
+
+
+def _mma(build, node):
+    """A step of the tensor cores: of a member's numbers those of c."""
+    whole = build.operation("mma", *map(build.number, node.args), counts="mma")
+    return tuple(build.operation("item", whole, attr=k) for k in range(4))
+
+
 _CALLS = {
+    "tile": _tile,
+    "product": _product,
+    "mma": _mma,
     "barrier": _barrier,
     "single": _single,
     "broadcast": _broadcast,

@@ -66,7 +66,8 @@ class Seen:
 class View:
     """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
     variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, that of the number
-    items[0]."""
+    items[0]. A part without items is its base with the dimensions in reverse. `tile`: of a member's own part
+    of a team's tile how that is shared out."""
 
     label: str
     dtype: str
@@ -81,6 +82,7 @@ class View:
     name: str = ""
     options: list = ()
     data: tuple = ()
+    tile: tuple = ()
 
     @property
     def n_indices(self):

@@ -335,6 +335,7 @@ _RULES = {
     "league_size": _of("int", UNIFORM),
     "broadcast": _of_first(UNIFORM),
     "append": _of("int", UNIFORM),
+    "mma": _of_first(VARYING),
     "tally": _of_view,
     "before": _of_first(VARYING),
     "junction": _Types.junction,

@@ -19,7 +19,7 @@ from .instructions import EMITTED, rounded
 from .loops import emit_loop
 from .members import Members
 from .memory import Memory
-from .parts import part
+from .parts import part, turned
 from ..reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, described_number, mapped
 from ...language.types import UNIFORM, VARYING
 from ..reading.typing import refuse, typed
@@ -260,6 +260,8 @@ def _view(here, view):
     ops, values = here.ops, here.scope.values
     if view.options:
         result = _chosen(ops, view, [values[v] for v in view.options], here.value(view.items[0]))
+    elif view.base is not None and not view.items:
+        result = turned(values[view.base], len(view.shape))
     elif view.base is not None:
         result = part(ops, values[view.base], [_item(here, view, *row) for row in enumerate(view.items)])
     elif view.store == "(local)":

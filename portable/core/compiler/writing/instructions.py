@@ -219,6 +219,7 @@ EMITTED = {
     "league_size": lambda here, o: Value("int", UNIFORM, here.team.league_size),
     "load": _load,
     "math": _math,
+    "mma": lambda here, o, *values: here.team.mma(here.ops, *values),
     "negate": _of_values(Ops.negate),
     "not": _of_values(Ops.logical_not),
     "one": lambda here, o, a: here.ops.cast(here.ops.const(1), a.dtype),

@@ -1,5 +1,7 @@
 """Parts of views: what remains after indices and slices."""
 
+import copy
+
 from ...language.types import UNIFORM
 from .values import I64, ViewValue, word
 
@@ -24,6 +26,13 @@ def part(ops, view, items):
     pointer = ops.advance(view.pointer, ops.bytes_times(offset, scale))
     rest = view.readonly, view.lanes_last, tuple(prefix)
     return ViewValue(view.label, view.dtype, pointer, shape, strides, *rest, store=view.store)
+
+
+def turned(view, n):
+    """A view with its n dimensions in reverse."""
+    view = copy.copy(view)
+    view.shape, view.strides = (v[:n][::-1] + v[n:] for v in (view.shape, view.strides))
+    return view
 
 
 def _slice(ops, lower, upper, extent):

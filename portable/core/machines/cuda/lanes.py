@@ -9,7 +9,7 @@ from ...compiler.writing.scanned import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
 from ...language.types import UNIFORM, VARYING
-from ...compiler.writing.values import F32, I8, I32, I64, PTR, Value
+from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 
 WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
@@ -143,6 +143,15 @@ class CudaTeam(Members):
         ops = here.ops
         start = ops.binary("+", lo, self.rank(ops))
         return counted_loop(here, loop, Value("int", VARYING, ops.get(start, "int")), hi, self.n)
+
+    @staticmethod
+    def mma(ops, *values):
+        """A step of the tensor cores, 16 x 8 x 4: c (4 numbers of a thread), a (2) and b (1)."""
+        four, b = ir.LiteralStructType([F64] * 4), ops.b
+        asm = "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {$0,$1,$2,$3}, {$8,$9}, {$10}, {$4,$5,$6,$7};"
+        step = ir.InlineAsm(ir.FunctionType(four, [F64] * 7), asm, "=d,=d,=d,=d,d,d,d,d,d,d,d")
+        result = b.call(step, [ops.get(v, "float64") for v in values], attrs=("convergent", "readnone"))
+        return [Value("float64", VARYING, b.extract_value(result, k)) for k in range(4)]
 
     def combine(self, ops, state, combine, again):
         """`again`: whether it may run again, and so must not touch its words before all have read them."""

@@ -42,7 +42,8 @@ class Blocks:
 
     chained = 1
 
-    def __init__(self, policy_kind, reducers, team_size, teams):
+    def __init__(self, policy_kind, reducers, team_size, teams, tensor=None):
+        self.tensor = tensor
         self.team_size, self.identity = team_size, f"{team_size} {teams}"
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         self.target = BoxTarget if policy_kind.startswith("box") else CudaTarget
@@ -55,15 +56,15 @@ class Blocks:
         return entry.signature.width // 4 if plain and not entry.n_scatters else 1
 
     def team_facts(self, width):
-        return TeamHandle, self.team_size, CudaTeam.registers, WARP
+        return TeamHandle, self.team_size, CudaTeam.registers, WARP, self.tensor
 
     def text(self, entry):
         return _as_kernel(entry, text_of(entry, self.target, _emit))
 
 
-def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None):
-    """The entry of a kernel for one GPU architecture."""
-    machine = Blocks(policy_kind, reducers, team_size, kernel.teams)
+def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None, tensor=None):
+    """The entry of a kernel for one GPU architecture; `tensor`: see TeamHandle."""
+    machine = Blocks(policy_kind, reducers, team_size, kernel.teams, tensor)
     return Entry(machine, kernel, policy_kind, specs, reducers, watch)
 
 

@@ -12,8 +12,10 @@ from ....errors import InputError
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
 from ...compiler.reading.signature import without_scatter
 from ...locks import Lock, once
+from ...places.place import Space
 from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
+from ...texts.product import in_order
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
@@ -24,6 +26,7 @@ interprets, builds = False, ("executed",)
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
+TENSOR = 9, 0  # devices from here on have tensor cores that take steps of 16 x 8 float64
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
@@ -35,10 +38,11 @@ class Compiled:
 
     watch = None  # of a counting build
 
-    def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
+    def __init__(self, space, kernel, policy_kind, specs, reducers, team_size, tensor=None):
         self.context = driver.context(space.device)
         watch = registry.part("debug build").watching(space.debug) if space.debug else self.watch
-        entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch)
+        tensor = tensor or _tensor_cores(space.device)
+        entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, tensor)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
         self._take_functions(entry, self._load(entry, kernel.name))
@@ -115,6 +119,36 @@ class Compiled:
             if not cu.launch_as(self.of_shape, handle, self.parameters, None):
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
+
+
+@functools.cache
+def _tensor_cores(number):
+    """A function that tells whether a device's tensor cores multiply in order: tried once, and kept on the
+    disk."""
+
+    @functools.cache
+    def ask():
+        device = driver.devices()[number]
+        key = cache.key("tensor cores", device.name, device.compute_capability, driver.version())
+        known = cache.get(key)
+        if known is None:
+            known = bytes([device.compute_capability >= TENSOR and _same(number) == 128])
+            cache.put(key, known)
+        return known == b"\1"
+
+    return ask
+
+
+def _same(number):
+    """How many numbers of a tile of 128 tensor cores find as a chain of fma does."""
+    space, same = Space("cuda", device=number), ctypes.c_int64()
+    specs = (("view", "int64", 1, True, False),)
+    compiled = Compiled(space, in_order, "team", specs, (), WARP, lambda: True)
+    memory, shared = compiled.context.allocate(8), compiled.scratch_static
+    words = struct.pack("=3q", memory.pointer, 1, 8) + _extra(TeamPolicy(1, WARP), shared)
+    compiled.launch(1, words, shared, 0, compiled.handle)
+    compiled.context.copy_to_host(ctypes.addressof(same), memory.pointer, 8)
+    return same.value
 
 
 class _Faults:
@@ -478,14 +512,15 @@ def lower_to_ptx(
     kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
 ):
     """PTX of a kernel, with no GPU in the machine."""
-    entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug)
+    entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug, capability >= TENSOR)
     return engine.ptx(entry.text, capability, kernel.name)
 
 
-def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False):
+def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False, tensor=True):
     """The entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
-    key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug)
+    key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug, tensor)
     if key not in kernel.compiled:
         watch = registry.part("debug build").watching(debug) if debug else None
-        kernel.compiled[key] = entry_of(kernel, policy_kind, specs, reducers, team_size, watch)
+        known = functools.partial(bool, tensor)
+        kernel.compiled[key] = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, known)
     return kernel.compiled[key]

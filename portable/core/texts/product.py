@@ -1,0 +1,134 @@
+"""c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in ascending k, of a tile c that a team's members share out.
+
+A tile is cut in atoms: on a GPU 16 x 8, of which a warp holds one as the tensor cores do; elsewhere a row of
+lanes. A warp's part is `down` x `right` atoms, its neighbour's lies at the right of it; `height` and `width`
+are the whole. `own` are a member's elements, atom after atom. b is given turned: k is the last index of both
+factors.
+"""
+
+from ..language.kernel import function, kernel
+from ..language.words import float64, fma, int64, local, static, uint64, where
+
+
+@function
+def place_of_warps(team, tile, e):
+    """Row and column of a member's element e."""
+    warp, lane, atom = team.rank // 32, team.rank % 32, e // 4
+    column = (warp * tile.right + atom % tile.right) * 8 + lane % 4 * 2 + e % 2
+    return atom // tile.right * 16 + lane // 4 + e % 4 // 2 * 8, column
+
+
+@function
+def place_of_lanes(team, tile, e):
+    return e // tile.right, e % tile.right * team.size + team.rank
+
+
+@function
+def at(x, i, most, k):
+    """A number of row i, of `most`, or of the last row there is."""
+    return x[i if x.shape[0] >= most else min(i, x.shape[0] - 1), k]
+
+
+@function
+def warps(team, own, a, b):
+    k = 0
+    while k < a.shape[1]:
+        for e, i, j in team.elements(own):
+            own[e] = fma(at(a, i, own.tile.height, k), at(b, j, own.tile.width, k), own[e])
+        k += 1
+
+
+@function
+def tensor(team, own, a, b):
+    """By the tensor cores, four k at a time."""
+    t = team.rank % 4
+    column = team.rank % 32 // 4 - 2 * t
+    for k in range(0, a.shape[1], 4):
+        for e, i, j in team.elements(own):
+            if e % 4 == 0:
+                x, y = (
+                    padded(a, i, own.tile.height, k, t, -0.0),
+                    padded(a, i + 8, own.tile.height, k, t, -0.0),
+                )
+                z = padded(b, j + column, own.tile.width, k, t, 0.0)
+                own[e], own[e + 1], own[e + 2], own[e + 3] = team.mma(
+                    own[e], own[e + 1], own[e + 2], own[e + 3], x, y, z
+                )
+
+
+@function
+def padded(x, i, most, k, t, zero):
+    """A row's number k + t, t below 4. Beyond the last stands -0.0 times 0.0, which changes no sum."""
+    n = x.shape[1]
+    return where(k + t < n, at(x, i, most, min(k + t, n - 1)), zero) if k + 4 > n else at(x, i, most, k + t)
+
+
+@function
+def lanes(team, own, a, b):
+    """Blocks of rows and packs, as registers last."""
+    rows, packs = own.tile.rows_at_once, own.tile.packs_at_once
+    total, across = local((rows, packs), own.dtype), own.tile.right // packs
+    for block in range(own.tile.down // rows * across):
+        i, j = block // across * rows, block % across * packs
+        for r in range(static(rows)):
+            for p in range(static(packs)):
+                total[r, p] = own[(i + r) * own.tile.right + j + p]
+        add_block(team, own.tile, a, b, i, j * team.size + team.rank, total)
+        for r in range(static(rows)):
+            for p in range(static(packs)):
+                own[(i + r) * own.tile.right + j + p] = total[r, p]
+
+
+@function
+def add_block(team, tile, a, b, i, j, total):
+    for k in range(a.shape[1]):
+        for r in range(static(total.shape[0])):
+            for p in range(static(total.shape[1])):
+                x, y = at(a, i + r, tile.height, k), at(b, j + p * team.size, tile.width, k)
+                total[r, p] = fma(x, y, total[r, p])
+
+
+# ---- whole tiles
+@function
+def clear(team, own):
+    for e, i, j in team.elements(own):
+        own[e] = 0.0
+
+
+@function
+def into(team, c, a, b):
+    own = team.tile(c.shape, c.dtype)
+    for e, i, j in team.elements(own):
+        if i < c.shape[0] and j < c.shape[1]:
+            own[e] = c[i, j]
+    team.product(own, a, b)
+    for e, i, j in team.elements(own):
+        if i < c.shape[0] and j < c.shape[1]:
+            c[i, j] = own[e]
+
+
+# ---- whether tensor cores multiply in order
+@kernel
+def in_order(team, same):
+    """Counts the numbers of a tile, 16 x 8 by 64, that are those of a chain of fma."""
+    a, b = team.scratch((16, 64), float64), team.scratch((64, 8), float64)
+    for e in team.thread_range(1024):
+        a[e // 64, e % 64] = sample(e)
+        b[e // 16, e % 8] = sample(e + 1024)
+    team.barrier()
+    own, equal = team.tile((16, 8), float64), 0
+    team.product(own, a, b)
+    for e, i, j in team.elements(own):
+        total = float64(0.0)
+        for k in range(64):
+            total = fma(a[i, k], b[k, j], total)
+        equal += total == own[e]
+    equal = team.reduce(equal)
+    if team.single():
+        same[0] = equal
+
+
+@function
+def sample(n):
+    """A float64 of 53 digits."""
+    return float64(int64(uint64(n) * 0x9E3779B97F4A7C15 >> 11) - (1 << 52))
