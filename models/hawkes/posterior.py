@@ -98,7 +98,8 @@ class Posterior(posteriors.Posterior):
         -------
         Posterior
         """
-        remedy = "take more n_draws (--draws), or sample_nuts (--method nuts)"
+        other = "" if self.method.startswith("NUTS") else ", or sample_nuts (--method nuts)"
+        remedy = f"take more n_draws (--draws){other}"
         notes = posteriors.mixing({name: self[name] for name in self.free}, remedy)
         posteriors.warn(notes, stacklevel + 1)
         return replace(self, notes=notes)
