@@ -269,8 +269,10 @@ def test_a_view_never_changes():
     assert len(view) == 3 and list(view) == [0, 0, 0]
     assert (
         repr(pk.zeros(3, "int32", "serial", "x"))
-        == "View(shape=(3,), dtype=int32, space='serial', label='x')"
+        == "View([0 0 0], shape=(3,), dtype=int32, space='serial', label='x')"
     )
+    many = repr(pk.asview(np.arange(1e6).reshape(1000, 1000), "serial"))
+    assert many.startswith("View([[0.00000e+00 1.00000e+00 ...") and len(many) < 300
 
 
 def test_memory_of_a_device_is_not_pickled(fake_cuda):

@@ -320,15 +320,6 @@ class View(_Fields):
             raise InputError(f"{self!r} cannot be written")
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
 
-    def _repr_html_(self) -> str:
-        """What notebooks show: its words, and elements, of a large one on a device none."""
-        import html  # a millisecond of its own
-
-        elements = "..."
-        if self.memory == HOST or self.size <= 1000:
-            elements = np.array2string(self.to_numpy(), threshold=100)
-        return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"
-
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
         if self.memory == HOST:
@@ -378,9 +369,15 @@ class View(_Fields):
         return asview, (self._array, self.space, self.label)
 
     def __repr__(self):
+        """Name the view and its first and last elements; those of a device stay there."""
+        elements = "..."
+        if self.memory == HOST:
+            elements = " ".join(np.array2string(self._array, threshold=6, edgeitems=2).split())
         label = f", label={self.label!r}" if self.label else ""
         readonly = ", readonly" if self.readonly else ""
-        return f"View(shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
+        return (
+            f"View({elements}, shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
+        )
 
 
 def zeros(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import inspect
 import importlib
 import sys
 import textwrap
@@ -45,6 +46,7 @@ class _Written:
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
+        self.__doc__ = fn.__doc__ or f"Written in {fn.__module__}."  # with none, help() describes the class
         frontend.keep(fn)
 
     def __call__(self, *args):
@@ -52,7 +54,7 @@ class _Written:
             return self.fn(*args)
 
     def __repr__(self):
-        return f"<portable {self.kind} '{self.name}'>"
+        return f"<portable {self.kind} {self.name}{inspect.signature(self.fn)}>"
 
     def __reduce__(self):
         """By name where it can be imported, else (in scripts and notebooks, inside functions) by its text."""
