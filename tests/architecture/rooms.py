@@ -74,9 +74,9 @@ FLOORS = {
 CAPS = {
     "core": 136_750,
     "portable": 212_100,
-    "models": 324_700,
+    "models": 324_720,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 81_550,
     "docs": 42_100,
-    "tests": 551_400,
+    "tests": 551_450,
 }
