@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 GROUPS = {
-    "Kernels": "kernel function Kernel Function Team ArrayLike Number SpaceLike",
+    "Kernels": "kernel function derivative Kernel Function Team ArrayLike Number SpaceLike",
     "Launches": "parallel_for parallel_reduce parallel_scan plan capture fence stamp listening",
     "Policies": "RangePolicy MDRangePolicy TeamPolicy scratch_bytes AUTO",
     "Reducers": "Reducer Sum Prod Min Max MinLoc MaxLoc LogSumExp ScatterView",

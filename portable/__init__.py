@@ -21,6 +21,7 @@ from .core.machines.cpu import Threads
 from .core.machines.cuda import Cuda
 from .core.machines.contract import register
 from .watch.checked.check import Report, check
+from .derivatives.derive import derivative
 from .library.copies import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .watch.counts.count import count
 from .core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
@@ -135,6 +136,7 @@ __all__ = [
     "create_mirror_view",
     "deep_copy",
     "default_space",
+    "derivative",
     "empty",
     "errors",
     "explain",

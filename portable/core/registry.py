@@ -56,6 +56,7 @@ _PARTS = {
     "functions of numba's": "numba.calls",
     "debug build": "watch.debug.faults",
     "special functions": "library.texts.special",
+    "derivatives": "derivatives.derive",
     "counts of a CPU": "watch.counts.cpu",
     "counts of a GPU": "watch.counts.cuda",
 }

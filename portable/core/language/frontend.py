@@ -65,6 +65,7 @@ class Text:
     nodes: list = field(init=False)  # of the tree
     single_return: bool = False
     always_returns: bool = False
+    inlined: object = None  # reads it, called (build, arguments, node), in place of `Build.inline`
 
     def __post_init__(self):
         self.nodes = walk(self.tree)

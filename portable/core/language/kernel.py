@@ -36,20 +36,28 @@ class _Kept(dict):
 
 
 class _Written:
-    """A function written once, for every space. Called directly, it is the plain Python function."""
+    """A function written once, for every space. Called directly, it is the plain Python function.
+
+    `change` : a named tuple of plain values that makes another Text of the function's, and runs that on the
+        host; None of most
+    """
 
     kind = "function"
 
-    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
+    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False, change=None):
         fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
         self.__doc__ = fn.__doc__ or f"Written in {fn.__module__}."  # with none, help() describes the class
-        frontend.keep(fn)
+        self.change = change
+        if change is None:
+            frontend.keep(fn)
 
     def __call__(self, *args):
+        if self.change is not None:
+            return self.change.run(self, args)
         with np.errstate(all="ignore"):  # integers wrap and floats follow IEEE silently, as in compiled code
             return self.fn(*args)
 
@@ -90,9 +98,9 @@ class _Written:
         return self.fn.__name__
 
     @property
-    def options(self) -> tuple[bool, bool | int, int, bool]:
-        """fastmath, packed, teams, chain: what the decorator was given."""
-        return self.fastmath, self.packed, self.teams, self.chain
+    def options(self) -> tuple[Any, ...]:
+        """fastmath, packed, teams, chain: what the decorator was given; and `change`."""
+        return self.fastmath, self.packed, self.teams, self.chain, self.change
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -107,7 +115,8 @@ class _Written:
 
     @locks.kept
     def portable_text(self):
-        return frontend.read(self.fn, self.kind)
+        text = frontend.read(self.fn, self.kind)
+        return text if self.change is None else self.change.text(text)
 
 
 class _Module:

@@ -13,7 +13,7 @@ import functools
 import math
 import struct
 import warnings
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeAlias, Union, overload
 
 import numpy as np
 
@@ -60,6 +60,7 @@ _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _REFUSED = InputError, struct.error
+Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
 def _describe(args, level=0):
@@ -95,6 +96,11 @@ def _describe(args, level=0):
             words.append(w)
             weak = weak or w.__class__ is list
     return tuple(specs), words, weak
+
+
+def described(args):
+    """What the compiler knows arguments by."""
+    return _describe(args)[0]
 
 
 @functools.lru_cache(_MOST_STATICS, typed=True)
@@ -541,6 +547,22 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
         raise interrupted(error)  # noqa: B904  (the same)
 
 
+def _check_reducers(policy, reducers, several):
+    """Whether contributions are combined in the order of indices; refuse what are no reducers."""
+    if not reducers:
+        raise InputError("reducer is an empty tuple; at least one reducer is wanted")
+    for r in reducers:
+        if not isinstance(r, Reducer):
+            raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
+    ordered = not all(r.commutes for r in reducers)
+    if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
+        raise InputError(
+            f"reducer: {reducers if several else reducers[0]!r} does not commute; it is given alone, with a"
+            " RangePolicy or an integer"
+        )
+    return ordered
+
+
 @overload
 def parallel_reduce(
     policy: Policy,
@@ -595,6 +617,24 @@ def parallel_reduce(
     out: Out,
     label: str | None = None,
 ) -> None: ...
+@overload
+def parallel_reduce(
+    policy: Any,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    out: Out | None = None,
+    label: str | None = None,
+    gradient: Names,
+) -> tuple[float, np.ndarray]: ...
+@overload
+def parallel_reduce(
+    policy: Any,
+    kernel: Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    out: Out | None = None,
+    label: str | None = None,
+    hessian: Names,
+) -> tuple[float, np.ndarray, np.ndarray]: ...
 def parallel_reduce(
     policy: Any,
     kernel: Any,
@@ -602,6 +642,8 @@ def parallel_reduce(
     reducer: Reducers = Sum,
     out: Out | None = None,
     label: str | None = None,
+    gradient: Names | None = None,
+    hessian: Names | None = None,
 ) -> Any:
     """Combine what a kernel returns at every index.
 
@@ -615,6 +657,10 @@ def parallel_reduce(
     out : one-element view or tuple of them, one a number of the result, optional
         Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's
         space.
+    gradient : str or tuple of str, optional
+        Arguments that are floats, "h", and fields of records, "p.omega", or "p" for all of them. The result
+        is then (value, array of derivatives); the reducer is Sum. `out` takes one view a number.
+    hessian : so, for (value, array of derivatives, array of second derivatives)
 
     Returns
     -------
@@ -637,18 +683,12 @@ def parallel_reduce(
     >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
     (6.0, 1.0)
     """
+    if gradient is not None or hessian is not None:
+        again = functools.partial(parallel_reduce, policy, out=out, label=label)
+        return registry.part("derivatives").reduced(again, kernel, args, reducer, gradient, hessian)
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
-    if not reducers:
-        raise InputError("reducer is an empty tuple; at least one reducer is wanted")
-    for r in reducers:
-        if not isinstance(r, Reducer):
-            raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    ordered = not all(r.commutes for r in reducers)
-    if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
-        raise InputError(
-            f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer"
-        )
+    ordered = _check_reducers(policy, reducers, several)
     results = _launch(
         policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
     )

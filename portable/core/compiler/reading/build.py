@@ -104,6 +104,8 @@ class Build(Operations):
 
     def inline(self, text, args, node=None):
         """What a text gives at this place: a number, a tuple of numbers, a view, or None."""
+        if text.inlined is not None:
+            return text.inlined(self, args, node)
         self._refuse_recursion(text, node)
         args = [mapped(self.rounded, a) for a in args]
         call = self.put(Call(text, Block(self.block), args))

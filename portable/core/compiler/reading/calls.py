@@ -29,7 +29,7 @@ _TO_NUMBA = (
 )
 _DTYPES = *t.DTYPES, *t.HELD, *t.PARTS
 # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
-_MOST_PRIVATE = 1 << 15
+MOST_PRIVATE = 1 << 15
 
 
 def read_call(build, node):
@@ -310,11 +310,11 @@ def read_local(build, node):
 def private_array(build, shape, dtype, node):
     """An array private to each lane: the lane is the last, contiguous index."""
     build.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
-    if build.private_bytes > _MOST_PRIVATE:
+    if build.private_bytes > MOST_PRIVATE:
         build.fail(
             node,
             f"`{ast.unparse(node)}`: arrays of {build.private_bytes} bytes for each index; at most"
-            f" {_MOST_PRIVATE} are possible",
+            f" {MOST_PRIVATE} are possible",
         )
     return build.put(View(ast.unparse(node), dtype, list(shape), lanes_last=True, store="(local)"))
 

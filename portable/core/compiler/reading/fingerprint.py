@@ -68,7 +68,10 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *la
 def compiler():
     """The compiler, as a text; None if it may have changed since this process imported it."""
     try:
-        found = [(path, os.stat(path)) for path in cache.files("core", "library", "numba", "errors.py")]
+        found = [
+            (path, os.stat(path))
+            for path in cache.files("core", "derivatives", "library", "numba", "errors.py")
+        ]
     except OSError:  # it was imported from an archive
         return None
     if os.name != "posix" or max(s.st_ctime for _, s in found) > frontend.BEGAN - _COARSEST_SECONDS:

@@ -1,0 +1,417 @@
+"""Forward mode: behind each operation of a text that was read, its tangents, before dtypes are solved.
+
+A text is read as usual. Which operations, variables and local arrays depend on which of the numbers is found
+by sweeps over its nodes; then each block is walked once more, and what carries a tangent gets it put behind
+it: an operation by a row of `rules.py`, an assignment by one to the variable's tangent, a store by one to the
+array's. All that reads a tree has derivatives so by itself. A node that is in no table here is refused.
+
+Second derivatives are a second walk, in which the tangents of what the first one walked are those there are.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import os
+import warnings
+
+from ..core.compiler.reading.build import MOST_OPERATIONS
+from ..core.compiler.reading.tree import (
+    Call,
+    If,
+    Leave,
+    Loop,
+    Operation,
+    Rejoin,
+    Set,
+    Variable,
+    View,
+    flat,
+)
+from ..core.language import frontend, words
+from ..core.language import types as t
+from ..errors import LanguageError
+from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
+from .rules import FLAT, PARTIALS
+
+_OWN = tuple(  # texts of the layer's own warn of nothing
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(words.__file__))), room)
+    for room in ("core", "library")
+)
+_warned = set()
+
+
+@functools.cache
+def _rule(fn):
+    """The text of a partial derivative; its operations stand where it is called, as those of words do."""
+    return dataclasses.replace(frontend.read(fn, "function"), file=words.__file__)
+
+
+class Walk:
+    """One walk over the nodes that were read from `start` on.
+
+    masks : the directions, as bits, in which an operation, a variable or an array changes
+    tangents : the Operation, Variable or View that is the tangent of another, by (node, direction)
+    limits : the directions that are wanted of tangents of a first walk: second derivatives up to the diagonal
+    known : nodes whose tangents another walk has put
+    """
+
+    def __init__(self, build, text, seeds, start, twice, before=None):
+        self.build, self.text, self.start, self.n, self.twice = build, text, start, len(seeds), twice
+        self.old, self.next = build.order[start:], 0
+        self.position = {node: k for k, node in reversed([*enumerate(self.old)])}
+        self.own_views = {node for node in self.old if node.__class__ is View}
+        self.limits, self.pending, self.quiet, self.dropped = {}, {}, 0, set()
+        self.masks, self.tangents, self.known = {}, {}, set(seeds)
+        if before is None:
+            for k, seed in enumerate(seeds):
+                self.masks[seed], self.tangents[seed, k] = 1 << k, build.const(1.0)
+        else:
+            self.masks, self.tangents = dict(before.masks), dict(before.tangents)
+            self.known, self.limits = before.walked, before.limits
+        self.walked, self.first = set(), before is None
+
+    # ---- which nodes have tangents
+    def results(self, result, call):
+        """The numbers of a result, checked; where several returns give it, each has all tangents."""
+        values = flat(result)
+        if result is None or not all(isinstance(v, Operation) for v in values):
+            self.build.fail(
+                self.text.tree, "it returns no number, so that it has no derivative", LanguageError, self.text
+            )
+        if not call.text.single_return:
+            for v in values:
+                self.masks[v.attr] = (1 << self.n) - 1
+        return values
+
+    def mask(self, *nodes):
+        found = 0
+        for node in nodes:
+            found |= self.masks.get(node, 0)
+        return found
+
+    def rise(self, node, mask):
+        limit = self.limits.get(node)
+        mask &= -1 if limit is None else (2 << limit) - 1
+        if node not in self.known and mask & ~self.masks.get(node, 0):
+            self.masks[node] = self.masks.get(node, 0) | mask
+            self.rose = True
+
+    def spread(self):
+        """Sweep until no mask rises."""
+        self.rose = True
+        while self.rose:
+            self.rose = False
+            for node in self.old:
+                if node.__class__ is Operation:
+                    self.reach(node)
+                elif node.__class__ is View and node.options:
+                    for root in roots(node):
+                        self.rise(root, self.mask(*roots(node)))
+                elif node.__class__ is Set:
+                    self.rise(node.variable, self.mask(node.value))
+                elif node.__class__ is Leave:
+                    for s in node.results:
+                        self.rise(s.variable, self.mask(s.value))
+
+    def reach(self, o):
+        if o.op in ("store", "atomic") and t.is_float(t.part(o.view.dtype)):
+            for root in roots(o.view):
+                self.rise(root, self.mask(o.args[-1]))
+        if o.op in ("load", "atomic"):
+            self.rise(o, self.mask(*roots(o.view)))
+        elif o.op == "get":
+            self.rise(o, self.mask(o.attr))
+        elif o.op == "cast" and not t.is_float(o.attr) or self.key(o) in FLAT or o.op in PASSIVE:
+            return
+        elif o.op == "select":
+            self.rise(o, self.mask(*o.args[1:]))
+        elif o.op == "broadcast":
+            self.rise(o, self.mask(o.args[0]))
+        else:
+            self.rise(o, self.mask(*o.args, *(value for _, value in o.parts)))
+
+    @staticmethod
+    def key(o):
+        """The row of an operation in the table of partial derivatives."""
+        return o.attr[0] if o.op == "math" else o.attr if o.op in ("binary", "intrinsic") else o.op
+
+    # ---- the walk
+    def change(self, at, call, value):
+        """Walk over the nodes of the block from `at` on; without `value` returns give tangents alone."""
+        build, self.call, self.value = self.build, call, value
+        self.spread()
+        del build.order[self.start :]
+        body = build.block.body[at:]
+        del build.block.body[at:]
+        for node in body:
+            self.statement(node)
+        build.order += self.old[self.next :]
+        if self.dropped:
+            build.block.body[:] = [node for node in build.block.body if node not in self.dropped]
+            build.order[:] = [node for node in build.order if node not in self.dropped]
+
+    def block(self, block):
+        build = self.build
+        nodes, block.body, outer = block.body, [], build.block
+        build.block = block
+        for node in nodes:
+            self.statement(node)
+        build.block = outer
+
+    def statement(self, node):
+        handle = _STATEMENTS.get(node.__class__)
+        if handle is None:
+            raise LanguageError(
+                f"kernel '{self.build.kernel_name}' ({node.line}): a"
+                f" {node.__class__.__name__} has no derivative"
+            )
+        self.walked.add(node)
+        if len(self.build.order) > MOST_OPERATIONS:
+            self.build.fail(
+                self.text.tree,
+                f"with its derivatives it has more than {MOST_OPERATIONS:,} operations",
+                text=self.text,
+            )
+        self.build.line = node.line
+        self.build.at = getattr(node, "at", None) or self.build.at
+        handle(self, node)
+
+    def keep(self, node):
+        """Put a node that was there where it was, and in order."""
+        self.build.block.body.append(node)
+        k = self.position[node]
+        if k >= self.next:
+            self.build.order += self.old[self.next : k + 1]
+            self.next = k + 1
+
+    def fail(self, node, why):
+        text, place = node.at
+        said = ast.unparse(place).splitlines()[0]
+        self.build.fail(place, f"`{said}` has no derivative: {why}", LanguageError, text)
+
+    def mark(self, k, put):
+        """Put what belongs to a direction, which a second walk has to know."""
+        start = len(self.build.order)
+        made = put()
+        if self.first:
+            self.limits.update(dict.fromkeys(self.build.order[start:], k))
+        return made
+
+    def along(self, node, put, mask=None):
+        """Put a tangent in each direction of a node."""
+        for k in bits(self.mask(node) if mask is None else mask):
+            made = self.mark(k, lambda: put(k))
+            if made is not None:
+                self.tangents[node, k] = made
+
+    def slope(self, v, k):
+        """The tangent of a number; 0 if it has none."""
+        return self.tangents.get((v, k)) or self.build.const(0.0)
+
+    def variable(self, variable, k):
+        if (variable, k) not in self.tangents:
+            made = self.tangents[variable, k] = Variable(f"d_{variable.name}")
+            if self.first:
+                self.limits[made] = k
+        return self.tangents[variable, k]
+
+    # ---- statements
+    def set(self, s):
+        self.keep(s)
+        self.sets(s)
+
+    def sets(self, s):
+        if s.variable not in self.known:
+            self.walked.add(s.variable)
+            for k in bits(self.mask(s.variable)):
+                self.build.put(self.assigned(s, k))
+
+    def assigned(self, s, k):
+        """The assignment of a variable's tangent beside that of the variable."""
+        made = Set(self.variable(s.variable, k), self.slope(s.value, k), s.home, s.block, s.loop, at=s.at)
+        made.line = s.line
+        return made
+
+    def branch(self, s):
+        self.keep(s)
+        for block in (s.then, s.otherwise):
+            if block is not None:
+                self.block(block)
+
+    def loop(self, s):
+        self.keep(s)
+        for block in (s.test, s.body, *s.trips):
+            if block is not None:
+                self.block(block)
+
+    def leave(self, s):
+        self.keep(s)
+        if s.how != "return":
+            return
+        of = {r.variable: r for r in s.results}
+        more = [self.assigned(of[variable], k) for variable, k in self.returned(of)]
+        self.walked |= {*of}
+        drop = s.target is self.call and not self.value
+        s.results = more if drop else [*s.results, *more]
+
+    def inner(self, call):
+        self.keep(call)
+        build, outer = self.build, self.build.block
+        own = call.text.file.startswith(_OWN)
+        self.quiet += own
+        build.block, setup, body = call.body, call.setup, call.body.body
+        call.body.body = []
+        for node in setup:
+            self.statement(node)
+        call.setup, call.body.body = call.body.body, body
+        build.block = outer
+        self.block(call.body)
+        self.quiet -= own
+        if not call.text.single_return:
+            self.outputs(call)
+
+    def returned(self, variables):
+        """The tangents, (variable, direction), of what several returns give, in the order of derivatives."""
+        new = [v for v in variables if v not in self.known]
+        groups = dict.fromkeys(map(self.limits.get, new))
+        return [
+            (v, k)
+            for limit in groups
+            for k in range(self.n)
+            for v in new
+            if self.limits.get(v) == limit and self.mask(v) >> k & 1
+        ]
+
+    def outputs(self, call):
+        """The names of tangents of what several returns give."""
+        of = {o.attr: o for o in call.outputs}
+        more = []
+        for variable, k in self.returned(of):
+            made = Operation("get", attr=self.variable(variable, k), at=of[variable].at)
+            self.pending[of[variable], k] = made
+            more.append(made)
+        drop = call is self.call and not self.value
+        self.dropped |= {*call.outputs} if drop else set()
+        call.outputs = more if drop else [*call.outputs, *more]
+        call.n_results = len(call.outputs)
+
+    def view(self, view):
+        self.keep(view)
+        mask = self.mask(*roots(view))
+        if view not in self.known:
+            self.along(view, lambda k: shadow(self, view, k), mask)
+
+    def refuse_view(self, view, why="it may be an array from outside, whose elements have no tangents"):
+        text, place = self.build.at
+        self.build.fail(place, f"'{view.name or view.label}' has no derivative: {why}", LanguageError, text)
+
+    # ---- operations
+    def operation(self, o):
+        for block, value in o.parts:
+            if o.op != "choice" or not self.mask(o) or o in self.known:
+                self.block(block)
+        if o.op == "choice" and self.mask(o) and o not in self.known:
+            self.choice(o)
+            return
+        self.keep(o)
+        if o in self.known:
+            return
+        key = self.key(o)
+        rule = RULES.get(o.op)
+        if rule is None and o.op not in PASSIVE and key not in FLAT and key not in PARTIALS:
+            arrays = roots(o.view) if o.view is not None else ()
+            if self.mask(o, *o.args, *arrays) or o.op not in WITHOUT:
+                self.fail(o, WITHOUT.get(o.op, f"nothing is known of '{o.op}'"))
+        elif rule is not None:
+            rule(self, o)
+        elif key in FLAT:
+            self.flat(o, o.args[:1])
+        elif key in PARTIALS:
+            self.partials(o, PARTIALS[key])
+
+    def flat(self, o, args):
+        """Say once that a step's derivative is 0."""
+        if not self.mask(*args) or self.quiet or self.key(o) == "logb":
+            return
+        text, place = o.at
+        where = text.where(place)
+        if where not in _warned:
+            _warned.add(where)
+            warnings.warn(
+                f"kernel '{self.build.kernel_name}' ({where}): `{ast.unparse(place)}` is a step: its"
+                " derivative is 0 but at the jumps, where it has none",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def partials(self, o, row):
+        """The tangents of an operation by its partial derivatives, each computed once for all directions."""
+        found = [
+            (a, self.build.const(partial) if isinstance(partial, float) else self.partial(o, _rule(partial)))
+            for a, partial in zip(o.args, row)
+            if self.mask(a) and partial is not None
+        ]
+
+        def put(k):
+            total = None
+            for a, partial in found:
+                if self.mask(a) >> k & 1:
+                    total = self.sum(total, self.product(partial, self.slope(a, k)))
+            return total
+
+        self.along(o, put)
+
+    def partial(self, o, text):
+        """A partial derivative. A second walk meets it before the result's tangents, and so wants another
+        result."""
+        result = self.build.const(0.0)
+        if any(isinstance(n, ast.Name) and n.id == "y" for n in text.nodes):
+            copied = self.first and self.twice
+            result = self.build.operation(o.op, *o.args, attr=o.attr, dtype=o.dtype) if copied else o
+        return self.build.inline(text, [*o.args, result])
+
+    def product(self, partial, slope):
+        """Their product; nothing is done for 1 and -1."""
+        for a, b in ((partial, slope), (slope, partial)):
+            if a.const == 1.0:
+                return b
+            if a.const == -1.0:
+                return self.build.negate(b)
+        return self.build.counted("*", self.build.binary("*", partial, slope))
+
+    def sum(self, a, b):
+        return b if a is None else self.build.counted("+", self.build.binary("+", a, b))
+
+    def choice(self, o):
+        """`a if c else b`, as an If that assigns the value and its tangents."""
+        build, variable, home = self.build, Variable("the choice"), self.build.block
+        node = If(o.args[0], o.parts[0][0], o.parts[1][0], (o.attr, o.attr))
+        node.line = build.line
+        home.body.append(node)
+        build.order.append(node)
+        self.masks[variable] = self.mask(o)
+        self.walked |= {node, variable}
+        for block, value in o.parts:
+            self.block(block)
+            build.block, build.at = block, o.at
+            s = build.put(Set(variable, value, home, block, at=o.at))
+            self.walked.add(s)
+            self.sets(s)
+            build.block = home
+        o.op, o.attr, o.args, o.parts = "get", variable, [], []
+        self.keep(o)
+        RULES["get"](self, o)
+
+
+_STATEMENTS = {
+    Operation: Walk.operation,
+    View: Walk.view,
+    Set: Walk.set,
+    If: Walk.branch,
+    Loop: Walk.loop,
+    Leave: Walk.leave,
+    Rejoin: Walk.keep,
+    Call: Walk.inner,
+}

@@ -1,0 +1,62 @@
+"""A derived function called on the host: one index of a launch on the serial space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.compiler.reading.signature import Signature
+from ..core.compiler.reading.tree import flat, plain_tuple
+from ..core.compiler.reading.typing import typed
+from ..core.language.kernel import Kernel, from_text
+from ..core.language.types import strong
+from ..core.launch.dispatch import described, parallel_for
+from ..core.places.policy import RangePolicy
+from ..errors import InputError
+
+
+def run(function, args):
+    """What a derived function gives, as a number or tuples of numbers."""
+    params, optional = function.params, function.fn.__defaults__ or ()
+    if not len(params) - len(optional) <= len(args) <= len(params):
+        raise InputError(f"'{function.name}' takes {len(params)} argument(s), but {len(args)} were given")
+    args = (*args, *optional[len(args) - len(params) :][: len(params) - len(args)])
+    specs = described(args)
+    if ("host", specs) not in function.compiled:
+        function.compiled["host", specs] = _made(function, specs)
+    kernel, result, dtypes = function.compiled["host", specs]
+    outs = [np.zeros(1, dtype) for dtype in dtypes]
+    parallel_for(RangePolicy(0, 1, space="serial"), kernel, function, *args, *outs)
+    return _arranged(result, iter(outs))
+
+
+def _made(function, specs):
+    """A kernel that stores what a function gives for such arguments, the result's arrangement, and dtypes."""
+    signature = Signature(specs)
+    tree = typed(
+        function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name
+    )
+    numbers = [v for v in flat(tree.result)]
+    args = [f"a{k}" for k in range(len(specs))]
+    outs = [f"out{k}" for k in range(len(numbers))]
+    lines = [f"def {function.name}_on_the_host({', '.join(['i', 'f', *args, *outs])}):\n"]
+    lines.append(f"    result = f({', '.join(args)})\n")
+    lines += [f"    {out}[0] = result{path}\n" for out, path in zip(outs, _places(tree.result))]
+    name = f"{function.name}_on_the_host"
+    kernel = from_text(Kernel, name, __name__, f"<{name}>", lines, 1, {}, (False, False, 1))
+    return kernel, tree.result, [strong(v.dtype, signature.float_dtype) for v in numbers]
+
+
+def _places(value):
+    """How the numbers of a result are reached."""
+    if not isinstance(value, tuple):
+        return [""]
+    names = [f".{name}" for name in getattr(value, "names", ())]
+    return [f"{names[k] if names else f'[{k}]'}{rest}" for k, v in enumerate(value) for rest in _places(v)]
+
+
+def _arranged(value, outs):
+    if not isinstance(value, tuple):
+        number = next(outs)[0]
+        return number.item() if isinstance(number, np.float64) else number
+    parts = tuple(_arranged(v, outs) for v in value)
+    return parts if plain_tuple(value) else complex(*parts)

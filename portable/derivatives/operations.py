@@ -1,0 +1,206 @@
+"""Tangents of operations that are no function of numbers alone: a rule for each, by its name.
+
+A rule gets the walk (forward.py) and the operation, behind which it puts tangents, or which it refuses.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..core.compiler.reading.calls import MOST_PRIVATE
+from ..core.compiler.reading.tree import Operation, View
+from ..core.language import types as t
+from ..core.language.reducer import Sum
+from ..core.language.types import UNIFORM
+
+PASSIVE = frozenset(  # what gives no float, or the same in a neighbourhood
+    "compare not invert one lanes together barrier assert print breakpoint extent counter member rank"
+    " league_rank league_size tally".split()
+)
+
+
+def bits(mask):
+    return [k for k in range(mask.bit_length()) if mask >> k & 1]
+
+
+def roots(view):
+    """The arrays that a view may be a part of."""
+    if view.options:
+        return [root for v in view.options for root in roots(v)]
+    return [view] if view.base is None else roots(view.base)
+
+
+# ---- arrays of tangents
+def shadow(walk, view, k):
+    """The array of tangents beside one of numbers."""
+    made = (_chosen if view.options else _made if view.base is None else _part)(walk, view, k)
+    made.name = f"d_{view.name or 'array'}"
+    return walk.build.put(made)
+
+
+def _of(walk, view, whole, k):
+    """The array of tangents that there is for `whole`, of which `view` is a part or a choice."""
+    return walk.tangents.get((whole, k)) or walk.refuse_view(view)
+
+
+def _chosen(walk, view, k):
+    options = [_of(walk, view, v, k) for v in view.options]
+    made = View(view.label, options[0].dtype, [], view.readonly, items=view.items, options=options)
+    made.shape = [
+        Operation("extent", attr=(made, d), dtype="int", kind=UNIFORM) for d in range(len(view.shape))
+    ]
+    return made
+
+
+def _part(walk, view, k):
+    base = _of(walk, view, view.base, k)
+    flags = view.readonly, False, view.lanes_last
+    return View(view.label, base.dtype, view.shape, *flags, view.store, base, view.items)
+
+
+def _made(walk, view, k):
+    dtype = view.dtype if view.dtype in t.PARTS else t.held(view.dtype)
+    if view.store == "(local)":
+        walk.build.private_bytes += math.prod(view.shape) * t.BITS[dtype] // 8
+        if walk.build.private_bytes > MOST_PRIVATE:
+            walk.refuse_view(view, f"with their tangents local arrays take more than {MOST_PRIVATE} bytes")
+    return View(view.label, dtype, view.shape, lanes_last=view.lanes_last, store=view.store)
+
+
+# ---- operations that are no function of numbers alone
+def _get(walk, o):
+    def put(k):
+        made = walk.pending.get((o, k))
+        return walk.build.put(made) if made else walk.build.operation("get", attr=walk.variable(o.attr, k))
+
+    walk.along(o, put)
+
+
+def _each(op):
+    """The rule of an operation whose tangent is the same operation on the first argument's."""
+
+    def rule(walk, o):
+        walk.along(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
+
+    return rule
+
+
+def _cast(walk, o):
+    if not t.is_float(o.attr):
+        if o.attr != "bool":
+            walk.flat(o, o.args)
+        return
+    walk.along(o, lambda k: walk.build.cast(walk.slope(o.args[0], k), o.attr))
+
+
+def _select(walk, o):
+    c, a, b = o.args
+    walk.along(o, lambda k: walk.build.select(c, walk.slope(a, k), walk.slope(b, k)))
+
+
+def _extreme(walk, o):
+    """The tangent of what is taken; of equals that is the first."""
+    build, (op, nan_wins), (a, b) = walk.build, o.attr, o.args
+    if not walk.mask(o):
+        return
+    later = build.compare(op, b, a)
+    if nan_wins:
+        later = build.binary("|", later, build.compare("!=", b, b))
+    walk.along(o, lambda k: build.select(later, walk.slope(b, k), walk.slope(a, k)))
+
+
+def _load(walk, o):
+    def put(k):
+        view = walk.tangents.get((o.view, k))
+        if view is None:
+            walk.refuse_view(o.view)
+        return walk.build.operation("load", *o.args, view=view, dtype=o.dtype, counts=o.counts)
+
+    walk.along(o, put)
+
+
+def _stored(walk, o):
+    """Where an access that changes an array with tangents, or by a number with some, is; None if none is."""
+    mask = walk.mask(*roots(o.view), o.args[-1])
+    if not t.is_float(t.part(o.view.dtype)):
+        walk.flat(o, o.args[-1:])
+        return 0
+    if mask and not all(root in walk.own_views for root in roots(o.view)):
+        walk.fail(
+            o,
+            f"'{o.view.label}' is an array from outside, whose elements have no tangents; return the number,"
+            " or keep it in a variable or a pk.local",
+        )
+    return mask
+
+
+def _store(walk, o):
+    *indices, value = o.args
+    for k in bits(_stored(walk, o)):
+        view = walk.tangents.get((o.view, k)) or walk.refuse_view(o.view)
+        walk.mark(
+            k,
+            lambda: walk.build.operation("store", *indices, walk.slope(value, k), view=view, counts=o.counts),
+        )
+
+
+def _atomic(walk, o):
+    (op, wanted), (*indices, value) = o.attr, o.args
+    mask = _stored(walk, o)
+    if mask and (wanted or op not in ("add", "sub")):
+        walk.fail(o, "of atomics, atomic_add and atomic_sub whose result is not used have one")
+    for k in bits(mask):
+        view = walk.tangents[o.view, k]
+        walk.mark(
+            k,
+            lambda: walk.build.operation(
+                "atomic",
+                *indices,
+                walk.slope(value, k),
+                attr=o.attr,
+                view=view,
+                dtype=view.dtype,
+                counts=o.counts,
+            ),
+        )
+
+
+def _collective(walk, o):
+    if walk.mask(o) and o.attr is not Sum:
+        walk.fail(o, f"of the reducers within teams pk.Sum has one, {o.attr!r} has not")
+    build = walk.build
+
+    def put(k):
+        return build.operation(o.op, build.operation("settle", walk.slope(o.args[0], k)), attr=Sum)
+
+    walk.along(o, put)
+
+
+RULES = {
+    "get": _get,
+    "cast": _cast,
+    "select": _select,
+    "extreme": _extreme,
+    "load": _load,
+    "store": _store,
+    "atomic": _atomic,
+    "combine": _collective,
+    "before": _collective,
+    "item": _each(lambda build, o, slope: build.operation("item", slope, attr=o.attr)),
+    "settle": _each(lambda build, o, slope: build.operation("settle", slope, attr=o.attr)),
+    "rounded": _each(lambda build, o, slope: build.rounded(slope)),
+    "broadcast": _each(lambda build, o, slope: build.operation("broadcast", slope, o.args[1])),
+}
+# operations that pass where their arguments have no tangents, and why they are refused else
+WITHOUT = {
+    "foreign": "it is numba's, whose text is not read; mark the function with @pk.function",
+    "part": "it is numba's, whose text is not read; mark the function with @pk.function",
+    "bits": "the bits of a float are no smooth function of it",
+    "frombits": "the bits of a float are no smooth function of it",
+    "junction": "`and` and `or` that give a number; write `a if c else b`",
+    "choice": "",
+    "math": "its partial derivatives are not known",
+    "intrinsic": "its partial derivatives are not known",
+    "append": "values that a team appends have no tangents",
+    "binary": "the operator is for integers",
+}

@@ -1,0 +1,1 @@
+"""Derivatives: traps, refusals, gradients of reductions."""

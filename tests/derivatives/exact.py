@@ -1,0 +1,123 @@
+"""Derivatives of plain Python texts by differences in 60 digits, which share nothing with the layer."""
+
+import types
+
+import mpmath
+import numpy as np
+
+import portable as pk
+
+DIGITS, STEP = 60, mpmath.mpf(10) ** -20
+M = mpmath.mp
+
+
+def _extreme(better):
+    def choose(*values):
+        best = values[0]
+        for v in values[1:]:
+            best = v if better(v, best) else best
+        return best
+
+    return choose
+
+
+def _local(shape, dtype):
+    return np.full(shape, mpmath.mpf(0), object)
+
+
+def _atomic(sign):
+    def change(view, index, value):
+        view[index] += sign * value
+
+    return change
+
+
+def _digamma(x):
+    return M.psi(0, x)
+
+
+def _whole(name):
+    return lambda x: mpmath.mpf(int(getattr(M, name)(x)))
+
+
+WORDS = {
+    "exp2": lambda x: mpmath.mpf(2) ** x,
+    "log2": lambda x: M.log(x, 2),
+    "log10": lambda x: M.log(x, 10),
+    "log1p": lambda x: M.log(1 + x),
+    "expm1": lambda x: M.exp(x) - 1,
+    "rsqrt": lambda x: 1 / M.sqrt(x) if x > 0 else M.inf,
+    "sqrt": lambda x: M.sqrt(x) if x >= 0 else M.nan,
+    "pow": lambda a, b: M.mpf(a) ** b,
+    "fma": lambda a, b, c: a * b + c,
+    "copysign": lambda a, b: abs(a) if b >= 0 else -abs(a),
+    "fmod": lambda a, b: a - b * int(a / b),
+    "ldexp": lambda a, n: a * mpmath.mpf(2) ** n,
+    "degrees": lambda x: x * 180 / M.pi,
+    "radians": lambda x: x * M.pi / 180,
+    "ndtr": lambda x: M.erfc(-x / M.sqrt(2)) / 2,
+    "lgamma": M.loggamma,
+    "gamma": M.gamma,
+    "digamma": _digamma,
+    "floor": _whole("floor"),
+    "where": lambda c, a, b: a if c else b,
+    "minimum": _extreme(lambda a, b: a < b),
+    "maximum": _extreme(lambda a, b: a > b),
+    "clip": lambda x, low, high: min(max(x, mpmath.mpf(low)), mpmath.mpf(high)),
+    "isfinite": lambda x: M.isfinite(x),
+    "local": _local,
+    "atomic_add": _atomic(1),
+    "atomic_sub": _atomic(-1),
+    "float64": mpmath.mpf,
+    **{name: getattr(M, name) for name in "exp log sin cos tan sinh cosh tanh asin acos atan atan2".split()},
+    **{name: getattr(M, name) for name in "asinh acosh atanh cbrt hypot erf erfc".split()},
+}
+
+
+class _Module:
+    """pk and np, with words for numbers of 60 digits."""
+
+    def __getattr__(self, name):
+        return WORDS[name] if name in WORDS else getattr(pk, name)
+
+
+class _Math(_Module):
+    remainder = staticmethod(lambda a, b: a - b * M.nint(a / b))
+
+
+_SCOPE = {"pk": _Module(), "np": _Module(), "math": _Math(), "float": mpmath.mpf, "complex": mpmath.mpc}
+
+
+def plain(function):
+    """A @pk.function as Python of mpmath's numbers."""
+    fn = function.fn
+    scope = {name: v for name, v in fn.__globals__.items()} | _SCOPE
+    for name in fn.__code__.co_names:
+        value = fn.__globals__.get(name)
+        if isinstance(value, pk.Function):
+            scope[name] = derivatives(value) if value.change else plain(value)
+        elif isinstance(value, np.ndarray):
+            scope[name] = np.array([mpmath.mpf(v) for v in value.tolist()], object)
+    made = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__)
+    return made
+
+
+def derivatives(function):
+    """(value, derivatives) of a derived function, as it gives them."""
+    inner = plain(pk.function(function.fn))
+    names = list(function.params)
+    places = [names.index(path) for path in function.change.paths]
+    return lambda *args: (inner(*args), *(slope(inner, args, k) for k in places))
+
+
+def slope(function, args, k):
+    """The derivative by the k-th argument."""
+    up, down = ([*args[:k], args[k] + s, *args[k + 1 :]] for s in (STEP, -STEP))
+    return (function(*up) - function(*down)) / (2 * STEP)
+
+
+def value_and_slopes(function, *args):
+    """The value of a @pk.function, and its derivatives by each float."""
+    with mpmath.workdps(DIGITS):
+        run, numbers = plain(function), [mpmath.mpf(a) for a in args]
+        return [run(*numbers), *(slope(run, numbers, k) for k in range(len(numbers)))]
