@@ -23,6 +23,7 @@ COMPARED = (  # have `duels`
     "edm_test",
     "filters",
     "hawkes",
+    "hawkes_mutual",
     "hawkes_triggering",
     "kernels",
     "lanes",

@@ -38,6 +38,9 @@ from .repeats import Places, places
 from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood
 from .nuts import sample_nuts
+from .mutual import Mutual, MutualSimulation, MutualSlopes, omori_rates, simulate_mutual
+from .mutual_likelihood import MutualLikelihood
+from .mutual_fit import MutualFit, MutualResiduals, fit_mutual, mutual_residuals
 from .parameters import Background, Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import Prior, gamma, half_normal, log_normal, uniform
@@ -68,6 +71,12 @@ __all__ = [
     "Fit",
     "Forecast",
     "Likelihood",
+    "Mutual",
+    "MutualFit",
+    "MutualLikelihood",
+    "MutualResiduals",
+    "MutualSimulation",
+    "MutualSlopes",
     "Parameters",
     "ParametersBase",
     "Parents",
@@ -91,6 +100,7 @@ __all__ = [
     "exponentials",
     "fit",
     "fit_background",
+    "fit_mutual",
     "forecast",
     "gamma",
     "half_normal",
@@ -99,8 +109,10 @@ __all__ = [
     "jitter",
     "log_likelihood",
     "log_normal",
+    "mutual_residuals",
     "notes",
     "omori",
+    "omori_rates",
     "parent_probabilities",
     "places",
     "pointwise",
@@ -112,6 +124,7 @@ __all__ = [
     "sample_nuts",
     "sample_posterior",
     "simulate",
+    "simulate_mutual",
     "time_scales",
     "triggering_test",
     "uniform",

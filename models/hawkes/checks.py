@@ -45,14 +45,29 @@ def check_events(locations, times):
     if not len(times):
         raise ShapeError("times is empty; at least one event is wanted")
     times, locations = check_finite(times, "times"), check_finite(locations, "locations")
+    check_ascending(times, "the rows of locations")
+    return locations, times
+
+
+def check_ascending(times, beside):
+    """Refuse times that fall; what is `beside` them is sorted with them."""
     falls = times[1:] < times[:-1]
     if falls.any():
         n = int(np.argmax(falls)) + 1
         raise OrderError(
             f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}. "
-            "Sort times and the rows of locations together, with order = np.argsort(times, kind='stable')."
+            f"Sort times{f' and {beside} together' * bool(beside)}, with"
+            " order = np.argsort(times, kind='stable')."
         )
-    return locations, times
+
+
+def check_times(times, beside=""):
+    """Ascending times of at least one event, in time alone, as float64."""
+    times = check_finite(as_numbers(times, "times", 1), "times")
+    if not len(times):
+        raise ShapeError("times is empty; at least one event is wanted")
+    check_ascending(times, beside)
+    return times
 
 
 def check_marks(marks, reference, n_events):

@@ -18,12 +18,12 @@ from statistics import NormalDist
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, OrderError, ShapeError
+from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_count, check_finite, check_share
+from ..shared.checks import check_count, check_share
 from ..shared.shown import Shown
-from .checks import check_horizon
+from .checks import check_horizon, check_times
 from .fit import covariance_of
 from .parameters import check_positive
 from .profile import best_mu0, highest_theta, thetas_of_profile
@@ -206,15 +206,7 @@ class TemporalLikelihood:
         horizon_h: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> None:
-        times = check_finite(as_numbers(times, "times", 1), "times")
-        if not len(times):
-            raise ShapeError("times is empty; at least one event is wanted")
-        falls = np.flatnonzero(np.diff(times) < 0)
-        if falls.size:
-            n = int(falls[0]) + 1
-            raise OrderError(
-                f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}"
-            )
+        times = check_times(times)
         self.horizon_h = check_horizon(horizon_h, times) - float(times[0])
         times = times - times[0]
         self.n_events = len(times)

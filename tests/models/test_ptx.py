@@ -23,6 +23,7 @@ from portable.models.hawkes import cell_kernels as hawkes_cells
 from portable.models.hawkes import chain_kernels as hawkes_chains
 from portable.models.hawkes import excitation as hawkes_excitation
 from portable.models.hawkes import kernels as hawkes_plain
+from portable.models.hawkes import mutual_kernels as hawkes_mutual
 from portable.models.hawkes import significance as hawkes_significance
 from portable.models.hawkes import summary_kernels as hawkes_summaries
 from portable.models.mixture import gibbs_kernels as mixture_gibbs
@@ -128,6 +129,9 @@ def run_hawkes():
     ).gradient(PAPERS)
     hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1, space="serial")
     hawkes.TemporalLikelihood(events[1], space="serial").fit(n_simulations=1)
+    mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2, space="serial")
+    hawkes.fit_mutual(mutual, [0.1, 1.0], max_iter=1)
+    mutual.gradient(hawkes.Mutual([1.0, 1.0], np.zeros((2, 2, 2)), [1.0, 2.0]), rates=False)
     likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3, space="serial")
     likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
@@ -139,6 +143,7 @@ HAWKES = [
     hawkes_chains,
     hawkes_summaries,
     hawkes_backgrounds,
+    hawkes_mutual,
     hawkes_significance,
     hawkes_temporal,
     hawkes_printed,

@@ -1,0 +1,413 @@
+"""Maximum likelihood of types that excite one another, intervals of who influences whom, and residuals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ..shared.annotations import ArrayLike, Floats
+from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_kind, check_share
+from ..shared.extras import need
+from ..shared.shown import Shown
+from .fit import covariance_of
+from .mutual import Mutual, check_rates
+from .mutual_likelihood import MutualLikelihood, designs
+
+_LEAST_MU = 1e-8  # of the mean rate of a type: no event has a rate of 0
+_STEP = 1e-4  # in the logarithms of rates, for second derivatives
+_MOST_NUMBERS = 2**28  # of the observed information
+_MAX_ITER = 2_000
+
+
+class _Spread(NamedTuple):
+    """Standard errors; and, of influences estimated as 0, slope and curvature of the log-likelihood there."""
+
+    mu: Floats
+    influence: Floats
+    rates: Floats
+    slopes: Floats
+    curvatures: Floats
+
+    def reach(self, z):
+        """Where the log-likelihood has fallen by z^2 / 2 from an influence of 0."""
+        g, h = self.slopes, self.curvatures
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(h > 0.0, (g + np.sqrt(g * g + h * z * z)) / h, np.inf).max(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class MutualFit(Shown):
+    """Maximum likelihood of types that excite one another.
+
+    Attributes
+    ----------
+    params : Mutual
+    log_likelihood : float
+    n_free : int
+        Parameters that were estimated.
+    names : tuple
+        Of the types.
+    converged : bool
+    notes : tuple of str
+    """
+
+    params: Mutual
+    log_likelihood: float
+    n_free: int
+    names: tuple[Any, ...]
+    converged: bool
+    notes: tuple[str, ...] = ()
+    _spread: _Spread | None = None
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, of which estimates of 0 count as parameters."""
+        return 2.0 * self.n_free - 2.0 * self.log_likelihood
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return confidence limits, from the observed information.
+
+        Limits of `mu` and `influence` are the estimate and so many standard errors, cut at 0. An influence
+        that is estimated as 0 reaches as far as the log-likelihood, a parabola there, has fallen as much.
+        Those of `rates` are so many errors of the logarithm.
+
+        Parameters
+        ----------
+        name : {"mu", "influence", "rates"}
+        level : float, between 0 and 1
+
+        Returns
+        -------
+        low, high : ndarray
+            In the shape of the parameter; infinite where the events say nothing.
+
+        Raises
+        ------
+        DTypeError, InputError
+            `level` is out of range; there is no such parameter, or no standard errors.
+        """
+        check_choice(name, "name", ("mu", "influence", "rates"))
+        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
+        if self._spread is None:
+            raise InputError("this fit has no standard errors: ask fit_mutual for errors=True")
+        value, error = getattr(self.params, name), getattr(self._spread, name)
+        if name == "rates":
+            with np.errstate(over="ignore"):
+                width = np.exp(z * error / value)
+            return value / width, value * width
+        low, high = np.maximum(value - z * error, 0.0), value + z * error
+        if name == "influence":
+            high = np.where(value > 0.0, high, self._spread.reach(z))
+            low = np.where(value > 0.0, low, 0.0)
+        return low, high
+
+    def graph(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return the influences whose interval does not reach 0, the strongest first.
+
+        Parameters
+        ----------
+        level : float, between 0 and 1
+            Of each interval by itself: of as many pairs without influence, a share of (1 - level) / 2
+            appears.
+
+        Returns
+        -------
+        list of dict
+            source, target, influence, low, high.
+
+        Raises
+        ------
+        DTypeError, InputError
+            `level` is out of range; there are no standard errors.
+        """
+        low, high = self.interval("influence", level)
+        value = self.params.influence
+        rows = [
+            {
+                "source": self.names[i],
+                "target": self.names[j],
+                "influence": float(value[j, i]),
+                "low": float(low[j, i]),
+                "high": float(high[j, i]),
+            }
+            for j, i in np.argwhere(low > 0.0).tolist()
+        ]
+        return sorted(rows, key=lambda row: -row["influence"])
+
+
+class _Problem:
+    """The log-likelihood as a function of scaled coordinates: mu, branching ratios, logarithms of rates."""
+
+    def __init__(self, likelihood, rates, weights, fixed_rates):
+        self.likelihood, self.rates, self.fixed = likelihood, rates, fixed_rates
+        # branching = shares[k, r] * free[r]: each decay its own ratios, or one ratio shared out by weights
+        self.shares = np.eye(len(rates)) if weights is None else weights[:, None]
+        n = likelihood.n_types
+        self.shape = self.shares.shape[1], n, n
+        hours = likelihood.horizon_h - likelihood.start_h
+        self.mean = np.maximum(likelihood.counts, 1) / hours
+        error = self.mean / np.sqrt(np.maximum(likelihood.counts, 1))
+        self.scale = np.concatenate(
+            [
+                error,
+                np.broadcast_to(error[:, None] / self.mean, self.shape).ravel(),
+                np.full(0 if fixed_rates else len(rates), likelihood.n_events**-0.5),
+            ]
+        )
+        self.n = n
+
+    def params(self, z):
+        mu, free = self.split(x := z * self.scale)
+        rates = self.rates if self.fixed else self.rates * np.exp(x[self.n + free.size :])
+        return Mutual(mu, np.tensordot(self.shares, np.maximum(free, 0.0), 1), rates)
+
+    def split(self, x):
+        """Mu and the free ratios among the coordinates."""
+        return x[: self.n], x[self.n : self.n + np.prod(self.shape)].reshape(self.shape)
+
+    def slopes(self, params):
+        """The log-likelihood and its derivatives in mu, free ratios and logarithms of rates."""
+        value, slopes = self.likelihood.gradient(params, rates=not self.fixed)
+        parts = [slopes.mu, np.tensordot(self.shares.T, slopes.branching, 1).ravel()]
+        return value, np.concatenate(parts if self.fixed else [*parts, slopes.rates * params.rates])
+
+    def __call__(self, z):
+        value, slopes = self.slopes(self.params(z))
+        return -value, -slopes * self.scale
+
+    def solve(self, max_iter):
+        """The optimum as SciPy has it."""
+        optimize = need("scipy.optimize", "stats", "fit_mutual")
+        how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
+        bounds = list(zip(*self.bounds()))
+        return optimize.minimize(self, self.start(), jac=True, method="L-BFGS-B", bounds=bounds, options=how)
+
+    def start(self):
+        free = np.full(self.shape, 0.3 / (self.n * self.shape[0]))
+        at = [0.7 * self.mean, free.ravel(), *([] if self.fixed else [np.zeros(len(self.rates))])]
+        return np.concatenate(at) / self.scale
+
+    def bounds(self):
+        low, high = np.zeros(len(self.scale)), np.full(len(self.scale), np.inf)
+        low[: self.n] = _LEAST_MU * self.mean * (self.likelihood.counts > 0)
+        if not self.fixed:
+            low[-len(self.rates) :], high[-len(self.rates) :] = -30.0, 30.0
+        return low / self.scale, high / self.scale
+
+
+def fit_mutual(
+    likelihood: MutualLikelihood,
+    rates: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    fixed_rates: bool = False,
+    errors: bool = True,
+    max_iter: int = _MAX_ITER,
+) -> MutualFit:
+    """Estimate who excites whom by maximum likelihood (L-BFGS-B, with the exact gradient).
+
+    Parameters
+    ----------
+    likelihood : MutualLikelihood
+    rates : array-like, shape (n_rates,), or float, an hour; optional
+        Of the decays, where to begin, or to stay; the events' own rate if not given.
+    weights : array-like, shape (n_rates,), optional
+        One branching ratio a pair, shared out over the decays in these proportions, as `omori_rates` gives
+        them; the rates are then fixed. Otherwise each decay has its own ratios.
+    fixed_rates : bool
+        The log-likelihood is then concave, and has one maximum.
+    errors : bool, default True
+        Standard errors, which take n_events (n_rates n_types)^2 operations.
+    max_iter : int
+
+    Returns
+    -------
+    MutualFit
+
+    Raises
+    ------
+    DTypeError, ShapeError, FiniteError, InputError
+        An argument is of a wrong type or out of range; SciPy is not installed.
+
+    References
+    ----------
+    Ogata: The asymptotic behaviour of maximum likelihood estimators for stationary point processes. Annals of
+    the Institute of Statistical Mathematics 30 (1978), 243.
+    """
+    check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
+    hours = likelihood.horizon_h - likelihood.start_h
+    rates = check_rates(likelihood.n_events / hours if rates is None else rates)
+    problem = _Problem(likelihood, rates, _check_weights(weights, rates), fixed_rates or weights is not None)
+    found = problem.solve(check_count(max_iter, "max_iter"))
+    params = problem.params(found.x)
+    said, spread = _notes(likelihood, params, hours), None
+    size = likelihood.n_types * (1 + problem.shape[0] * likelihood.n_types) ** 2
+    if errors and size > _MOST_NUMBERS:
+        said.append(f"no standard errors: the observed information holds {size:,} numbers")
+    elif errors:
+        spread = _spread(problem, params)
+    return MutualFit(
+        params, -float(found.fun), len(found.x), likelihood.names, bool(found.success), tuple(said), spread
+    )
+
+
+def _check_weights(weights, rates):
+    if weights is None:
+        return None
+    weights = check_finite(as_numbers(weights, "weights", 1), "weights")
+    if weights.shape != rates.shape:
+        raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; one each is wanted")
+    if (weights < 0.0).any() or not weights.sum() > 0.0:
+        raise InputError(f"weights has {weights.min()}; at least 0, and one above it, is wanted")
+    return weights / weights.sum()
+
+
+def _notes(likelihood, params, hours):
+    said = []
+    silent = [str(name) for name, n in zip(likelihood.names, likelihood.counts) if n == 0]
+    if silent:
+        said.append(
+            f"no events of {', '.join(silent[:5])}{' ...' * (len(silent) > 5)} within the window: nothing"
+            " is known of their influence"
+        )
+    if params.radius >= 1.0:
+        said.append(
+            f"the largest eigenvalue of the influence is {params.radius:.3g}: from 1 on clusters never end"
+        )
+    slow = np.flatnonzero(params.rates * hours < 1.0)
+    if slow.size:
+        said.append(
+            f"rates[{slow[0]}]: delays longer than the record are no other than a rate without triggering"
+        )
+    return said
+
+
+def _spread(problem, params):
+    """Standard errors from the observed information: exact in mu and the ratios, target by target; what these
+    share with the rates by differences of the gradient."""
+    at, active = _coordinates(problem, params)
+    information, rows = _information(problem, params.rates, at), _slopes_in_rates(problem, params)
+    parts = [_by_target(*problem.split(row)) for row in rows]
+    shared = np.reshape(parts, (len(rows), *at.shape)).swapaxes(0, 1)  # of each target: with each rate
+    inverses, covariances, of_rates = _inverted(information, active, shared, rows[:, at.size :])
+    mu, influence = (np.sqrt(v) for v in _variances(covariances, problem.shape))
+    kept = [np.diag(one - one @ inverse @ one)[1:] for one, inverse in zip(information, inverses)]
+    curvatures = np.maximum(kept, 0.0).reshape(problem.n, -1, problem.n).swapaxes(0, 1)
+    of_rates = np.zeros(len(params.rates)) if problem.fixed else np.sqrt(np.diag(of_rates))
+    slopes = problem.split(problem.slopes(params)[1])[1]
+    return _Spread(mu, influence, params.rates * of_rates, slopes, curvatures)
+
+
+def _coordinates(problem, params):
+    """Of each target: mu, then the ratios of each decay and source; and which are not at their bound."""
+    ratios = np.linalg.lstsq(problem.shares, params.branching.reshape(len(params.rates), -1), rcond=None)[0]
+    at = _by_target(params.mu, np.maximum(ratios, 0.0).reshape(problem.shape))
+    active = at > 0.0
+    active[:, 0] = params.mu > 2.0 * _LEAST_MU * problem.mean
+    return at, active
+
+
+def _inverted(information, active, shared, of_rates):
+    """Of each target: the inverse of its information by itself, and its covariance, infinite where the events
+    say nothing; and the covariance of the logarithms of the rates."""
+    found = [covariance_of(one, ~used) for one, used in zip(information, active)]
+    inverses = [np.where(np.isfinite(inverse), inverse, 0.0) for inverse, _ in found]
+    moved = [inverse @ one.T for inverse, one in zip(inverses, shared)]
+    left = of_rates - sum(one @ there for one, there in zip(shared, moved))
+    covariance = covariance_of(0.5 * (left + left.T), np.zeros(len(left), bool))[0]
+    finite = np.where(np.isfinite(covariance), covariance, 0.0)
+    return inverses, [one + there @ finite @ there.T for (one, _), there in zip(found, moved)], covariance
+
+
+def _variances(covariances, shape):
+    """Of mu, and of the ratios of each pair added up."""
+    ratios = [one[1:, 1:].reshape(2 * shape[::2]) for one in covariances]
+    return np.array([one[0, 0] for one in covariances]), np.array([np.einsum("kiri->i", v) for v in ratios])
+
+
+def _by_target(mu, ratios):
+    """What there is of each target, shape (n_types, 1 + ratios of each)."""
+    return np.concatenate([mu[:, None], ratios.transpose(1, 0, 2).reshape(len(mu), -1)], axis=1)
+
+
+def _information(problem, rates, at):
+    """Of each target: sum over its events of the squares of the slopes of log lambda, which is linear."""
+    found = np.zeros((*at.shape, at.shape[1]))
+    for j, events, x in designs(problem.likelihood, rates):
+        x = np.einsum("nki,kr->nri", x[events >= problem.likelihood.n_before], problem.shares)
+        x = np.concatenate([np.ones((len(x), 1)), x.reshape(len(x), at.shape[1] - 1)], axis=1)
+        x /= (x @ at[j])[:, None]
+        found[j] += x.T @ x
+    return found
+
+
+def _slopes_in_rates(problem, params):
+    """Minus the derivatives of all slopes in the logarithm of each rate."""
+    rows = []
+    for k in range(0 if problem.fixed else len(params.rates)):
+        step = _STEP * (np.arange(len(params.rates)) == k)
+        down, up = (
+            problem.slopes(Mutual(params.mu, params.branching, params.rates * np.exp(way)))[1]
+            for way in (-step, step)
+        )
+        rows.append((down - up) / (2.0 * _STEP))
+    return np.reshape(rows, (len(rows), len(problem.scale)))
+
+
+@dataclass(frozen=True, eq=False)
+class MutualResiduals(Shown):
+    """Events of each type on the clock of the model.
+
+    Attributes
+    ----------
+    names : tuple
+    gaps : tuple of ndarray
+        Of each type: events that the model expected between one event and the next; independent and
+        exponential with mean 1 if the model is right. p_values : ndarray, shape (n_types,) Kolmogorov and
+        Smirnov's test of that; NaN for a type of less than three events. Parameters that were fitted to the
+        same events make it lenient. p_value : float Of all types together: the smallest, times their
+        number.
+    """
+
+    names: tuple[Any, ...]
+    gaps: tuple[Floats, ...]
+    p_values: Floats
+    p_value: float
+
+
+def mutual_residuals(likelihood: MutualLikelihood, params: Mutual) -> MutualResiduals:
+    """Return residuals by time rescaling, type by type.
+
+    Parameters
+    ----------
+    likelihood : MutualLikelihood
+    params : Mutual
+
+    Returns
+    -------
+    MutualResiduals
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        An argument is of a wrong type; no type has three events; SciPy is not installed.
+    """
+    check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
+    stats = need("scipy.stats", "stats", "the test of residuals")
+    if likelihood.counts.max() < 3:
+        raise InputError("likelihood: no type has the three events that are wanted for residuals")
+    expected = likelihood.expected(params)[likelihood.n_before :]
+    types = likelihood.types[likelihood.n_before :]
+    gaps = tuple(np.diff(expected[types == j]) for j in range(likelihood.n_types))
+    p_values = np.array(
+        [stats.kstest(one, "expon").pvalue if len(one) > 1 else np.nan for one in gaps], dtype=float
+    )
+    tested = np.isfinite(p_values)
+    return MutualResiduals(
+        likelihood.names, gaps, p_values, float(min(1.0, tested.sum() * p_values[tested].min()))
+    )

@@ -1,0 +1,293 @@
+"""Kernels of mutual excitation: sums of exponentials over earlier events, by type.
+
+At a time t, with K rates beta and M types,
+
+    R_ki(t) = sum_{l: type i, t_l < t} exp(-beta_k (t - t_l))
+    Q_ki(t) = sum_{l: type i, t_l < t} (t - t_l) exp(-beta_k (t - t_l))
+
+Events are cut into short blocks, between which no two events have one time. `rows` holds R (and below it,
+where `slopes` is asked for, Q) at the first time of each block of a chunk: shape (n_blocks + 1, K or 2 K,
+M), a block's row being that before it faded by exp(-beta tau), with its events added. Rows are linear in
+those before, so spans of them are summed from nothing, joined, and walked again. Within a block the few
+pairs are summed one by one.
+
+Events are also sorted by chunk, type and time, and cut into pieces of one type: what is summed over events
+is summed over a piece first.
+"""
+
+from typing import NamedTuple
+
+import portable as pk
+
+GROUP = 4  # events that a team takes together: they share what is read of their type
+
+
+class Events(NamedTuple):
+    """Events as kernels want them, and what stands in the rows of a chunk; views, but for two numbers.
+
+    t, types : shape (n_events,), in the order of time
+    begin : shape (n_blocks + 1,), the first event of each block
+    at, row, start, before : shape (n_events,), of the sorted ones
+        Its time, its block, that one's first event, and how many events are strictly earlier.
+    kinds : shape (n_pieces,), the type of each piece
+    pieces : shape (n_pieces + 1,), where each begins among the sorted
+    rates : shape (n_rates,)
+    rows : shape (n_blocks + 1, n_rates or twice as many, n_types)
+    fades : shape (n_rates, n_events), of the chunk's sorted events since their block's begin
+    first, piece : the chunk's first block, and its first piece
+    """
+
+    t: pk.View
+    types: pk.View
+    begin: pk.View
+    at: pk.View
+    row: pk.View
+    start: pk.View
+    before: pk.View
+    kinds: pk.View
+    pieces: pk.View
+    rates: pk.View | None = None
+    rows: pk.View | None = None
+    fades: pk.View | None = None
+    first: int = 0
+    piece: int = 0
+
+
+@pk.function
+def hours(e, a, b):
+    """Hours from the begin of block a to that of block b, which is the last event's time behind the last."""
+    return e.t[min(e.begin[b], e.t.shape[0] - 1)] - e.t[e.begin[a]]
+
+
+@pk.function
+def pass_block(b, i, n_rates, slopes, e, state, spread):
+    """Take R_ki and Q_ki from the begin of block b to that of the next. K exponentials, and as many for an
+    event of the type."""
+    dt = hours(e, b, b + 1)
+    for k in range(n_rates):
+        fade = pk.exp(-e.rates[k] * dt)
+        if slopes:
+            spread[k] = fade * (spread[k] + dt * state[k])
+        state[k] = fade * state[k]
+    end = e.begin[b + 1]
+    after = e.t[min(end, e.t.shape[0] - 1)]
+    for n in range(e.begin[b], end):
+        if e.types[n] == i:
+            for k in range(n_rates):
+                one = pk.exp(-e.rates[k] * (after - e.t[n]))
+                state[k] += one
+                if slopes:
+                    spread[k] += (after - e.t[n]) * one
+
+
+@pk.function
+def clear(n, state, spread):
+    for k in range(n):
+        state[k] = 0.0
+        spread[k] = 0.0
+
+
+@pk.function
+def store(row, i, n_rates, slopes, state, spread, out):
+    for k in range(n_rates):
+        out[row, k, i] = state[k]
+        if slopes:
+            out[row, n_rates + k, i] = spread[k]
+
+
+@pk.kernel
+def sum_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
+    """Add up a span's events of type i, as of its end. 8 bytes an event."""
+    state = pk.local(n_rates, pk.float64)
+    spread = pk.local(n_rates, pk.float64)
+    clear(n_rates, state, spread)
+    for b in range(e.first + s * width, e.first + min((s + 1) * width, n_blocks)):
+        pass_block(b, i, n_rates, slopes, e, state, spread)
+    store(s, i, n_rates, slopes, state, spread, ends)
+
+
+@pk.kernel
+def join_spans(k, i, n_rates, slopes, width, n_blocks, e, ends):
+    """Replace each span's sum by the state before it, for type i and rate k; e.rows[0] is that before the
+    first."""
+    state = e.rows[0, k, i]
+    spread = 0.0
+    if slopes:
+        spread = e.rows[0, n_rates + k, i]
+    for s in range(ends.shape[0]):
+        dt = hours(e, e.first + s * width, e.first + min((s + 1) * width, n_blocks))
+        fade = pk.exp(-e.rates[k] * dt)
+        own = ends[s, k, i]
+        ends[s, k, i] = state
+        if slopes:
+            own_spread = ends[s, n_rates + k, i]
+            ends[s, n_rates + k, i] = spread
+            spread = fade * (spread + dt * state) + own_spread
+        state = fade * state + own
+
+
+@pk.kernel
+def walk_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
+    """Write a span's rows, from the state before it, for type i. 8 K bytes a block, and 8 an event."""
+    state = pk.local(n_rates, pk.float64)
+    spread = pk.local(n_rates, pk.float64)
+    for k in range(n_rates):
+        state[k] = ends[s, k, i]
+        spread[k] = 0.0
+        if slopes:
+            spread[k] = ends[s, n_rates + k, i]
+    for b in range(s * width, min((s + 1) * width, n_blocks)):
+        pass_block(e.first + b, i, n_rates, slopes, e, state, spread)
+        store(b + 1, i, n_rates, slopes, state, spread, e.rows)
+
+
+@pk.kernel
+def fade_since_begin(k, m, e):
+    """Write exp(-beta_k tau) of sorted event m of a chunk, a time tau after its block's begin."""
+    q = e.pieces[e.piece] + m
+    e.fades[k, m] = pk.exp(-e.rates[k] * (e.at[q] - e.t[e.start[q]]))
+
+
+@pk.function
+def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
+    """A member's part of heights times rows, for each rate of GROUP events of a type."""
+    for g in range(GROUP):
+        for k in range(n_rates):
+            parts[g, k] = 0.0
+    for i in team.thread_range(e.rows.shape[2]):
+        for k in range(n_rates):
+            for g in range(GROUP):
+                parts[g, k] += heights[kind, k, i] * e.rows[e.row[min(begin + g, end - 1)] - e.first, k, i]
+
+
+@pk.function
+def pairs_of_block(team, q, kind, n_rates, e, heights):
+    """A member's part of what earlier events of its block add to the rate of sorted event q."""
+    total = 0.0
+    for m in team.thread_range(e.start[q], e.before[q]):
+        for k in range(n_rates):
+            total += heights[kind, k, e.types[m]] * pk.exp(-e.rates[k] * (e.at[q] - e.t[m]))
+    return total
+
+
+@pk.kernel
+def excite(team, n_rates, e, heights, out):
+    """Write sum_ki heights[type, k, i] R_ki at each event of a piece; a team a piece, its members share
+    types.
+
+    2 K operations and 8 K bytes an event and type, and K exponentials a pair of a block.
+    """
+    p = e.piece + team.league_rank
+    kind = e.kinds[p]
+    origin = e.pieces[e.piece]
+    end = e.pieces[p + 1]
+    parts = pk.local((GROUP, n_rates), pk.float64)
+    for begin in range(e.pieces[p], end, GROUP):
+        rows_of_group(team, begin, end, kind, n_rates, e, heights, parts)
+        for g in range(GROUP):
+            q = min(begin + g, end - 1)
+            total = pairs_of_block(team, q, kind, n_rates, e, heights)
+            for k in range(n_rates):
+                total += e.fades[k, q - origin] * parts[g, k]
+            total = team.reduce(total)
+            if team.single():
+                out[q] = total
+
+
+@pk.function
+def add_offspring(n_rates, since, left, rates, found):
+    """Add the share of offspring within the window, for each decay, and its slope in the rate: of an event
+    `since` hours before the window or 0, and `left` hours before its end."""
+    for k in range(n_rates):
+        old = pk.exp(-rates[k] * since)
+        found[2 + k] -= old * pk.expm1(-rates[k] * (left - since))
+        found[2 + n_rates + k] += left * pk.exp(-rates[k] * left) - since * old
+
+
+@pk.kernel
+def weigh(team, n_rates, e, mu, start, end, excited, weights, sums):
+    """Write 1 / lambda of each event of a piece, 0 for one before the window, and multiply its fades by it;
+    of all: sums of log lambda and 1 / lambda, and, for each rate, of offspring and of its slope. A
+    logarithm, a division and K exponentials an event."""
+    p = e.piece + team.league_rank
+    origin = e.pieces[e.piece]
+    found = pk.local(2 + 2 * n_rates, pk.float64)
+    found[:] = 0.0
+    for q in team.thread_range(e.pieces[p], e.pieces[p + 1]):
+        weight = 0.0
+        if e.at[q] >= start:
+            rate = mu[e.kinds[p]] + excited[q]
+            weight = 1.0 / rate
+            found[0] += pk.log(rate)
+            found[1] += weight
+        weights[q] = weight
+        for k in range(n_rates):
+            e.fades[k, q - origin] *= weight
+        add_offspring(n_rates, max(start - e.at[q], 0.0), end - e.at[q], e.rates, found)
+    for c in range(2 + 2 * n_rates):
+        total = team.reduce(found[c])
+        if team.single():
+            sums[p, c] = total
+
+
+@pk.function
+def collect_row(q, i, n_rates, slopes, e, share, found, spread):
+    """Add that share of what the row of sorted event q has in R and Q, for type i."""
+    b = e.row[q] - e.first
+    for k in range(n_rates):
+        fade = share * e.fades[k, q - e.pieces[e.piece]]
+        found[k] += fade * e.rows[b, k, i]
+        if slopes:
+            dt = e.at[q] - e.t[e.start[q]]
+            spread[k] += fade * (e.rows[b, n_rates + k, i] + dt * e.rows[b, k, i])
+
+
+@pk.function
+def collect_pairs(q, i, n_rates, slopes, e, weight, found, spread):
+    """Add what earlier events of type i in the block of sorted event q have in R and Q, times its weight."""
+    for m in range(e.start[q], e.before[q]):
+        if e.types[m] == i:
+            dt = e.at[q] - e.t[m]
+            for k in range(n_rates):
+                one = weight * pk.exp(-e.rates[k] * dt)
+                found[k] += one
+                if slopes:
+                    spread[k] += dt * one
+
+
+@pk.kernel
+def collect(p, i, n_rates, slopes, e, weights, out):
+    """Add up weight R_ki, and weight Q_ki, over a piece's events, for type i; fades are times weights. 2 K
+    operations and 8 K bytes an event."""
+    found = pk.local(n_rates, pk.float64)
+    spread = pk.local(n_rates, pk.float64)
+    clear(n_rates, found, spread)
+    end = e.pieces[e.piece + p + 1]
+    for begin in range(e.pieces[e.piece + p], end, GROUP):
+        for g in range(GROUP):
+            share = 1.0 if begin + g < end else 0.0
+            collect_row(min(begin + g, end - 1), i, n_rates, slopes, e, share, found, spread)
+    for q in range(e.pieces[e.piece + p], end):
+        collect_pairs(q, i, n_rates, slopes, e, weights[q], found, spread)
+    store(p, i, n_rates, slopes, found, spread, out)
+
+
+@pk.kernel
+def add_pieces(j, c, i, runs, parts, out):
+    """Add the pieces of type j. 16 bytes a piece and entry."""
+    total = out[j, c, i]
+    for p in range(runs[j], runs[j + 1]):
+        total += parts[p, c, i]
+    out[j, c, i] = total
+
+
+@pk.kernel
+def design(m, i, n_rates, begin, e, out):
+    """Write R_ki at the sorted events from begin on, for type i."""
+    q = begin + m
+    for k in range(n_rates):
+        total = e.rows[e.row[q] - e.first, k, i] * e.fades[k, q - e.pieces[e.piece]]
+        for n in range(e.start[q], e.before[q]):
+            if e.types[n] == i:
+                total += pk.exp(-e.rates[k] * (e.at[q] - e.t[n]))
+        out[m, k, i] = total

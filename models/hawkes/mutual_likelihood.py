@@ -1,0 +1,297 @@
+"""The log-likelihood of types that excite one another, prepared for many evaluations."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..shared.annotations import ArrayLike, Floats
+from ..shared.checks import check_count, check_finite, check_flag, check_kind, check_number
+from . import mutual_kernels as kernels
+from .checks import check_horizon, check_times
+from .mutual import Mutual, MutualSlopes
+from .mutual_layout import ROWS_BYTES, SPAN, Layout
+
+
+class MutualLikelihood:
+    """The log-likelihood of types that excite one another, prepared for many evaluations.
+
+    Parameters
+    ----------
+    times : array-like, shape (n_events,), hours, ascending
+    types : array-like, shape (n_events,)
+        Numbers from 0 on, or any labels, which are then sorted: `names`.
+    n_types : int, optional
+        Where types are numbers of which some may have no events.
+    start_h, horizon_h : float, optional
+        Observation from the first of these times to the second; from the first to the last event if not
+        given. Earlier events excite, but their own times are not explained.
+    space : str or Space, optional
+
+    Attributes
+    ----------
+    n_events, n_types : int
+    counts : ndarray of int, shape (n_types,)
+        Events of each type within the window.
+    names : tuple
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, OrderError, InputError
+        Times do not ascend; a type has no events; there is no event in the window.
+    """
+
+    def __init__(
+        self,
+        times: ArrayLike,
+        types: ArrayLike,
+        *,
+        n_types: int | None = None,
+        start_h: float | None = None,
+        horizon_h: float | None = None,
+        space: pk.SpaceLike | None = None,
+    ) -> None:
+        times = check_times(times, "types")
+        types, self.names = check_types(types, n_events := len(times), n_types)
+        self.n_events, self.n_types = n_events, len(self.names)
+        self.start_h, self.horizon_h = check_window(start_h, horizon_h, times)
+        # on the clock of the kernels, from the first event: large times would lose digits
+        self.window = self.start_h - times[0], self.horizon_h - times[0]
+        self.times, self.types = times - times[0], types
+        self.n_before = int(np.searchsorted(self.times, self.window[0]))
+        self.counts = np.bincount(types[self.n_before :], minlength=self.n_types)
+        with pk.use(pk.default_space() if space is None else space) as self.space:
+            self.layout = functools.cache(functools.partial(Layout, self.times, types, self.n_types))
+        self._buffers, self._parts = functools.cache(self._make_buffers), functools.cache(self._make_parts)
+
+    def _make_buffers(self, n_rates, wide):
+        """Rows, ends of spans, and fades."""
+        layout = self.layout(n_rates)
+        n_spans, shape = -(-layout.n_rows // SPAN), (n_rates * (1 + wide), self.n_types)
+        return (
+            pk.empty((layout.n_rows, *shape)),
+            pk.empty((n_spans, *shape)),
+            pk.empty((n_rates, layout.most_events)),
+        )
+
+    def _make_parts(self, n_rates, wide):
+        """Sums over pieces."""
+        return pk.empty((self.layout(n_rates).most_pieces, (1 + wide) * n_rates, self.n_types))
+
+    @functools.cached_property
+    def _of_events(self):
+        """Rates without mu, and their reciprocals with it."""
+        return pk.empty(self.n_events), pk.empty(self.n_events)
+
+    def log_likelihood(self, params: Mutual) -> float:
+        """Return the log-likelihood.
+
+        Parameters
+        ----------
+        params : Mutual
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        DTypeError, ShapeError
+            `params` is no `hawkes.Mutual`, or of another number of types.
+        """
+        return self._evaluate(params)
+
+    def gradient(self, params: Mutual, *, rates: bool = True) -> tuple[float, MutualSlopes]:
+        """Return the log-likelihood and its derivatives.
+
+        Parameters
+        ----------
+        params : Mutual
+        rates : bool, default True
+            Those in the rates as well, which takes twice as long.
+
+        Returns
+        -------
+        value : float
+        slopes : MutualSlopes
+
+        Raises
+        ------
+        DTypeError, ShapeError
+            `params` is no `hawkes.Mutual`, or of another number of types.
+        """
+        wide, n_rates = check_flag(rates, "rates"), len(check_params(self, params).rates)
+        value, by_type, found = self._evaluate(params, wide)
+        inverse, late, late_slopes = np.split(by_type, [1, 1 + n_rates])
+        found = found.transpose(1, 0, 2)
+        betas, in_rates = params.rates[:, None, None], None
+        if wide:
+            whole = params.branching * (found[:n_rates] - betas * found[n_rates:])
+            in_rates = (whole.sum(axis=1) - params.branching.sum(axis=1) * late_slopes).sum(axis=1)
+        in_branching = betas * found[:n_rates] - late[:, None, :]
+        return value, MutualSlopes(inverse[0] - (self.horizon_h - self.start_h), in_branching, in_rates)
+
+    def _evaluate(self, params, wide=None):
+        """The log-likelihood; unless `wide` is None also sums by type (of 1 / lambda, and of offspring and
+        its slope in each rate), and of weighted R, and below it Q if `wide`."""
+        n_rates = len(check_params(self, params).rates)
+        with pk.use(self.space):
+            heights = heights_of(params.branching * params.rates[:, None, None])
+            sums = pk.empty((len(kinds := self.layout(n_rates).kinds), 2 + 2 * n_rates))
+            excited, weights = self._of_events
+            found = None if wide is None else pk.zeros((self.n_types, (1 + wide) * n_rates, self.n_types))
+            each = pk.copy_of(params.mu), *self.window, excited, weights, sums
+            for chunk, e in self._states(params.rates, bool(wide)):
+                self._excite(chunk, e, heights, excited)
+                launch(chunk.teams(64), kernels.weigh, pk.static(n_rates), e, *each)
+                if wide is not None:
+                    collect(chunk, e, wide, weights, self._parts(n_rates, wide), found)
+            value, by_type = self._value(params, kinds, *sums.to_numpy().T)
+            return value if wide is None else (value, by_type, found.to_numpy())
+
+    def _value(self, params, kinds, logs, *columns):
+        """The log-likelihood, and the other sums by type."""
+        by_type = np.array([np.bincount(kinds, column, self.n_types) for column in columns])
+        offspring = (params.branching.sum(axis=1) * by_type[1 : 1 + len(params.rates)]).sum()
+        hours = self.horizon_h - self.start_h
+        return float(logs.sum() - params.mu.sum() * hours - offspring), by_type
+
+    def _states(self, rates, wide):
+        """Yield each chunk and its events with rows and fades, which last until the next one; within
+        `pk.use`."""
+        layout, (rows, ends, fades) = self.layout(len(rates)), self._buffers(len(rates), wide)
+        events = layout.events._replace(rates=pk.copy_of(rates), rows=rows, fades=fades)
+        pk.deep_copy(rows[0], 0.0)
+        for chunk in layout.chunks:
+            e = events._replace(first=chunk.blocks[0], piece=chunk.pieces[0])
+            n_blocks, n_events = (end - begin for begin, end in (chunk.blocks, chunk.events))
+            n_spans = -(-n_blocks // SPAN)
+            span = pk.static(len(rates)), pk.static(wide), SPAN, n_blocks, e, ends[:n_spans]
+            launch((n_spans, self.n_types), kernels.sum_spans, *span)
+            launch((len(rates), self.n_types), kernels.join_spans, *span)
+            launch((n_spans, self.n_types), kernels.walk_spans, *span)
+            launch((len(rates), n_events), kernels.fade_since_begin, e)
+            yield chunk, e
+            pk.deep_copy(rows[0], rows[n_blocks])
+
+    def _excite(self, chunk, e, heights, out):
+        teams = chunk.teams(int(np.clip(-(-self.n_types // 128) * 32, 32, 256)))
+        launch(teams, kernels.excite, pk.static(e.rates.shape[0]), e, heights, out)
+
+    def expected(self, params: Mutual) -> Floats:
+        """Return how many events of its own type the model expects until each event, since the first.
+
+        Parameters
+        ----------
+        params : Mutual
+
+        Returns
+        -------
+        ndarray, shape (n_events,)
+
+        Raises
+        ------
+        DTypeError, ShapeError
+            `params` is no `hawkes.Mutual`, or of another number of types.
+        """
+        check_params(self, params)
+        # offspring until t are A_k (1 - exp(-beta_k (t - t_n))): one more decay, of rate 0, counts the events
+        rates, excited = np.append(params.rates, 0.0), np.empty(self.n_events)
+        with pk.use(self.space):
+            out = pk.empty(self.n_events)
+            heights = heights_of(np.concatenate([-params.branching, params.influence[None]]))
+            for chunk, e in self._states(rates, False):
+                self._excite(chunk, e, heights, out)
+            excited[self.layout(len(rates)).order] = out.to_numpy()
+        return excited + params.mu[self.types] * self.times
+
+
+def launch(where, kernel, *args):
+    """Launch over a policy, or over all indices below some extents."""
+    policy = pk.MDRangePolicy((0,) * len(where), where) if isinstance(where, tuple) else where
+    pk.parallel_for(policy, kernel, *args, label=f"hawkes.{kernel.name}")
+
+
+def collect(chunk, e, wide, weights, parts, found):
+    """Add a chunk's weighted R, and Q if `wide`, to those found."""
+    n_rates, (begin, end) = pk.static(e.rates.shape[0]), chunk.pieces
+    each = n_rates, pk.static(wide), e, weights, parts
+    launch((end - begin, found.shape[2]), kernels.collect, *each)
+    launch(found.shape, kernels.add_pieces, chunk.runs, parts, found)
+
+
+def heights_of(by_rate):
+    """An array of shape (n_rates, n_types, n_types) as kernels want it: (n_types, n_rates, n_types)."""
+    return pk.copy_of(np.ascontiguousarray(by_rate.transpose(1, 0, 2)))
+
+
+def designs(likelihood, rates):
+    """Yield, for runs of events of one type: the type, the events, and beta_k R_ki at each, shape (n,
+    n_rates, n_types)."""
+    n_rates, n_types = len(rates), likelihood.n_types
+    width = max(1, ROWS_BYTES[0] // (8 * n_rates * n_types))
+    with pk.use(likelihood.space):
+        layout, out = likelihood.layout(n_rates), pk.empty((width, n_rates, n_types))
+        pieces = layout.events.pieces.to_numpy()
+        for chunk, e in likelihood._states(rates, False):
+            ends = pieces[chunk.runs.to_numpy() + chunk.pieces[0]].tolist()
+            for j in range(n_types):
+                for low in range(ends[j], ends[j + 1], width):
+                    n = min(width, ends[j + 1] - low)
+                    launch((n, n_types), kernels.design, pk.static(n_rates), low, e, out)
+                    yield j, layout.order[low : low + n], rates[:, None] * out.to_numpy()[:n]
+
+
+def check_window(start_h, horizon_h, times):
+    """Begin and end of an observation with an event."""
+    end = check_horizon(horizon_h, times)
+    start = float(times[0]) if start_h is None else check_number(start_h, "start_h")
+    if start > times[-1] or not start < end:
+        raise InputError(
+            f"the window from start_h = {start} to horizon_h = {end} is empty or has no event (the last is at"
+            f" {times[-1]})"
+        )
+    return start, end
+
+
+def check_params(likelihood, params):
+    """Refuse what are no parameters of so many types."""
+    check_kind(params, "params", Mutual, "be hawkes.Mutual")
+    if len(params.mu) != likelihood.n_types:
+        raise ShapeError(f"params has {len(params.mu)} types, the events have {likelihood.n_types}")
+    return params
+
+
+def check_types(types, n_events, n_types):
+    """Types as numbers from 0 on, and the name of each."""
+    array = np.asarray(types.to_numpy() if isinstance(types, pk.View) else types)
+    if array.shape != (n_events,):
+        raise ShapeError(f"types has shape {array.shape} for {n_events} events; one each is wanted")
+    if array.dtype.kind in "iu":
+        return _check_numbers(array, n_types)
+    if array.dtype.kind == "f":
+        check_finite(array, "types")
+    if n_types is not None:
+        raise InputError("n_types is for types that are whole numbers; these are labels")
+    names, numbers = np.unique(array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True)
+    return numbers, tuple(names.tolist())
+
+
+def _check_numbers(array, n_types):
+    least, most = int(array.min()), int(array.max())
+    if least < 0:
+        raise InputError(f"types has {least}; whole numbers from 0 on, or labels as texts, are wanted")
+    n = most + 1 if n_types is None else check_count(n_types, "n_types")
+    if most >= n:
+        raise InputError(f"types has {most}, and n_types is {n}; numbers below it are wanted")
+    if n_types is None and len(there := np.unique(array)) < n:
+        missing = int(np.argmax(np.append(there, -1) != np.arange(len(there) + 1)))
+        raise InputError(
+            f"types: {n - len(there)} of the numbers from 0 to {most} have no events, such as {missing}; say"
+            " n_types if they could have had some, else number the types anew"
+        )
+    return array.astype(np.int64), tuple(range(n))

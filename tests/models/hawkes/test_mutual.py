@@ -1,0 +1,189 @@
+"""Types that excite one another: against the double sum and complex steps, with ties, over blocks, spans and
+chunks; simulated and found again; intervals, residuals, Omori's law."""
+
+import numpy as np
+import pytest
+
+from portable.errors import InputError, OrderError, ShapeError
+from portable.models import hawkes
+from portable.models.hawkes import mutual, mutual_layout
+
+
+def double_sum(times, types, mu, branching, rates, start, end):
+    """The log-likelihood from all pairs; complex numbers go through it."""
+    dt = times[:, None] - times
+    rate, expected = mu[types], mu.sum() * (end - start)
+    for a, beta in zip(branching, rates):
+        decay = np.where(dt > 0.0, beta * np.exp(-beta * np.maximum(dt, 0.0)), 0.0)
+        rate = rate + (a[types][:, types] * decay).sum(axis=1)
+        inside = np.exp(-beta * np.maximum(start - times, 0.0)) - np.exp(-beta * (end - times))
+        expected = expected + (a.sum(axis=0)[types] * inside).sum()
+    return np.log(rate[times >= start]).sum() - expected
+
+
+def drawn(n, n_types, n_rates):
+    """Rounded times, of which a third are shared and some make whole blocks; parameters."""
+    random = np.random.default_rng(n)
+    times = 7.0 + np.sort(np.round(random.uniform(0.0, n, n), 0 if n < 400 else 1))
+    times[n // 2 : n // 2 + n // 10] = times[n // 2]
+    params = hawkes.Mutual(
+        random.uniform(0.1, 1.0, n_types),
+        random.uniform(0.0, 0.5, (n_rates, n_types, n_types)),
+        np.geomspace(0.05, 30.0, n_rates),
+    )
+    return np.sort(times), random.integers(0, n_types, n), params
+
+
+@pytest.mark.parametrize("n, n_types, n_rates", [(1, 1, 1), (60, 2, 2), (600, 11, 3)])
+def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
+    """The last case with chunks of 64 blocks, so that states are carried on."""
+    monkeypatch.setattr(mutual_layout, "ROWS_BYTES", (1, 1))
+    monkeypatch.setattr(mutual_layout, "_PIECE", (32, 32))
+    if space == "checked" and n > 60:
+        n = 120
+    times, types, params = drawn(n, n_types, n_rates)
+    begun = times[n // 3]
+    window = {"start_h": begun, "horizon_h": times[-1] + 2.0}
+    likelihood = hawkes.MutualLikelihood(times, types, n_types=n_types, space=space, **window)
+    value, slopes = likelihood.gradient(params)
+    parts = [params.mu, params.branching, params.rates]
+    wanted = double_sum(times, types, *parts, *window.values())
+    assert value == pytest.approx(wanted, rel=1e-13, abs=1e-12)
+    assert likelihood.log_likelihood(params) == value
+    plain = likelihood.gradient(params, rates=False)[1]
+    assert plain.rates is None
+    np.testing.assert_allclose(plain.branching, slopes.branching, rtol=1e-12, atol=1e-11)
+    random = np.random.default_rng(3)
+    for part, got in enumerate(slopes):
+        for at in random.choice(got.size, min(got.size, 3), replace=False):
+            moved = [one.astype(complex) for one in parts]
+            moved[part].ravel()[at] += 1e-30j
+            slope = double_sum(times, types, *moved, *window.values()).imag / 1e-30
+            assert got.ravel()[at] == pytest.approx(slope, rel=1e-10, abs=1e-9), (part, at)
+
+
+TRUTH = hawkes.Mutual([0.2, 0.1, 0.05], [[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]], 1.5)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """A record of which the first hours are history, and its fit."""
+    made = hawkes.simulate_mutual(TRUTH, 5_000.0, seed=4)
+    likelihood = hawkes.MutualLikelihood(
+        made.times, np.array(["a", "b", "c"])[made.types], start_h=100.0, horizon_h=5_000.0
+    )
+    return made, likelihood, hawkes.fit_mutual(likelihood)
+
+
+def test_simulated_as_expected():
+    """Numbers of events within five standard deviations of (1 - A)^-1 mu T; parents are earlier."""
+    made = hawkes.simulate_mutual(TRUTH, 20_000.0, seed=1)
+    wanted = np.linalg.solve(np.eye(3) - TRUTH.influence, TRUTH.mu) * 20_000.0
+    gain = np.linalg.inv(np.eye(3) - TRUTH.influence)
+    spread = np.sqrt(np.diag(gain @ np.diag(wanted) @ gain.T))
+    assert (np.abs(np.bincount(made.types) - wanted) < 5.0 * spread).all()
+    born = made.parents >= 0
+    assert (made.times[made.parents[born]] <= made.times[born]).all()
+    pairs = np.zeros((3, 3))
+    np.add.at(pairs, (made.types[born], made.types[made.parents[born]]), 1.0)
+    assert ((pairs == 0.0) == (TRUTH.influence == 0.0)).all()
+
+
+def test_found_again(found):
+    """Within four standard errors, and better than the truth; pairs without influence reach 0."""
+    _, likelihood, fit = found
+    assert fit.converged and fit.log_likelihood > likelihood.log_likelihood(TRUTH) and fit.notes == ()
+    for name in ("mu", "influence", "rates"):
+        low, high = fit.interval(name, 0.99994)
+        assert ((low <= getattr(TRUTH, name)) & (getattr(TRUTH, name) <= high)).all(), name
+    slopes = likelihood.gradient(fit.params)[1]
+    inside = fit.params.influence > 0.0
+    assert (
+        np.abs(slopes.branching[0][inside]).max() < 0.5 and slopes.branching[0][~inside].max(initial=0) < 0.5
+    )
+    strongest = fit.graph(0.999)
+    assert {(row["source"], row["target"]) for row in strongest} == {
+        *(("a", "a"), ("c", "a"), ("a", "b"), ("b", "b"), ("b", "c"), ("c", "c"))
+    }
+
+
+def test_standard_errors_are_curvatures(found):
+    """Of the gradient, by differences in all coordinates that are not at 0."""
+    _, likelihood, fit = found
+    params = fit.params
+    x = np.concatenate([params.mu, params.branching.ravel(), params.rates])
+    free = np.flatnonzero(x > 0.0)
+
+    def slopes_at(x):
+        value = likelihood.gradient(hawkes.Mutual(x[:3], x[3:12].reshape(1, 3, 3), x[12:]))[1]
+        return np.concatenate([part.ravel() for part in value])[free]
+
+    rows = []
+    for a in free:
+        step = 1e-5 * x[a] * (np.arange(13) == a)
+        rows.append((slopes_at(x - step) - slopes_at(x + step)) / (2e-5 * x[a]))
+    errors = np.sqrt(np.diag(np.linalg.inv(rows)))
+    z = 0.6744897501960817  # of half of all
+    ours = np.concatenate(
+        [
+            (high - value).ravel()
+            for value, (_, high) in (
+                (params.mu, fit.interval("mu", 0.5)),
+                (params.influence, fit.interval("influence", 0.5)),
+            )
+        ]
+    )
+    np.testing.assert_allclose(ours[free[:-1]] / z, errors[:-1], rtol=1e-3)
+    assert np.log(fit.interval("rates", 0.5)[1] / params.rates) / z == pytest.approx(
+        errors[-1] / params.rates, rel=1e-3
+    )
+
+
+def test_residuals(found, space):
+    """The fit passes; one without influence between types does not. Expected counts are right."""
+    made, likelihood, fit = found
+    assert hawkes.mutual_residuals(likelihood, fit.params).p_value > 0.01
+    alone = hawkes.Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0)
+    assert hawkes.mutual_residuals(likelihood, alone).p_value < 1e-6
+    times, types = made.times[:80], made.types[:80]
+    few = hawkes.MutualLikelihood(times, types, n_types=3, space=space)
+    dt = times[:, None] - times
+    gone = np.where(dt > 0.0, -np.expm1(-1.5 * np.maximum(dt, 0.0)), 0.0)
+    wanted = TRUTH.mu[types] * dt[:, 0] + (TRUTH.influence[types][:, types] * gone).sum(axis=1)
+    np.testing.assert_allclose(few.expected(TRUTH), wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_omori():
+    """A mixture with the law's shape to 0.2 % over six decades; a fit with it knows one ratio a pair."""
+    rates, weights = hawkes.omori_rates(1.3, 0.5, within_h=1e4)
+    delays = np.geomspace(1e-2, 1e4, 60)
+    shape = (weights * rates * np.exp(-rates * delays[:, None])).sum(axis=1) * (1.0 + delays / 0.5) ** 1.3
+    assert weights.sum() == pytest.approx(1.0) and np.ptp(shape) < 2e-3 * shape.mean()
+    truth = hawkes.Mutual([0.1, 0.1], weights[:, None, None] * np.array([[0.2, 0.4], [0.0, 0.3]]), rates)
+    made = hawkes.simulate_mutual(truth, 8_000.0, seed=2)
+    likelihood = hawkes.MutualLikelihood(made.times, made.types, start_h=0.0, horizon_h=8_000.0)
+    fit = hawkes.fit_mutual(likelihood, rates, weights=weights)
+    low, high = fit.interval("influence", 0.9999)
+    assert fit.n_free == 6 and ((low <= truth.influence) & (truth.influence <= high)).all()
+    np.testing.assert_allclose(
+        fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12
+    )
+
+
+def test_wrong_calls(monkeypatch):
+    monkeypatch.setattr(mutual, "_MOST_EVENTS", 10_000)
+    endless = hawkes.Mutual([9.0], [[9.0]], 9.0)
+    for error, words, call in (
+        (OrderError, r"times\[1\] = 1.0 follows", lambda: hawkes.MutualLikelihood([2.0, 1.0], [0, 0])),
+        (ShapeError, "types has shape", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0])),
+        (InputError, "such as 1; say n_types", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0, 2])),
+        (InputError, "no event", lambda: hawkes.MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),
+        (InputError, r"branching\[0, 0, 0\] is -1", lambda: hawkes.Mutual([1.0], [[-1.0]], 1.0)),
+        (ShapeError, "branching has shape", lambda: hawkes.Mutual([1.0], [[1.0, 2.0]], 1.0)),
+        (InputError, r"rates\[0\] is 0", lambda: hawkes.Mutual([1.0], [[1.0]], 0.0)),
+        (InputError, "clusters end below 1", lambda: hawkes.simulate_mutual(endless, 99.0)),
+    ):  # fmt: skip
+        with pytest.raises(error, match=words):
+            call()
+    silent = hawkes.MutualLikelihood([1.0, 2.0, 3.0], [0, 0, 2], n_types=3)
+    assert "no events of 1" in hawkes.fit_mutual(silent).notes[0]
