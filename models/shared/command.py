@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import importlib
 import inspect
+import io
 import json
 import math
 import re
@@ -45,7 +46,15 @@ def parser(family: str, description: str):
     """The parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
     made = argparse.ArgumentParser(prog=f"portable {family}", description=description)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
-    return made, made.add_subparsers(required=True, metavar="COMMAND")
+    return made, made.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+
+
+class _Command(argparse.ArgumentParser):
+    """A command of a family, with --quiet."""
+
+    def __init__(self, **words):
+        super().__init__(**words)
+        self.add_argument("--quiet", action="store_true", help="print only errors and warnings")
 
 
 def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
@@ -66,8 +75,13 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
         130 after Ctrl-C.
     """
     options, before = made.parse_args(argv), len(written)
+    shown = (
+        contextlib.redirect_stdout(io.StringIO())
+        if getattr(options, "quiet", False)
+        else contextlib.nullcontext()
+    )
     try:
-        with _warned(family), asked_for(options):
+        with shown, _warned(family), asked_for(options):
             code = options.act(options) or 0
             _tell_written(options, written[before:])
             return code

@@ -31,11 +31,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return command.run("tmap", _parser(), argv)
 
 
-def _console():
-    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-
-
 def _parser():
     made, commands = command.parser("tmap", "Transient Markovian arrival processes.")
     fitting = commands.add_parser("fit", help="fit a process to runs")
@@ -94,7 +89,7 @@ def _read(options):
 
 def _fit(options):
     check_outputs(options, "out", "plot", "json", inputs=("file",))
-    console, runs = _console(), _read(options)
+    console, runs = Console(highlight=False), _read(options)
     console.print(repr(runs))
     how = command.given(options, fit)
 
@@ -173,31 +168,20 @@ def _print_candidates(found, criterion, console):
 
 def _table_of(model, errors):
     def cell(value, error):
+        shown = "<1e-9" if 0 < value < 1e-9 else f"{value:.5g}" if value >= 1e-4 else f"{value:.2g}"
         if errors is None:
-            return f"{value:.5g}"
-        return f"{value:.5g} (held)" if np.isnan(error) else f"{value:.5g} ± {error:.2g}"  # at its bound
+            return shown
+        return f"{shown}\n(held)" if np.isnan(error) else f"{shown}\n± {error:.2g}"  # at its bound
 
     table = Table(title="the process" + ("" if errors is None else ", ± standard errors"))
     columns = ["branch", "order", "rate", "start", "end", *(f"to {j}" for j in range(model.n_branches))]
     for name in columns:
-        table.add_column(name, justify="right")
-    blank = (
-        np.zeros(model.n_branches),
-        np.zeros(model.n_branches),
-        np.zeros(model.n_branches),
-        np.zeros_like(model.switching),
+        table.add_column(name, justify="right", overflow="fold")
+    values, widths = (
+        np.column_stack([one.rates, one.alpha, one.exits, one.switching]) for one in (model, errors or model)
     )
-    rates, alpha, exits, switching = (
-        blank if errors is None else (errors.rates, errors.alpha, errors.exits, errors.switching)
-    )
-    for i in range(model.n_branches):
-        parts = [
-            cell(model.rates[i], rates[i]),
-            cell(model.alpha[i], alpha[i]),
-            cell(model.exits[i], exits[i]),
-        ]
-        parts += [cell(*pair) for pair in zip(model.switching[i], switching[i])]
-        table.add_row(str(i), str(model.orders[i]), *parts)
+    for i, pairs in enumerate(zip(values, widths)):
+        table.add_row(str(i), str(model.orders[i]), *(cell(*pair) for pair in zip(*pairs)))
     return table
 
 
@@ -209,12 +193,12 @@ def _simulate(options):
     runs = process.simulate(options.n_runs, **command.given(options, process.simulate))
     with replacing(options.out, "--out") as beside:
         np.savez(beside, values=runs.values, lengths=runs.lengths)
-    _console().print(f"{runs!r} in {escape(printable(Path(options.out).name))}")
+    Console(highlight=False).print(f"{runs!r} in {escape(printable(Path(options.out).name))}")
 
 
 def _describe(options):
     check_outputs(options, "json", inputs=("file", "model"))
-    console, runs = _console(), _read(options)
+    console, runs = Console(highlight=False), _read(options)
     model = TransientMAP.load(options.model) if options.model else None
     gaps = runs.values[complete_gaps(runs)]
     rows = [

@@ -361,3 +361,13 @@ def test_a_run_tells_the_files_that_it_wrote(tmp_path, capsys):
     assert capsys.readouterr().out.endswith("wrote no file; --out FILE does\n")
     assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial", "--out", str(out)) == 0
     assert capsys.readouterr().out.endswith(f"wrote {out}\n")
+    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial", "--quiet") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_tables_fit_80_columns(tmp_path, capsys):
+    table = tmp_path / "runs.csv"
+    table.write_text("run,gap\n" + "".join(f"{k},{0.5 + k % 3}\n{k},1.0\n" for k in range(9)))
+    assert portable_("tmap", "fit", str(table), "--orders", "1,1,2", "--errors", "--space", "serial") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
