@@ -73,7 +73,7 @@ SAMPLED = {
     "clusters/": 7,
     "hostile/test_attacks.py::test_attack": 5,
     "hostile/test_long_jobs_store.py::test_killed": 2,
-    "derivatives/test_traps.py": 5,
+    "derivatives/test_traps.py::test_traps": 6,
     "docs/test_coming_from.py::test_both_sides_agree": 5,
     "docs/test_pages.py::test_a_page_runs": 7,
     "docs/test_notebooks.py::test_a_notebook_runs": 4,

@@ -304,8 +304,8 @@ class Walk:
             self.along(view, lambda k: shadow(self, view, k), mask)
 
     def refuse_view(self, view, why="it may be an array from outside, whose elements have no tangents"):
-        text, place = self.build.at
-        self.build.fail(place, f"'{view.name or view.label}' has no derivative: {why}", LanguageError, text)
+        name, where = view.name.partition("@")[0] or view.label, self.build.line
+        raise LanguageError(f"kernel '{self.build.kernel_name}' ({where}): '{name}' has no derivative: {why}")
 
     # ---- operations
     def operation(self, o):

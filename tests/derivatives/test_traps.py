@@ -1,6 +1,7 @@
 """Each trap is right, to 1e-12 of differences in 60 digits, and the value has the bits it has without."""
 
-import warnings
+import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from ..launching import launch_for
 from .exact import value_and_slopes
 from .traps import TRAPS
 
-warnings.filterwarnings("ignore", "kernel .* is a step", RuntimeWarning)
 X = np.array([0.31, 0.87, 1.13, 1.42, 1.91, 2.3, 0.55, 1.7, 2.61, 1.05, 0.73])
 Y = np.array([1.23, 0.61, 0.87, 1.53, 1.86, 0.43, 2.2, 1.07, 0.92, 1.31, 0.71])
 
@@ -46,3 +46,67 @@ def test_traps(space, group):
             _, *exact = value_and_slopes(f, x, y)
             for d, e in zip(derived, exact):
                 assert abs(d[i] - e) <= 1e-12 * max(1.0, abs(e)), (f.name, x, y)
+
+
+@pk.function
+def smallest(a, b):
+    return min(a, b)
+
+
+@pk.function
+def largest_numpy(a, b):
+    return np.maximum(a, b)
+
+
+@pk.function
+def size(a, b):
+    return abs(a) + b
+
+
+@pk.function
+def power(a, b):
+    return a**b
+
+
+@pk.function
+def stepped(a, b):
+    return pk.floor(a) * b
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "slopes"),
+    [
+        (smallest, (2.0, 2.0), (1.0, 0.0)),
+        (largest_numpy, (2.0, 2.0), (1.0, 0.0)),
+        (largest_numpy, (2.0, math.nan), (0.0, 1.0)),
+        (size, (0.0, 1.0), (0.0, 1.0)),
+        (size, (-0.0, 1.0), (0.0, 1.0)),
+        (power, (0.0, 2.0), (0.0, 0.0)),
+        (power, (3.0, 0.0), (0.0, math.log(3.0))),
+    ],
+)
+def test_where_there_is_no_derivative_the_rules_hold(function, at, slopes):
+    assert pk.derivative(function, ("a", "b"))(*at) == pytest.approx(slopes, rel=1e-15, abs=0.0)
+
+
+def test_a_step_warns_once():
+    with pytest.warns(RuntimeWarning, match=r"`pk.floor\(a\)` is a step: its derivative is 0") as told:
+        assert pk.derivative(stepped, ("a", "b"))(2.5, 3.0) == (0.0, 2.0)
+        assert pk.derivative(stepped, "a")(2.5, np.float32(3.0)) == 0.0
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("f", TRAPS[3::20], ids=lambda f: f.name)
+@pytest.mark.filterwarnings("ignore:kernel .* is a step")
+def test_second_derivatives_in_one_go_are_those_of_two_applications(f):
+    _, dx, dy, dxx, dyx, dyy = pk.derivative(f, ("x", "y"), value=True, order=2)(1.3, 0.9)
+    slopes = pk.derivative(f, ("x", "y"))
+    (again_x, again_y), (xx, yx) = slopes(1.3, 0.9), pk.derivative(slopes, "x")(1.3, 0.9)
+    xy, yy = pk.derivative(slopes, "y")(1.3, 0.9)
+    assert (dx, dy) == (again_x, again_y)
+    assert (dxx, dyx, dyx, dyy) == pytest.approx((xx, yx, xy, yy), rel=1e-12, abs=1e-12)
+
+
+def test_a_derivative_is_pickled_by_its_text():
+    slope = pk.derivative(TRAPS[0], "x")
+    assert pickle.loads(pickle.dumps(slope))(1.3, 0.9) == slope(1.3, 0.9)

@@ -30,6 +30,11 @@ def main(argv=None):
     parser.add_argument(
         "--mutate", action="store_true", help="change the compiler instead, and see that the programs notice"
     )
+    parser.add_argument(
+        "--derivatives",
+        action="store_true",
+        help="compare derivatives of functions with differences in 60 digits",
+    )
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
     parser.add_argument(
         "--part",
@@ -41,10 +46,22 @@ def main(argv=None):
     options.programs = options.programs or (500 if options.mutate else 400)
     if options.until_first is not None:
         return mutants.try_here(options.programs, options.seed, options.until_first)
+    if options.derivatives:
+        return derivatives(options.programs, options.seed)
     if options.mutate:
         part = [int(k) for k in options.part.split("/")]
         return mutants.main(options.seed, options.mutants, options.programs, options.processes, part)
     return report(options)
+
+
+def derivatives(programs, seed):
+    from . import derived
+
+    said, differences = derived.campaign(programs, seed)
+    for text in differences:
+        print(f"DIFFERENCE {text}")
+    print("; ".join(f"{what}: {n}" for what, n in said.items()), f"; differences: {len(differences)}")
+    return 1 if differences or said["refused"] > 0.1 * programs else 0
 
 
 def report(options):

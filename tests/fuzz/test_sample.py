@@ -5,7 +5,7 @@ import pytest
 
 from portable.core.places.space import unavailable_because
 
-from . import meaning
+from . import derived, meaning
 from .campaign import KINDS, run_chunk
 from .mutants import taken_back
 
@@ -26,6 +26,12 @@ def test_random_programs_have_one_meaning(kind):
 def test_random_programs_mean_the_same_on_a_gpu(kind):
     outcome = run_chunk(kind, seed_=2026, n=SAMPLE[kind], space="cuda")
     assert not outcome.differences, f"{outcome.differences[0][0]}\n\n{outcome.differences[0][1]}"
+
+
+def test_random_functions_have_right_derivatives():
+    said, differences = derived.campaign(6, 2026)
+    assert not differences, differences[0]
+    assert said["compared"] >= 90
 
 
 def test_the_oracle_rounds_once():

@@ -1,0 +1,130 @@
+"""What has no derivative here is refused, with its line and the reason: nothing passes that no table has."""
+
+import re
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.derivatives import rules
+from portable.errors import LanguageError
+
+ROWS = np.ones((3, 4))
+
+
+@pk.kernel
+def stored(i, a, x):
+    x[i, 0] = a * a
+    return x[i, 0]
+
+
+@pk.kernel
+def added_to_an_array(i, a, x):
+    pk.atomic_add(x, (i, 0), a)
+    return a
+
+
+@pk.kernel
+def by_its_bits(i, a, x):
+    return pk.from_bits64(pk.bits(a)) * 2.0
+
+
+@pk.kernel
+def one_or_the_other(i, a, x):
+    return (a and 2.0) * a
+
+
+@pk.kernel
+def lowered(i, a, x):
+    v = pk.local(2, pk.float64)
+    v[0] = 3.0
+    pk.atomic_min(v, 0, a)
+    return v[0]
+
+
+@pk.kernel
+def result_of_an_atomic(i, a, x):
+    v = pk.local(2, pk.float64)
+    v[0] = a
+    return pk.atomic_add(v, 0, a)
+
+
+@pk.kernel
+def array_or_its_own(i, a, x):
+    v = pk.local(4, pk.float64)
+    v[:] = a
+    if i > 1:
+        v = x[i]
+    return v[1]
+
+
+@pk.kernel
+def too_large(i, a, x):
+    v = pk.local(3000, pk.float64)
+    v[0] = a
+    return v[0]
+
+
+@pk.kernel
+def largest_of_a_team(team, a, x):
+    return team.reduce(a * team.rank, pk.Max)
+
+
+@pk.kernel
+def appended(team, a, x):
+    row = team.scratch(64, pk.float64)
+    n = team.append(row, 0, a, True)
+    team.barrier()
+    return row[n - 1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (stored, r"`x\[i, 0\] = a \* a` has no derivative: 'x' is an array from outside"),
+        (added_to_an_array, "'x' is an array from outside"),
+        (by_its_bits, r"`pk.bits\(a\)` has no derivative: the bits of a float"),
+        (one_or_the_other, "`a and 2.0` has no derivative: .* write `a if c else b`"),
+        (lowered, "atomic_add and atomic_sub whose result is not used"),
+        (result_of_an_atomic, "atomic_add and atomic_sub whose result is not used"),
+        (array_or_its_own, "holds"),
+        (too_large, "local arrays take more than"),
+        (largest_of_a_team, "pk.Sum has one, pk.Max has not"),
+        (appended, "values that a team appends"),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_refused(kernel, words):
+    team = kernel in (largest_of_a_team, appended)
+    policy = pk.TeamPolicy(3, 8, space="serial") if team else pk.RangePolicy(0, 3, space="serial")
+    with pytest.raises(pk.PortableError, match=words) as told:
+        pk.parallel_reduce(policy, kernel, 2.0, ROWS.copy(), gradient="a")
+    line = int(re.search(r"test_refused.py:(\d+)", str(told.value))[1])
+    assert 1 < line - kernel.fn.__code__.co_firstlineno < 6
+
+
+def test_numbas_functions_are_refused():
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def theirs(a):
+        return a * a
+
+    @pk.kernel
+    def calls(i, a):
+        return theirs(a)
+
+    assert pk.parallel_reduce(3, calls, 2.0) == 12.0
+    with pytest.raises(LanguageError, match=r"`theirs\(a\)` has no derivative: it is numba's"):
+        pk.parallel_reduce(3, calls, 2.0, gradient="a")
+
+
+def test_a_word_without_a_row_is_refused(monkeypatch):
+    monkeypatch.delitem(rules.PARTIALS, "tanh")
+
+    @pk.function
+    def bounded(a):
+        return pk.tanh(a)
+
+    with pytest.raises(LanguageError, match=r"`pk.tanh\(a\)` has no derivative: its partial derivatives"):
+        pk.derivative(bounded, "a")(1.0)
