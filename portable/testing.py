@@ -137,12 +137,12 @@ def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     """
     launches, outer = {"checked": 0, "elsewhere": 0}, events.current().redirect or dispatch.bind
 
-    def redirected(policy, kernel, args, reducers, scan=None):
+    def redirected(policy, kernel, args, reducers, scan=None, debug=False):
         policy, recording = as_policy(policy), events.current().recording
         elsewhere = recording is not None and recording.space.name != _REFERENCE
         if spaces.resolve(policy.space).memory == spaces.HOST and not elsewhere:
             policy = dataclasses.replace(policy, space=_REFERENCE)
-        bound = outer(policy, kernel, args, reducers, scan)
+        bound = outer(policy, kernel, args, reducers, scan, debug)
         launches["checked" if bound[0].name == _REFERENCE else "elsewhere"] += 1
         return bound
 

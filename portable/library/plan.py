@@ -34,30 +34,21 @@ class Plan:
 
     def __call__(self) -> None:
         hooks = current()
-        if hooks is self._plain:
-            try:
-                with self._lock.held:  # calls of one plan run one after the other, in whatever threads
-                    return self._call()
-            except BaseException as error:
-                raise dispatch.interrupted(error)  # noqa: B904  (the same)
-        return self._hooked(hooks)
-
-    def _hooked(self, hooks):
-        """The same, where somebody listens, where a capture records, or where this context or the plan's own
-        has another build."""
-        # another context, which checks or debugs its launches
-        if (hooks.redirect, hooks.debug) != self._build:
+        if hooks is not self._plain:
             launch = self._launch
-            with use(launch.space):  # where it was made for
-                return dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
-        if hooks.recording is not None:
-            return hooks.recording.record(self._launch, self._bound)
+            if not self.as_made:  # another context, which checks or debugs its launches
+                with use(launch.space):  # where it was made for
+                    return dispatch.parallel_for(
+                        launch.policy, launch.kernel, *launch.args, label=launch.label
+                    )
+            if hooks.recording is not None:
+                return hooks.recording.record(launch, self._bound)
         try:
-            with self._lock.held:
-                if hooks.listeners:
-                    with events.kernel(self._launch):
-                        return self._call()
-                return self._call()
+            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                if hooks is self._plain:
+                    return self._call()
+                with events.kernel(launch):
+                    return self._call()
         except BaseException as error:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)
 

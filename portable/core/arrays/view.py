@@ -575,13 +575,9 @@ def over_new(memory, shape, dtype):
     return np.ndarray(shape, dtype, buffer)
 
 
-def describe_adopted(array):
+def describe_adopted(interface, memory):
     """Return the spec and the words of another library's array on a device, as of its view but in a fraction
-    of the time; None where no array of its type has been seen, or it wants a closer look."""
-    adopted = _adopting.get(type(array), _nothing)(array)
-    if adopted is None:
-        return None
-    interface, memory = adopted
+    of the time; None where it wants a closer look."""
     place, readonly = interface["data"]
     try:
         layout = interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory
@@ -589,13 +585,6 @@ def describe_adopted(array):
     except (InputError, TypeError):  # which say more of a view
         return None
     return None if place % aligned else (spec, _pack_word(place or 64) + behind)
-
-
-_adopting: dict[type, Any] = {}  # what a backend adopts arrays of a type by
-
-
-def _nothing(array):
-    return None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -621,8 +610,7 @@ def _foreign(array):
     producer = f"{type(array).__module__}.{kind}"
     try:
         if (adopted := registry.first("adopt", array)) is not None:
-            adopt, (interface, memory) = adopted
-            _adopting[type(array)] = adopt
+            _, (interface, memory) = adopted
             return over(interface, array, producer), memory
         if hasattr(array, "__dlpack__"):
             interface, device, owner = dlpack.read(array)

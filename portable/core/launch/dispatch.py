@@ -39,7 +39,8 @@ from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
 
-compiling, _hooks, _NOBODY = locks.compiling, events.current, events.NONE
+compiling, _hooks = locks.compiling, events.current
+_PLAIN = None if events.NONE.debug else events.NONE  # hooks with which a launch is bound and run, and no more
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {
     "int32": struct.Struct("=i4x").pack,
@@ -53,9 +54,7 @@ _PACK = {
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
-_OF_TYPE = {}  # the same by a NumPy number's type, since NumPy makes a dtype's name anew each time
-_TOO_LARGE = 2.0**128 - 2.0**103  # the least number that float32 rounds to infinity
-_MOST_STATICS = 4096
+_MOST_STATICS = 1024
 _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
@@ -63,38 +62,28 @@ _REFUSED = InputError, struct.error
 Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
-def _describe(args, level=0):
-    """(specs, words, weak) of arguments, or of the parts of one at some `level`; the words of a weak float
-    are the float itself (`weak`), of a tuple a list."""
-    specs, words, weak = [], [], False
+def _describe(args, before=(), level=0):
+    """(specs, words, weak) of arguments, or of the parts of one at some `level`, with what stands `before` the
+    specs; `weak` lists which words are yet to be packed: weak floats, and (words, weak) of records with one."""
+    specs, words, weak = [*before], [], []
     for a in args:
         kind = type(a)
         if kind is View:
             specs.append(a.spec)
             words.append(a.words)
-        elif kind is np.ndarray:
-            spec, w = describe(a)
-            specs.append(spec)
-            words.append(w)
         elif kind is float:
+            weak.append(len(words))
             specs.append(_FLOAT)
             words.append(a)
-            weak = True
         elif kind is int:
             specs.append(_INT)
             words.append(_pack_int(a))
-        elif kind is static and a.value.__class__ is not float:
-            specs.append(_whole_static(a.value))
-            words.append(b"")
-        elif kind in _OF_TYPE:
-            spec, pack = _OF_TYPE[kind]
-            specs.append(spec)
-            words.append(pack(a))
         else:
-            spec, w = _describe_rare(a, kind, level)
+            spec, w = (_of_type.get(kind) or _describer(a, kind))(a, level)
+            if w.__class__ is tuple:
+                weak.append(len(words))
             specs.append(spec)
             words.append(w)
-            weak = weak or w.__class__ is list
     return tuple(specs), words, weak
 
 
@@ -103,62 +92,76 @@ def described(args):
     return _describe(args)[0]
 
 
-@functools.lru_cache(_MOST_STATICS, typed=True)
-def _whole_static(number):
-    """The spec of a constant that is an int or a bool."""
-    return "static", number, repr(number)
+def _describe_static(a, level):
+    value = a.value
+    key = type(value), repr(value)  # which tell 4, 4.0 and True apart, and 0.0 and -0.0
+    if key not in _statics:
+        if len(_statics) >= _MOST_STATICS:
+            _statics.clear()
+        _statics[key] = Spec(("static", value, key[1]))
+    return _statics[key], b""
 
 
 @functools.lru_cache(_MOST_STATICS)
 def _known(value):
-    return "known", Known(value)
+    return Spec(("known", Known(value)))
 
 
-def _describe_known(a, kind):
+def _describe_known(a, level):
     """The spec of what has no run-time value; DTypeError for what is no argument."""
-    if a is None or kind is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
-        return _known(a)
+    if a is None or type(a) is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
+        return _known(a), b""
     if callable(a) and hasattr(a, "__code__"):
         raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
     raise DTypeError(
-        f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number,"
+        f"{a!r:.60} of type {type(a).__name__} is no argument for kernels; a view, a NumPy array, a number,"
         " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
         " (pk.asview takes arrays of other libraries)"
     )
 
 
-def _describe_rare(a, kind, level):
-    if kind is Function or kind is Kernel:
-        return a.spec, b""
-    if (adopted := describe_adopted(a)) is not None:
-        return adopted
-    if kind is bool:
-        return _NUMBER["bool"], _pack_int(a)
-    if kind is ScatterView:
-        return ("scatter", a.view.spec), a.view.words
-    if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
-        if len(_statics) >= _MOST_STATICS:
-            _statics.clear()
-        return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
-    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
-        spec, pack = _OF_TYPE.setdefault(kind, _SCALARS[a.dtype.name])
-        return spec, pack(a.item())
-    if is_record(a):
-        return _describe_record(a, level)
-    if isinstance(a, np.ndarray):
-        return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
-    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
-        view = asview(a)
-        return view.spec, view.words
-    return _describe_known(a, kind), b""
+def _describe_foreign(adopt, a, level):
+    """The same of another library's array on a GPU; the library's arrays on the host are refused."""
+    if (adopted := adopt(a)) is None:
+        return _describe_known(a, level)
+    return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
 
 
 def _describe_record(a, level):
     if level == _MOST_LEVELS:
         raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
     names, parts = parts_of(a)
-    specs, words, _ = _describe(parts, level + 1)
-    return ("tuple", specs, names), words
+    specs, words, weak = _describe(parts, (), level + 1)
+    return ("tuple", specs, names), (words, weak) if weak else b"".join(words)
+
+
+# what describes an argument at a level, by its type: learned from the first one of a type
+_of_type: dict[type, Any] = {
+    np.ndarray: lambda a, level: describe(a),
+    bool: lambda a, level: (_NUMBER["bool"], _pack_int(a)),
+    static: _describe_static,
+    ScatterView: lambda a, level: (("scatter", a.view.spec), a.view.words),
+    **dict.fromkeys((Function, Kernel), lambda a, level: (a.spec, b"")),
+    **dict.fromkeys((Reducer, type(None)), _describe_known),
+}
+
+
+def _describer(a, kind):
+    """Return what describes arguments of a type that is met for the first time."""
+    if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
+        spec, pack = _SCALARS[a.dtype.name]
+        found = lambda a, level: (spec, pack(a))  # noqa: E731
+    elif is_record(a):
+        found = _describe_record
+    elif isinstance(a, np.ndarray):  # masked arrays are refused by `describe`
+        found = lambda a, level: describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # noqa: E731
+    elif hasattr(a, "__cuda_array_interface__"):
+        found = functools.partial(_describe_foreign, registry.first("adopt", a)[0])
+    else:  # one of this type may be another library's array on a GPU, and another not
+        return _describe_known
+    if len(_of_type) >= _MOST_STATICS:  # of a program that makes types
+        _of_type.pop(next(reversed(_of_type)))
+    return _of_type.setdefault(kind, found)
 
 
 def is_record(a):
@@ -170,26 +173,24 @@ def parts_of(a):
     """The names of the fields, () for a plain tuple, and the values of what has parts."""
     if isinstance(a, tuple):
         return getattr(a, "_fields", ()), tuple(a)
-    if isinstance(a, (complex, np.complexfloating)):
-        return COMPLEX, (a.real, a.imag)
-    names = tuple(field.name for field in dataclasses.fields(a))
+    is_complex = isinstance(a, (complex, np.complexfloating))
+    names = COMPLEX if is_complex else tuple(field.name for field in dataclasses.fields(a))
     return names, tuple(getattr(a, name) for name in names)
 
 
-def _block(words, pack_weak):
-    """The argument block of a launch."""
+def _block(words, weak, pack_weak):
+    """The argument block of a launch, or the part of it that is a record's."""
+    for k in weak:
+        word = words[k]
+        words[k] = pack_weak(word) if word.__class__ is float else _block(*word, pack_weak)
+    return b"".join(words)
+
+
+def _pack_single(number):
     try:
-        return b"".join(
-            [
-                w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak)
-                for w in words
-            ]
-        )
+        return _pack_float32(number)
     except OverflowError:  # of a float beyond float32, for which struct knows no infinity
-        given = [
-            math.copysign(math.inf, w) if w.__class__ is float and abs(w) >= _TOO_LARGE else w for w in words
-        ]
-        return _block(given, pack_weak)
+        return _pack_float32(math.copysign(math.inf, number))
 
 
 def _compiler_specs(specs, space, kernel, names):
@@ -236,8 +237,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
-    bind_here = events.current().redirect or functools.partial(bind, compiles=False)
-    space, policy, backend, _, words = bind_here(policy, kernel, args, reducers, scan)
+    space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan, compiles=False)
     policy_kind = kind_of(policy)
     return (
         space,
@@ -284,8 +284,13 @@ def _space(name):
 @functools.lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
     """A policy on the space's debug build, and that space."""
-    space = dataclasses.replace(space, debug=debug)
+    space = dataclasses.replace(space, debug=space.debug or debug)
     return dataclasses.replace(policy, space=space), space
+
+
+def _made(policy):
+    """The policy of what is none; that of an integer is kept."""
+    return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
 def _no_kernel(fn):
@@ -295,55 +300,58 @@ def _no_kernel(fn):
     )
 
 
-def bind(policy, kernel, args, reducers, scan=None, compiles=True):
+def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
     """Return what a launch needs: (space, policy, the space's launcher, compiled code, argument block or
     arguments).
 
-    Arguments of new types are checked and compiled for; `compiles=False` checks alone.
+    Arguments of new types are checked and compiled for; `compiles=False` checks alone. `debug`: the build of
+    a space that says none.
     """
     if type(kernel) is not Kernel:
         raise _no_kernel(kernel)
     if type(policy) not in KINDS:
-        policy = _policy(policy) if type(policy) is int else as_policy(policy)
+        policy = _made(policy)
+    kind = KINDS[type(policy)]
+    if kind == "box":
+        kind = kind_of(policy)
     space = policy.space
     if type(space) is not Space:
         space = default_space() if space is None else _space(space)
-    if (debug := _hooks().debug) and not space.debug:
+    if debug:
         policy, space = _debugging(policy, space, debug)
+    before = scan or kind, reducers, space.name, space.device, space.debug
     try:
-        specs, words, weak = _describe(args)
+        key, words, weak = _describe(args, before)
     except _REFUSED as error:
         raise _named(error, kernel, args, policy) from error
-    kind = scan or (type(policy) if type(policy) is not MDRangePolicy else kind_of(policy))
-    key = kind, space.name, space.device, space.debug, specs, reducers
     known = kernel.compiled.get(key)
     if not known:
-        known = _first(args, scan, policy, space, kernel, specs, reducers, compiles and key)
+        known = _first(args, scan or kind, reducers, space, kernel, key[len(before) :], compiles and key)
     backend, compiled, pack_weak = known
-    return (
-        space,
-        policy,
-        backend,
-        compiled,
-        args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words),
-    )
+    if pack_weak is None:
+        words = args
+    else:
+        words = _block(words, weak, pack_weak) if weak else b"".join(words)
+    return space, policy, backend, compiled, words
 
 
-def bound(policy, kernel, args, reducers, scan=None):
+def bound(policy, kernel, args, reducers, scan=None, compiles=True):
     """Return the result of `bind`, or of the function that replaces it in this context."""
-    return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
+    hooks = _hooks()
+    bind_here = hooks.redirect or functools.partial(bind, compiles=compiles)
+    return bind_here(policy, kernel, args, reducers, scan, hooks.debug)
 
 
-def _first(args, scan, policy, *launch):
+def _first(args, *launch):
     """`_prepare`; the error of a write to a read-only array names those who forbid it."""
     try:
-        return _prepare(scan or kind_of(policy), *launch)
+        return _prepare(*launch)
     except ReadOnlyError as error:
         raise _with_producers(error, args) from error
 
 
 @locks.alone
-def _prepare(policy_kind, space, kernel, specs, reducers, key):
+def _prepare(policy_kind, reducers, space, kernel, specs, key):
     """Check and compile for argument types not seen before; without a key, by which they are known then, only
     check."""
     names, first = list(kernel.params), n_indices(policy_kind)
@@ -363,7 +371,7 @@ def _prepare(policy_kind, space, kernel, specs, reducers, key):
     # where its text was not read, its code was found on disk, and so it has been accepted
     if key and not reducers and "portable_text" in vars(kernel):
         refuse_results(kernel)
-    known = backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
+    known = backend, compiled, None if backend.interprets else _pack_single if single else _pack_float
     if key:
         kernel.compiled[key] = known
     return known
@@ -387,38 +395,38 @@ def refuse_results(kernel):
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
-    """Run now; the results of reducers, or None if `outs` takes them."""
-    hooks = _hooks()
-    bound = (bind if hooks is _NOBODY else hooks.redirect or bind)(policy, kernel, args, reducers, scan)
+    """Run now, or as this context wants it; the results of reducers, or None if `outs` takes them."""
+    hooks, found = _hooks(), bound(policy, kernel, args, reducers, scan)
     if outs:
-        outs = tuple(_checked_out(view, bound[0]) for view in outs)
-    if hooks is _NOBODY or hooks.recording is None and not hooks.listeners:
-        return _run(*bound, reducers, scan, outs)
-    launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
+        outs = _checked_outs(outs, found[0])
+    if hooks.recording is None and not hooks.listeners:
+        return _run(found, reducers, scan, outs)
+    launch = Launch(found[1], kernel, args, found[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
             what = "total" if scan else "out"
             events.refuse_while_recording(
                 f"'{launch.label}', which returns a number (give it a view, {what}=),"
             )
-        hooks.recording.record(launch, bound)
+        hooks.recording.record(launch, found)
         return None
     with events.kernel(launch):
-        return _run(*bound, reducers, scan, outs)
+        return _run(found, reducers, scan, outs)
 
 
-def repeat(launch, bound):
+def repeat(launch, found):
     """Run a recorded launch without calling listeners."""
-    return _run(*bound, launch.reducers, launch.scan, launch.outs)
+    return _run(found, launch.reducers, launch.scan, launch.outs)
 
 
-def again(launch, bound):
+def again(launch, found):
     """Return a function that runs what `bind` gave again, with as little as possible left to do."""
-    space, _, backend, *_ = bound
-    return backend.sequence(space, [(bound, launch)]) or functools.partial(repeat, launch, bound)
+    space, _, backend, *_ = found
+    return backend.sequence(space, [(found, launch)]) or functools.partial(repeat, launch, found)
 
 
-def _run(space, policy, backend, compiled, words, reducers, scan, outs):
+def _run(found, reducers=(), scan=None, outs=()):
+    space, policy, backend, compiled, words = found
     try:
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
@@ -436,8 +444,12 @@ def interrupted(error):
     return error
 
 
+def _checked_outs(outs, space):
+    """Views that receive a number each; their dtypes are looked at when the results' are known."""
+    return tuple(_checked_out(out, space) for out in outs)
+
+
 def _checked_out(out, space):
-    """A view that receives one number; its dtype is looked at when the result's is known."""
     view = out if type(out) is View else asview(out)
     if view.size != 1:
         raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
@@ -538,13 +550,10 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    if _hooks() is not _NOBODY:
-        return _launch(policy, kernel, args, label)
-    space, policy, backend, compiled, words = bind(policy, kernel, args, ())
-    try:  # the shortest way: most launches are these
-        return backend.run_for(space, compiled, policy, words)
-    except BaseException as error:
-        raise interrupted(error)  # noqa: B904  (the same)
+    if _hooks() is _PLAIN:  # most launches are these
+        _run(bind(policy, kernel, args, ()))
+    else:
+        _launch(policy, kernel, args, label)
 
 
 def _check_reducers(policy, reducers, several):

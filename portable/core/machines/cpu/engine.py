@@ -192,6 +192,15 @@ call = functools.cache(
 )
 
 
+# A number for which no type is declared is handed over as a C int; this tells whether it comes with its sign
+# in all 64 bits.
+_same = ctypes.pythonapi["PyLong_FromLongLong"]
+_same.restype = ctypes.py_object
+NEAR = 2**31
+# the same for a block of bytes, and indices between -NEAR and NEAR: without types it takes half as long
+call_near = functools.cache(ctypes.CFUNCTYPE(None)) if _same(-2) == -2 else call
+
+
 _PAST_CACHES = """
 declare void @llvm.x86.sse.sfence()
 define void @past_caches(ptr %block, i64 %begin, i64 %end, i64 %worker) {

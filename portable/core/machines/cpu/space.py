@@ -14,7 +14,7 @@ from ...compiler.reading.signature import known, without_scatter
 from ....errors import InputError
 from ...events import Stamp
 from ...locks import kept, alone, once
-from ...places.policy import WITH_PREFIXES, RangePolicy, TeamPolicy, box_words
+from ...places.policy import MOST_BOX, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from . import engine
 from .engine import APART, STREAMS
@@ -35,7 +35,8 @@ STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; wh
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
-_EXTRA = struct.Struct(f"={len(EXTRA)}q")
+_BOX = struct.Struct(f"={2 * MOST_BOX}q")
+_EXTRA = struct.Struct(f"={len(EXTRA) - 2 * MOST_BOX - 1}q{_BOX.size}s8x")
 
 
 class Compiled:
@@ -67,8 +68,8 @@ class Compiled:
         return self.code("finish")
 
     @kept
-    def call(self):
-        return engine.call(self.address)
+    def call_near(self):
+        return engine.call_near(self.address)
 
     def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -288,9 +289,8 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
                 f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team"
                 f" at most {MOST_SCRATCH}"
             )
-    return _EXTRA.pack(
-        begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0
-    )
+    box = _BOX.pack(*box_words(policy)) if policy.__class__ is MDRangePolicy else b""
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, box)
 
 
 def _ends(policy):
@@ -325,15 +325,6 @@ def _is_alone(space, begin, end, chunk):
     return end - begin <= abs(chunk) or space.n_threads == 1
 
 
-def _call(space, block, address, begin, end, chunk):
-    """A callable: [begin, end) on the calling thread if that takes it alone, else on the pool."""
-    if _is_alone(space, begin, end, chunk):
-        return functools.partial(engine.call(address), block, begin, end, 0)
-    pool = _pool(space)
-    pool.run_address  # noqa: B018  (compiled: a plan's call, which has its lock, compiles nothing)
-    return functools.partial(pool.run, address, block, begin, end, chunk)
-
-
 def run_for(space, compiled, policy, words):
     if compiled.planned:
         run("for", space, compiled, policy, words, ())
@@ -351,11 +342,11 @@ def run_for(space, compiled, policy, words):
         if n > abs(chunk):
             _pool(space).run(compiled.address, words, begin, end, chunk)
             return
-    elif n > STRIP:
-        for _, low, high, _ in _strips(compiled, begin, end, STRIP, 1):
-            compiled.call(words, low, high, 0)
-        return
-    compiled.call(words, begin, end, 0)
+    if n > STRIP or begin <= -engine.NEAR or engine.NEAR <= end:
+        for address, low, high, _ in _strips(compiled, begin, end, STRIP, 1):
+            engine.call(address)(words, low, high, 0)
+    else:
+        compiled.call_near(words, begin, end, 0)
 
 
 def run(pattern, space, compiled, policy, words, outs):
@@ -373,8 +364,11 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def _in_turn(space, block, rows):
     if len(rows) <= _FEW_ROWS:
-        for row in rows:
-            _call(space, block, *row)()
+        for address, begin, end, chunk in rows:
+            if _is_alone(space, begin, end, chunk):
+                engine.call(address)(block, begin, end, 0)
+            else:
+                _pool(space).run(address, block, begin, end, chunk)
     else:
         _in_a_row(space, [(ctypes.addressof(block), row) for row in rows], [])()
 
