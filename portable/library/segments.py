@@ -712,23 +712,31 @@ def _tiling(space):
     return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
 
 
+def _queued(space, look):
+    """Queue a look that leaves its results in memory of the host's; return what waits for these."""
+    if _kept.__dict__.get("look", (None,))[0] is not space:
+        view, elements = read_by_host(space, len(_LOOKED_AT), "int64")
+        _kept.look = space, view, elements, tuple(view[k : k + 1] for k in range(len(_LOOKED_AT)))
+    _, view, elements, out = _kept.look
+    look(out=out)
+    mark = stamp(space)
+    return lambda: mark.wait() or (view.to_numpy() if elements is None else elements).tolist()
+
+
 def _checked_rows(sizes, offsets, kernel, *args):
     """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
     number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
     queued, so that the device goes on: until then nothing may trust the offsets."""
     space, n, n_rows = sizes
     refuse_while_recording("a look at offsets")
-    if _kept.__dict__.get("look", (None,))[0] != space:
-        _kept.look = space, *read_by_host(space, len(_LOOKED_AT), "int64")
-    _, view, elements = _kept.look
-    out = tuple(view[k : k + 1] for k in range(len(_LOOKED_AT)))
-    policy = _range(space, n_rows)
-    parallel_reduce(policy, kernel, *args, reducer=_LOOKED_AT, out=out, label="segments.check")
-    mark = stamp(space)
+    look = functools.partial(
+        parallel_reduce, _range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check"
+    )
+    seen = _queued(space, look) if _by_teams(space) else look
 
+    @functools.cache
     def check():
-        mark.wait()
-        least, *ends, longest = (view.to_numpy() if elements is None else elements).tolist()
+        least, *ends, longest = seen()
         if n_rows == 0:
             ends = [int(offsets.to_numpy()[0])] * 2
         if ends != [0, n] or n_rows and least < 0:
