@@ -75,10 +75,14 @@ def busy_cores(seconds=0.1):
     """
     try:
         each = psutil.cpu_times_percent(seconds, percpu=True)
-        shares = [100.0 - each[k].idle - getattr(each[k], "iowait", 0.0) for k in _ours()]
-    except (OSError, RuntimeError, IndexError, psutil.Error):
+        # shares of all that was counted, which psutil tells in per cent of a second where the moment was
+        # shorter; a guest's, behind the first eight, are in the user's
+        shares = [
+            1.0 - (t.idle + getattr(t, "iowait", 0.0)) / sum(t[:8]) for t in map(each.__getitem__, _ours())
+        ]
+    except (OSError, RuntimeError, IndexError, ZeroDivisionError, psutil.Error):
         return None
-    return round(sum(shares) / 100.0, 2)
+    return round(sum(shares), 2)
 
 
 def versions():

@@ -1,10 +1,10 @@
 """Facts of the machine."""
 
+import collections
 import json
 import os
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -31,11 +31,13 @@ def test_no_driver_means_no_name(tmp_path):
     assert machine.gpu_model("cuda", tmp_path / "nowhere") is None
 
 
-def test_busy_cores_counts_our_cores_only(monkeypatch):
+@pytest.mark.parametrize("whole", [100.0, 10.0])  # of a moment shorter than a second psutil tells less
+def test_busy_cores_counts_our_cores_only(monkeypatch, whole):
     monkeypatch.setattr(machine, "_ours", lambda: [0, 2])
+    times = collections.namedtuple("times", "user nice system idle iowait irq softirq steal guest")
     each = [
-        types.SimpleNamespace(idle=idle, iowait=wait)
-        for idle, wait in ((20.0, 5.0), (0.0, 0.0), (100.0, 0.0))
+        times((1.0 - idle - wait) * whole, 0.0, 0.0, idle * whole, wait * whole, 0.0, 0.0, 0.0, 0.1 * whole)
+        for idle, wait in ((0.20, 0.05), (0.0, 0.0), (1.0, 0.0))
     ]
     monkeypatch.setattr(machine.psutil, "cpu_times_percent", lambda seconds, percpu: each)
     assert machine.busy_cores() == 0.75
