@@ -63,8 +63,9 @@ Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
 def _describe(args, before=(), level=0):
-    """(specs, words, weak) of arguments, or of the parts of one at some `level`, with what stands `before` the
-    specs; `weak` lists which words are yet to be packed: weak floats, and (words, weak) of records with one."""
+    """(specs, words, weak) of arguments, or of the parts of one at some `level`, with what stands `before`
+    the specs; `weak` lists which words are yet to be packed: weak floats, and (words, weak) of records with
+    one."""
     specs, words, weak = [*before], [], []
     for a in args:
         kind = type(a)
