@@ -258,6 +258,24 @@ def test_floor_division_by_powers_of_two_and_by_one_number_for_all(space, dtype)
         np.testing.assert_array_equal(found, np.array(pairs * 2).T)
 
 
+@pk.kernel
+def around(i, x, step, n, out):
+    out[0, i], out[1, i] = (x[i] + step) % n, (i - 17 - step + n) % n
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_what_wraps_around(space, dtype):
+    near = [-(2**30), -9, -5, -1, 0, 1, 3, 4, 5, 9, 2**30]
+    x = np.array([*near, *(n << 31 for n in near)] if dtype == np.int64 else near * 2, dtype)
+    for n in (-5, -1, 0, 1, 5, 2**30):
+        found = run(space, len(x), around, x, dtype(-1), dtype(n), np.zeros((2, len(x)), dtype))[-1]
+        wanted = [
+            [(int(v) - 1) % n if n else 0 for v in x],
+            [(i - 16) % n if n else 0 for i in range(len(x))],
+        ]
+        np.testing.assert_array_equal(found, wanted)
+
+
 # ---- floats
 @pk.kernel
 def divided(i, x, y, quotient, remainder):

@@ -1,6 +1,10 @@
 """Arithmetic on numbers of LLVM's, with Python's meaning of division, modulo and shifts."""
 
+from llvmlite import ir
+
 from ...language import types as t
+
+I32 = ir.IntType(32)
 
 
 def arithmetic(ops, op, x, y, dtype, const_b):
@@ -35,9 +39,57 @@ def _shift(ops, op, x, y, dtype, count):
 
 def _divide(ops, op, x, y, dtype, const_b):
     """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
-    b, zero, by_zero = ops.b, ops.alike(x, 0), None
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
         return _by_power(ops, op, x, const_b)
+    if const_b is not None or dtype in t.UNSIGNED:
+        return _any_divided(ops, op, x, y, dtype, const_b)
+    near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # one that wraps around
+    if ops.target.straight:
+        ops.diverges()
+        return _called(ops, op, x, y, dtype, near)
+    return _nearly(ops, x, y, dtype) if near else _any_divided(ops, op, x, y, dtype, None)
+
+
+def _nearly(ops, x, y, dtype):
+    """A remainder; of what wraps around, as in `(i + 1) % n`, it takes a subtraction."""
+    b = ops.b
+    once = ops.intrinsic("umin", [x, b.sub(x, y)])
+    inside = b.and_(b.icmp_unsigned("<", once, y), b.icmp_signed(">", y, ops.alike(y, 0)))
+    return ops.chosen(ops.all_lanes(inside), lambda: once, lambda: _any_divided(ops, "%", x, y, dtype, None))
+
+
+def _called(ops, op, x, y, dtype, near):
+    """The same by a function, of which LLVM sees that it gives the same again; what has 31 bits is divided in
+    32, for wide divisions are long."""
+    name = f"portable_{'quotient' if op == '//' else 'remainder'}_{dtype}{'_near' * near}"
+    function, outside = ops.b.module.globals.get(name), ops.b
+    if function is None:
+        function = ir.Function(outside.module, ir.FunctionType(x.type, [x.type] * 2), name)
+        function.linkage = "internal"
+        function.attributes.add("alwaysinline")
+        function.attributes.add("nounwind")
+        function.attributes.add("readnone")
+        b = ops.b = outside.__class__(function.append_basic_block("begin"))
+        b.ret(_narrowly(ops, op, *function.args, dtype, near))
+        ops.b = outside
+    return outside.call(function, [x, y])
+
+
+def _narrowly(ops, op, x, y, dtype, near):
+    """What such a function gives."""
+    b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
+    # and so the divisor is no zero
+    small = b.icmp_unsigned("<", b.or_(x, b.sub(y, x.type(1))), x.type(1 << 31))
+    quick = b.zext((b.udiv if op == "//" else b.urem)(a, n), x.type)
+    if near:
+        once = ops.intrinsic("umin", [a, b.sub(a, n)])
+        small, quick = b.and_(b.icmp_unsigned("<", once, n), small), b.zext(once, x.type)
+    return ops.chosen(small, lambda: quick, lambda: _any_divided(ops, op, x, y, dtype, None))
+
+
+def _any_divided(ops, op, x, y, dtype, const_b):
+    """The same of any two numbers."""
+    b, zero, by_zero = ops.b, ops.alike(x, 0), None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
     if dtype in t.UNSIGNED:

@@ -445,6 +445,18 @@ class Ops:
             phi.add_incoming(value, end)
         return Value(dtype, kind, phi)
 
+    def chosen(self, condition, then, otherwise):
+        """One of two LLVM values of a type, by a branch on an LLVM bool."""
+        ends = []
+        with self.b.if_else(condition) as branches:
+            for branch, make in zip(branches, (then, otherwise)):
+                with branch:
+                    ends.append((make(), self.b.block))
+        phi = self.b.phi(ends[0][0].type)
+        for value, end in ends:
+            phi.add_incoming(value, end)
+        return phi
+
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def narrowed(self, mask, condition, holds=True):
         """The mask of the lanes in which a condition holds, or does not."""
@@ -464,6 +476,13 @@ class Ops:
         self.diverges()
         bits = ir.IntType(self.W)
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
+
+    def all_lanes(self, bits):
+        """Whether bits hold in all lanes, an LLVM bool."""
+        if not isinstance(bits.type, ir.VectorType):
+            return bits
+        number = ir.IntType(self.W)
+        return self.b.icmp_unsigned("==", self.b.bitcast(bits, number), ir.Constant(number, -1))
 
     # ---- across lanes
     def lane(self, vector, k):
