@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.core.language.frontend import only_added
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import DTypeError, InputError, LoweringError, WrongSpaceError
 
@@ -53,6 +54,27 @@ def test_sums_add_to_what_was_there(space):
         ones, minus = expected(x)
         np.testing.assert_array_equal(content(counts), np.arange(7) + ones)
         np.testing.assert_array_equal(content(halves), 1 + minus)
+
+
+@pk.kernel
+def count_and_look(i, x, counts, seen):
+    pk.atomic_add(counts, x[i], 1)
+    seen[i] = pk.atomic_add(seen, i, counts.shape[0])
+
+
+def test_short_arrays_that_are_only_added_to_need_no_word(space):
+    n = 500 if space == "checked" else 50_000
+    assert only_added(count) == {"counts", "halves"}
+    assert only_added(count_and_look) == frozenset()
+    for bins in (7, 3000):
+        x, counts = move(levels(n, bins), space), move(np.arange(bins), space)
+        halves, seen = move(np.zeros((bins, 3)), space), move(np.zeros(n, np.int32), space)
+        for _ in range(2):
+            pk.parallel_for(pk.RangePolicy(0, n, space=space), count, x, counts, halves)
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_and_look, x, counts, seen)
+        np.testing.assert_array_equal(
+            content(counts), np.arange(bins) + 3 * expected(levels(n, bins), bins)[0]
+        )
 
 
 def test_every_policy_and_a_reduction(space):

@@ -343,3 +343,21 @@ def test_ctrl_c_waits_for_the_end_of_a_compilation():
     finally:
         signal.signal(signal.SIGINT, before)
     assert finished == 499500
+
+
+@pk.kernel
+def through_two_names(i, x, y, out):
+    for _ in range(x.shape[0]):
+        y[i] += x[i]
+    out[i] = x[i]
+
+
+def test_arguments_that_overlap_are_read_anew(space):
+    """Code for arrays that lie apart is not taken for others, whatever was launched before."""
+    block, n, ways = move(np.ones(32), space), 5, [(0, 8), (0, 0), (1, 17), (4, 0), (16, 8)]
+    out = move(np.zeros(n), space)
+    for x, y in ways + ways[::-1]:
+        pk.deep_copy(block, np.ones(32))
+        arrays = block[x : x + n], block[y : y + n], out
+        pk.parallel_for(pk.RangePolicy(n - 1, n, space=space), through_two_names, *arrays)
+        assert content(out)[n - 1] == (2.0**n if x == y else 1.0)

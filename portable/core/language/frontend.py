@@ -194,6 +194,7 @@ def _always_returns(body):
 
 
 OWN = "portable.core.", "portable.library.", "portable.random"  # modules of the layer's own kernels
+_ADDING = {"atomic_add", "atomic_sub"}
 MOST_LINES = 20_000  # of one text, which compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
 _scopes = weakref.WeakKeyDictionary()
@@ -225,6 +226,23 @@ def _changes(node, params):
     stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     effect = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
     return stored or effect or isinstance(node, ast.Call) and getattr(node.func, "id", None) in params
+
+
+def only_added(kernel):
+    """Return the parameters to whose elements a kernel adds by atomics, without a look at what they were, and
+    with which it does nothing else."""
+    if not _ADDING & {*kernel.fn.__code__.co_names}:
+        return frozenset()
+    text, added, named = kernel.portable_text, [], []
+    for node in text.nodes:
+        if isinstance(node, ast.Name):
+            named.append(node.id)
+        call = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and len(call.args) == 3 and isinstance(call.args[0], ast.Name):
+            word = _meant(call.func, text.scope)
+            if getattr(word, "__name__", "") in _ADDING and word.__module__.startswith(OWN):
+                added.append(call.args[0].id)
+    return frozenset(name for name in added if added.count(name) == named.count(name))
 
 
 def reached(text, given=()):

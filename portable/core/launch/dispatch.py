@@ -22,7 +22,7 @@ from ..language.annotations import Arguments, Out, Policy
 from .. import registry
 from ..language.types import COMPLEX, HELD, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
-from ..language.frontend import OWN, by_users_names, writes
+from ..language.frontend import OWN, by_users_names, only_added, writes
 from ..language.kernel import Function, Kernel
 from ..places.policy import (
     KINDS,
@@ -38,6 +38,7 @@ from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
+from .apart import Apart, knows, told
 
 compiling, _hooks = locks.compiling, events.current
 _PLAIN = None if events.NONE.debug else events.NONE  # hooks with which a launch is bound and run, and no more
@@ -245,17 +246,31 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
         policy,
         backend,
         scan or policy_kind,
-        compiler_specs(args, space, kernel, policy_kind),
+        compiler_specs(args, space, kernel, policy_kind, reducers),
         reducers,
         words,
     )
 
 
-def compiler_specs(args, space, kernel, policy_kind):
+def compiler_specs(args, space, kernel, policy_kind, reducers=()):
     """What the compiler is told of a launch's arguments."""
-    return _compiler_specs(
-        _describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
-    )
+    specs, words, _ = _describe(args)
+    names = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
+    wanted = _compiler_specs(specs, space, kernel, names)
+    if not _two_codes(space, registry.launches(space.name), wanted):
+        return wanted
+    return told(wanted, words, _added(kernel, names, policy_kind, reducers))
+
+
+def _added(kernel, names, policy_kind, reducers):
+    """Of each argument whether a launch may do with it as with a ScatterView."""
+    added = only_added(kernel) if policy_kind == "range" and not reducers else ()
+    return [name in added for name in names]
+
+
+def _two_codes(space, backend, specs):
+    """Whether a launch chooses among two codes."""
+    return backend.apart and not space.debug and knows(specs)
 
 
 class Launch(NamedTuple):
@@ -325,15 +340,14 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
         key, words, weak = _describe(args, before)
     except _REFUSED as error:
         raise _named(error, kernel, args, policy) from error
-    known = kernel.compiled.get(key)
-    if not known:
-        known = _first(args, scan or kind, reducers, space, kernel, key[len(before) :], compiles and key)
-    backend, compiled, pack_weak = known
+    backend, code, pack_weak = kernel.compiled.get(key) or _first(
+        args, scan or kind, reducers, space, kernel, key[len(before) :], compiles and key, words
+    )
     if pack_weak is None:
-        words = args
+        block = args
     else:
-        words = _block(words, weak, pack_weak) if weak else b"".join(words)
-    return space, policy, backend, compiled, words
+        block = _block(words, weak, pack_weak) if weak else b"".join(words)
+    return space, policy, backend, code(words), block
 
 
 def bound(policy, kernel, args, reducers, scan=None, compiles=True):
@@ -352,30 +366,52 @@ def _first(args, *launch):
 
 
 @locks.alone
-def _prepare(policy_kind, reducers, space, kernel, specs, key):
+def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     """Check and compile for argument types not seen before; without a key, by which they are known then, only
     check."""
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
-        kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
-        raise ShapeError(
-            f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
-            f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given"
-            f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
-        )
+        raise _wrong_count(kernel, names, first, len(specs))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
-    single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
+    floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
     backend = registry.launches(space.name)
-    compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers) if key else None
+    code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
+    code(words)
     # where its text was not read, its code was found on disk, and so it has been accepted
     if key and not reducers and "portable_text" in vars(kernel):
         refuse_results(kernel)
-    known = backend, compiled, None if backend.interprets else _pack_single if single else _pack_float
+    pack_weak = None if backend.interprets else _pack_single if floats == {"float32"} else _pack_float
     if key:
-        kernel.compiled[key] = known
-    return known
+        kernel.compiled[key] = backend, code, pack_weak
+    return backend, code, pack_weak
+
+
+def _wrong_count(kernel, names, first, n_given):
+    """Return the error of a launch with too many or too few arguments."""
+    kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
+    return ShapeError(
+        f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
+        f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {n_given} were given"
+        f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
+    )
+
+
+def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
+    """Return what gives the code of a launch, by the words of its arguments."""
+
+    def prepare(specs):
+        return backend.prepare(space, kernel, policy_kind, specs, reducers)
+
+    if _two_codes(space, backend, wanted):
+        return Apart(wanted, _added(kernel, names, policy_kind, reducers), prepare).code
+    compiled = prepare(wanted)
+    return lambda words: compiled
+
+
+def _none(words):
+    """No code, of launches that are only looked at."""
 
 
 def refuse_results(kernel):

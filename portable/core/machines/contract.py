@@ -181,6 +181,7 @@ class Launches(Protocol):
     """
 
     interprets: bool = False
+    apart: bool = False  # whether it takes specs of views with True behind them: they overlap nothing
     builds: tuple[str, ...] = ()  # what `counted` counts, of pk.count's builds
 
     @abstractmethod

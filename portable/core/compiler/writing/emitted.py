@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from ... import registry
 from ...language import types as t
+from .apart import Alone
 from .emit import Emitter
 from .block import EXTRA
 from .lines import Builder
@@ -43,7 +44,7 @@ def _value(ops, take, name, spec):
     return _view(take, name, *spec)
 
 
-def _view(take, name, what, dtype, ndim, contiguous_last, readonly):
+def _view(take, name, what, dtype, ndim, contiguous_last, readonly, apart=False):
     pointer = take(PTR)
     shape = [take(I64) for _ in range(ndim)]
     strides = [take(I64) for _ in range(ndim)]
@@ -52,6 +53,8 @@ def _view(take, name, what, dtype, ndim, contiguous_last, readonly):
     parts, shape, strides = in_parts(dtype, shape, strides)
     view = ViewValue(name, parts, pointer, shape, strides, readonly, scatter=what == "scatter")
     view.element = dtype
+    if apart:
+        view.apart = Alone(name, pointer)
     return view
 
 
@@ -64,6 +67,7 @@ def text_of(entry, target, emit):
         entry.one_lane(str(why))
         code = Code(entry, target)
         emit(code)
+    code.lower.memory.facts.tell(code.module)
     text, links = str(code.module), code.lower.links
     return registry.part("functions of numba's").linked(target, text, links) if links else text
 

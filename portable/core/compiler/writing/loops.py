@@ -177,6 +177,7 @@ def _trips_of_strip(ops, place, stop, step):
 def _plain_loop(here, loop, test, item, advance, between=None):
     """`between` : what is emitted where the test fails, if the loop is not over then."""
     b = here.b
+    first = len(b.function.blocks)
     head, body, after_body, exit_block = b.blocks("head", "body", "next", "done")
     ended = b.append_basic_block("ended") if between else exit_block
     b.go(head)
@@ -185,7 +186,9 @@ def _plain_loop(here, loop, test, item, advance, between=None):
     _trip(here, OpenLoop(loop, after_body, exit_block), loop.body, item)
     b.position_at_end(after_body)
     advance()
-    b.branch(head)
+    again = b.branch(head)
+    if loop.counter is not None and not (loop.breaks or loop.returns) and loop.innermost():
+        again.text += here.ops.target.unrolled(b.function.blocks[first:])
     if between:
         b.position_at_end(ended)
         between(exit_block)

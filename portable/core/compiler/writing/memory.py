@@ -8,6 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...language import types as t
+from .apart import Facts
 from .atomic import atomic_step
 from .lines import pack_of_numbers
 from ...language.types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
@@ -36,7 +37,7 @@ class Memory:
     """Where accesses go, and their instructions, at the builder of `ops`. Each is given its place, `here`."""
 
     def __init__(self, ops, watch):
-        self.ops, self.watch, self._dummies = ops, watch, {}
+        self.ops, self.watch, self.facts, self._dummies = ops, watch, Facts(), {}
         self.hints = None  # what loads and stores single elements of views as `b` does, and tells caches more
 
     def port(self, view):
@@ -76,6 +77,8 @@ class Memory:
     # ---- addresses
     def place(self, here, view, indices, ways, pairs=False):
         """Return how lanes reach an element, and where: see `_locate`, at which the watch may look on."""
+        if ways & 2:
+            self.facts.writes(view)
         locate = functools.partial(self._locate, here, view, indices, pairs and self.watch.pairs)
         return self.watch.access(here, view, indices, ways, locate)
 
@@ -160,21 +163,25 @@ class Memory:
         """What lies in memory at an element: one for all lanes, or a vector."""
         how, pointer = self.place(here, view, indices, 1, pairs=True)
         element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
-        vector = ir.VectorType(element, self.ops.W)
+        vector, note = ir.VectorType(element, self.ops.W), functools.partial(self.facts.note, view)
         if how == "uniform":
-            return self.port(view).load(self._guarded(here, pointer), element, align=align)
+            return note(self.port(view).load(self._guarded(here, pointer), element, align=align))
         if how == "apart":
-            x = ir.Constant(vector, ir.Undefined)
-            for k, place in enumerate(pointer):
-                one = b.load(place, element, align=align)
-                x = b.insert_element(x, one, I32(k))
-            return x
+            return self._load_each(view, pointer, vector, align)
         if how == "pairs":
             return self._load_of_pairs(here, pointer, element, align, int(indices[-1].const))
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            return b.load(self._own(here, pointer, view, indices), vector, align=align)
+            return note(b.load(self._own(here, pointer, view, indices), vector, align=align))
         what = "load" if how == "contiguous" else "gather"
         return self._masked_load(here, what, pointer, vector, align, self.ops.mask_value(here.mask))
+
+    def _load_each(self, view, places, vector, align):
+        """A load for each lane."""
+        b, x = self.ops.b, ir.Constant(vector, ir.Undefined)
+        for k, place in enumerate(places):
+            one = self.facts.note(view, b.load(place, vector.element, align=align))
+            x = b.insert_element(x, one, I32(k))
+        return x
 
     def _masked_load(self, here, what, pointer, vector, align, mask):
         """A load or gather of a vector, 0 where the mask is not set."""
@@ -272,24 +279,24 @@ class Memory:
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.ops.W == 1 or value.kind == UNIFORM):
             x = self._stored(value, dtype)
-            self.port(view).store(x, self._guarded(here, pointer), align=align)
+            self.facts.note(view, self.port(view).store(x, self._guarded(here, pointer), align=align))
             return
         x = self._stored(value, dtype, VARYING)
         if how == "contiguous" and (here.mask is None or view.lanes_last):
             pointer, b = self._own(here, pointer, view, indices), self.ops.b
             if here.mask is not None:  # dead lanes keep what they had
                 x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
-            b.store(x, pointer, align=align)
+            self.facts.note(view, b.store(x, pointer, align=align))
         elif how == "pairs":
             self._store_of_pairs(here, x, pointer, align, int(indices[-1].const))
         else:
-            self._store_each(here, x, how, pointer, align)
+            self._store_each(here, view, x, how, pointer, align)
 
-    def _store_each(self, here, x, how, pointer, align):
+    def _store_each(self, here, view, x, how, pointer, align):
         """A store of each live lane."""
         if how == "apart":
             for k, place in enumerate(pointer):
-                self.ops.b.store(self.ops.lane(x, k), place, align=align)
+                self.facts.note(view, self.ops.b.store(self.ops.lane(x, k), place, align=align))
             return
         if how == "uniform":  # the last live lane's value stays, as in a loop over the lanes
             pointer = self.pointers(pointer, self.ops.full(I64, 0))

@@ -25,7 +25,9 @@ def part(ops, view, items):
     scale = ops.W if view.lanes_last else 1
     pointer = ops.advance(view.pointer, ops.bytes_times(offset, scale))
     rest = view.readonly, view.lanes_last, tuple(prefix)
-    return ViewValue(view.label, view.dtype, pointer, shape, strides, *rest, store=view.store)
+    return ViewValue(
+        view.label, view.dtype, pointer, shape, strides, *rest, store=view.store, apart=view.apart
+    )
 
 
 def turned(view, n):

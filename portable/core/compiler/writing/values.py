@@ -83,6 +83,7 @@ class ViewValue:
     store: str = ""
     element: str | None = None
     unshared: bool = False  # a copy that nobody else touches
+    apart: object = None  # an Alone, if it overlaps no other view of the launch
 
 
 class Ops:

@@ -16,7 +16,7 @@ class CpuTarget:
 
     step, straight, strip = 1, False, looks.STRIP
     product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
-    guard = staticmethod(guard)
+    guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
 
     @staticmethod
     def branches(what, element):

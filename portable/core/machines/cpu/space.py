@@ -34,7 +34,7 @@ SMALL, MANY = 4096, 16384
 STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
-interprets, builds = False, ("text", "touched", "lanes", "banks", "executed")
+interprets, apart, builds = False, True, ("text", "touched", "lanes", "banks", "executed")
 _BOX = struct.Struct(f"={2 * MOST_BOX}q")
 _EXTRA = struct.Struct(f"={len(EXTRA) - 2 * MOST_BOX - 1}q{_BOX.size}s8x")
 

@@ -5,6 +5,7 @@ import functools
 from llvmlite import ir
 
 from ...language import types as t
+from ...compiler.writing.apart import metadata
 from ...compiler.writing.scanned import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
@@ -14,6 +15,8 @@ from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = I32(-1)
+_SHORT_LOOP = 300  # instructions of a loop of which four trips are written one after the other
+_TRIPS = '!{!"llvm.loop.unroll.count", i32 4}'
 
 
 def thread(ops):
@@ -54,6 +57,12 @@ def dynamic_shared(module):
     return array
 
 
+def _together(line):
+    """Whether an instruction is a loop's last one, or one that threads run together."""
+    text = getattr(line, "text", "")
+    return " !llvm.loop " in text or ".sync" in text or "convergent" in getattr(line, "attributes", ())
+
+
 class CudaTarget:
     """CUDA's part of opsing. A pack's indices lie a block apart, so that threads at neighbouring places
     read neighbours."""
@@ -61,6 +70,16 @@ class CudaTarget:
     step, straight = RANGE_THREADS, True
     look, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
+
+    @staticmethod
+    def unrolled(blocks):
+        """Return what is written behind a loop's last branch: of a short one that LLVM writes several trips
+        one after the other, so that their loads are on their way together."""
+        lines = [line for block in blocks for line in block.instructions]
+        if len(lines) > _SHORT_LOOP or any(map(_together, lines)):
+            return ""
+        loop = metadata(blocks[0].module, f"distinct !{{!self, {_TRIPS}}}")
+        return f", !llvm.loop {loop}"
 
     @staticmethod
     def product(b, x, y, flags):

@@ -22,7 +22,7 @@ from .library import Shape, cu
 from .lower import RANGE_THREADS, entry_of
 from .scan import items_of, words_of_tiles
 
-interprets, builds = False, ("executed",)
+interprets, apart, builds = False, True, ("executed",)
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -306,9 +306,12 @@ def run_for(space, compiled, policy, words):
 # memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
     if policy.__class__ is RangePolicy and compiled.scatters:
-        copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
+        found, n = compiled.signature.scattered(words), policy.end - policy.begin
+        copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in found)
         if copies + compiled.function.shared_bytes <= _DEFAULT_SHARED:
-            grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
+            # copies are added up in a quarter of the time in which they are made
+            each = max(compiled.threads, 4 * sum(size for size, _ in found))
+            grid = min(-(-n // each), compiled.resident_blocks(copies))
             return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
         compiled = compiled.plain()
     if policy.__class__ is MDRangePolicy:
