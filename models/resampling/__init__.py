@@ -32,6 +32,7 @@ from .filter import ParticleFilter
 from .filtered import Filtered
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
+from .iterated import Maximum, Profile, maximise, profile
 from .offspring import (
     ancestors_to_offspring,
     cumulative_to_ancestors,
@@ -65,9 +66,11 @@ from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
 __all__ = [
     "Filtered",
+    "Maximum",
     "Online",
     "ParticleFilter",
     "Posterior",
+    "Profile",
     "Sampling",
     "StateSpaceModel",
     "ancestors_to_offspring",
@@ -79,6 +82,7 @@ __all__ = [
     "killing",
     "lagged_moments",
     "log_sum_exp",
+    "maximise",
     "megopolis",
     "metropolis",
     "metropolis_steps",
@@ -92,6 +96,7 @@ __all__ = [
     "posterior_paths",
     "predictive_bands",
     "priors",
+    "profile",
     "ready",
     "rejection",
     "resample",

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -19,12 +18,10 @@ from rich.progress import track
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared.annotations import Array, ClientLike, Spaces
 from ..shared.arrays import reached
 from ..shared.sharding import Shards
 from . import blame, row_kernels
 from .filtered import Filtered, collect, joined
-from .given import Data, Model, ModelFunction
 from .running import Run, increments, log_likelihoods
 from .summaries import Summaries
 
@@ -38,11 +35,11 @@ class Rows(NamedTuple):
     end: int
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self):
         return 16
 
 
-def rows_of(n_rows: int, together: bool = False) -> list[Rows]:
+def rows_of(n_rows, together=False):
     """So many rows in shards.
 
     Parameters
@@ -59,7 +56,7 @@ def rows_of(n_rows: int, together: bool = False) -> list[Rows]:
     return [Rows(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
 
 
-def split(pieces: list[Rows], array: Array) -> Iterator[Array]:
+def split(pieces, array):
     """What was found of neighbouring rows, for each of the shards that they are of.
 
     Parameters
@@ -89,16 +86,16 @@ class Bank:
     space : str or Space
     """
 
-    def __init__(self, model: Model, n: int, data: Data, space: Any) -> None:
+    def __init__(self, model, n, data, space):
         with pk.use(space) as self.space:
             self._model, self._n, self._data = moved(model, self.space), n, data
         self._rows, self._run, self._stands = Rows(0, 0), None, None
 
-    def prepare(self, piece: Rows) -> Rows:
+    def prepare(self, piece):
         """The piece itself."""
         return piece
 
-    def _begun(self, rows: Rows, params: Array, keys: Array) -> Run:
+    def _begun(self, rows, params, keys):
         """A run of rows of parameters before its first step."""
         params, keys = (np.ascontiguousarray(array[slice(*rows)]) for array in (params, keys))
         if self._run is None or self._rows != rows:
@@ -111,9 +108,7 @@ class Bank:
         self._stands = None
         return self._run
 
-    def log_likelihoods(
-        self, pieces: Iterator[Rows], params: Array, keys: Array, n_steps: int | None = None
-    ) -> Iterator[Array]:
+    def log_likelihoods(self, pieces, params, keys, n_steps=None):
         """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
         (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
         own = list(pieces)
@@ -122,9 +117,7 @@ class Bank:
             found = log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
         return split(own, found)
 
-    def increments(
-        self, pieces: Iterator[Rows], params: Array, keys: Array, number: int, begin: int, end: int
-    ) -> Iterator[Array]:
+    def increments(self, pieces, params, keys, number, begin, end):
         """What steps begin .. end - 1 add to the estimates, shape (end - begin, n_rows).
 
         Rows of the same parameters and keys have the same number: a place that has taken them to `begin`
@@ -139,7 +132,24 @@ class Bank:
             self._stands = number, rows, end
         return split(own, found)
 
-    def filtered(self, pieces: Iterator[Rows], options: dict[str, Any]) -> Iterator[Filtered | None]:
+    def wandered(self, pieces, params, keys, swarm, free):
+        """Parameters of particles after all steps, from those before, shape (n_free, n, n_rows), and behind
+        them the particles' log-weights and estimates of the likelihood; `free` as in `Run`."""
+        own = list(pieces)
+        rows = slice(own[0].begin, own[-1].end)
+        with pk.use(self.space):
+            data = of_rows(self._data, np.ascontiguousarray(params[rows]))
+            run = prepared(self._model, data, self._n, keys[rows], first=rows.start, free=free)
+            x = np.zeros(run.x.shape[1:])
+            x[data.n_dims :] = swarm[..., rows].swapaxes(1, 2)
+            pk.deep_copy(run.x[run.x.shape[0] - 1], x.astype(self._model.dtype))
+            total = log_likelihoods(run, data.n_steps)
+            moved = run.x[(data.n_steps - 1) % run.x.shape[0]].to_numpy()[data.n_dims :]
+            logs = run.log_w[0].to_numpy()
+            found = np.concatenate([moved, logs[None], np.broadcast_to(total[:, None], logs.shape)[None]])
+        return split(own, found.swapaxes(1, 2))
+
+    def filtered(self, pieces, options):
         """What `ParticleFilter.run` found of all rows that are here, in the place of the first shard."""
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
@@ -150,15 +160,16 @@ class Bank:
 
 
 def prepared(
-    model: Model,
-    data: Data,
-    n: int,
-    keys: Array,
+    model,
+    data,
+    n,
+    keys,
     *,
-    keep: bool = False,
-    means: bool = False,
-    first: int = 0,
-) -> Run:
+    keep=False,
+    means=False,
+    first=0,
+    **free,
+):
     """A run on the default space, before its first step.
 
     Parameters
@@ -168,7 +179,7 @@ def prepared(
     n : int
         Particles of a row.
     keys : ndarray of uint64, shape (n_rows, n_blocks)
-    keep, means, first : as in `Run`
+    keep, means, first, free : as in `Run`
 
     Returns
     -------
@@ -176,25 +187,25 @@ def prepared(
     """
     y, inputs, params = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
     steps = data.n_steps, data.n_steps
-    return Run(model, n, data.n_dims, y, inputs, params, keys, *steps, keep, means, first)
+    return Run(model, n, data.n_dims, y, inputs, params, keys, *steps, keep, means, first, **free)
 
 
 def filtered(
-    model: Model,
-    data: Data,
-    n: int,
+    model,
+    data,
+    n,
     *,
-    seed: int,
-    keep: bool,
-    means: bool,
-    variances: bool,
-    levels: Array,
-    moments: ModelFunction | None,
-    n_moments: int,
-    on_nan: blame.OnNan = "die",
-    first: int = 0,
-    progress: bool = False,
-) -> Filtered:
+    seed,
+    keep,
+    means,
+    variances,
+    levels,
+    moments,
+    n_moments,
+    on_nan="die",
+    first=0,
+    progress=False,
+):
     """`ParticleFilter.run` on the default space, of what was checked.
 
     Parameters
@@ -236,7 +247,7 @@ def filtered(
     return Filtered(**collect(run, summaries, data.single, means, reason))
 
 
-def blamed(model: Model, data: Data, n: int, keys: Array, row: int, first: int = 0) -> str:
+def blamed(model, data, n, keys, row, first=0):
     """Which function gave the first NaN of a row that died of one: `blame.sentence` of a run on the default
     space.
 
@@ -261,7 +272,7 @@ def blamed(model: Model, data: Data, n: int, keys: Array, row: int, first: int =
     return blame.sentence(prepared(model, data, n, keys, first=first), data, row, number)
 
 
-def moved(model: Model, space: Any) -> Model:
+def moved(model, space):
     """The same filter on another space.
 
     Parameters
@@ -278,7 +289,7 @@ def moved(model: Model, space: Any) -> Model:
     return found
 
 
-def of_rows(data: Data, params: Array) -> Data:
+def of_rows(data, params):
     """The same observations for other parameters.
 
     Parameters
@@ -295,7 +306,7 @@ def of_rows(data: Data, params: Array) -> Data:
     return found
 
 
-def shared(model: Model, n: int, data: Data, n_rows: int, client: ClientLike, space: Spaces | None) -> Shards:
+def shared(model, n, data, n_rows, client, space):
     """A bank, shared out.
 
     Parameters
@@ -329,13 +340,13 @@ def shared(model: Model, n: int, data: Data, n_rows: int, client: ClientLike, sp
 
 
 def run_shared(
-    model: Model,
-    n: int,
-    data: Data,
-    client: ClientLike,
-    space: Spaces | None,
-    options: dict[str, Any],
-) -> Filtered:
+    model,
+    n,
+    data,
+    client,
+    space,
+    options,
+):
     """`ParticleFilter.run` by several places.
 
     Parameters

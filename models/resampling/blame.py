@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..shared.annotations import Array
 from . import weighing
-from .given import Data, Model, tried
+from .given import tried
 
 OnNan: TypeAlias = Literal["die", "raise"]
 ON_NAN = "die", "raise"
 
 
-def undefined(extremes: Array) -> Array:
+def undefined(extremes):
     """The step at which each filter's largest log-weight was NaN or infinite, or -1, shape (n_rows,).
 
     Parameters
@@ -31,7 +30,12 @@ def undefined(extremes: Array) -> Array:
     return np.where(bad.any(axis=0), bad.argmax(axis=0), -1)
 
 
-def sentence(run: Any, data: Data, row: int, number: int | None) -> str:
+def named(names, params):
+    """Parameters by their names, in a message."""
+    return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
+
+
+def sentence(run, data, row, number):
     """A sentence that names the function that gave the first NaN of a row which died of one, the step and the
     parameters.
 
@@ -51,8 +55,7 @@ def sentence(run: Any, data: Data, row: int, number: int | None) -> str:
     str
     """
     model, params, at = run.model, data.params[row], "" if number is None else f" of filter {number}"
-    names = model.names or [f"params[{place}]" for place in range(len(params))]
-    given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
+    given = named(model.names or [f"params[{place}]" for place in range(len(params))], params)
     culprit = ""
     for t in range(data.n_steps):
         run.steps(t, t + 1)
@@ -72,7 +75,7 @@ def sentence(run: Any, data: Data, row: int, number: int | None) -> str:
     return f"{culprit}, with {given}; finite numbers are wanted, or log-weights -inf"
 
 
-def _of_both(model: Model, data: Data, params: Array, t: int, state: Array) -> str:
+def _of_both(model, data, params, t, state):
     """log_weight, or log_guide where it alone can be at fault."""
     log_weight, log_guide = model.functions[2], model.functions[4]
     if log_guide is None or t == 0:
@@ -85,7 +88,7 @@ def _of_both(model: Model, data: Data, params: Array, t: int, state: Array) -> s
     return "log_guide" if value < np.inf else "log_weight"
 
 
-def counted(n_bad: int, n_filters: int, reason: str) -> str:
+def counted(n_bad, n_filters, reason):
     """What a warning says of filters that died of NaN.
 
     Parameters

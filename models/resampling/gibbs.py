@@ -10,7 +10,6 @@ Lindsten, Jordan, Schoen: Particle Gibbs with ancestor sampling. JMLR 15 (2014).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,18 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Array, ArrayLike, Whole
+from ..shared.annotations import ArrayLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_count
 from ..shared.sharding import Shards
 from . import smoothing_kernels
 from .banks import Rows, rows_of, split
-from .given import Data
+from .blame import named
 from .inference import Metropolis
 from .posterior import Posterior
 from .row_kernels import MOST
 from .running import ROW_TEAM
-from .sampling import Chained, Nans, Sampling
+from .sampling import Chained, Nans, Sampling, draw, of_model
 from .state_space import StateSpaceModel
 from .walk import Points, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables
@@ -49,9 +48,7 @@ class Paths:
     space : str or Space
     """
 
-    def __init__(
-        self, model: StateSpaceModel, data: Data, n_particles: int, n_params: int, space: Any
-    ) -> None:
+    def __init__(self, model, data, n_particles, n_params, space):
         n_dims, self._n, self._rows = data.n_dims, n_particles, Rows(0, 0)
         self._conditional = model.initial, model.propagate, model.log_weight, model.log_transition
         self._complete = model.log_initial, model.log_transition, model.log_weight
@@ -60,11 +57,11 @@ class Paths:
         self._sizes = [pk.static(v) for v in (n_dims, n_params, data.y.shape[1], data.inputs.shape[1])]
         self._shape = len(data.y), n_dims
 
-    def prepare(self, piece: Rows) -> Rows:
+    def prepare(self, piece):
         """The piece itself."""
         return piece
 
-    def _take(self, own: list[Rows], params: Array, number: int, paths: Array) -> None:
+    def _take(self, own, params, number, paths):
         """Room for the chains that are asked for, with their parameters and paths."""
         rows, (n_steps, n_dims), n = Rows(own[0].begin, own[-1].end), self._shape, self._n
         n_rows = rows.end - rows.begin
@@ -85,7 +82,7 @@ class Paths:
             pk.deep_copy(self._path, np.ascontiguousarray(paths[..., rows.begin : rows.end]))
             self._number = number
 
-    def densities(self, pieces: Iterator[Rows], params: Array, number: int, paths: Array) -> Iterator[Array]:
+    def densities(self, pieces, params, number, paths):
         """log p(path, y | parameters) of chains."""
         own = list(pieces)
         with pk.use(self.space):
@@ -104,9 +101,7 @@ class Paths:
             )
             return split(own, self._found.to_numpy().copy())
 
-    def moved(
-        self, pieces: Iterator[Rows], params: Array, number: int, paths: Array, seed: np.uint64
-    ) -> Iterator[Array]:
+    def moved(self, pieces, params, number, paths, seed):
         """New paths of chains, which have the next number."""
         own = list(pieces)
         with pk.use(self.space):
@@ -199,11 +194,9 @@ class Gibbs(Chained):
         self.points = self.points._replace(log_likelihood=self.density(self.values()))
 
     def _reason(self, params, chain):
-        names = self.priors.names
-        given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
         return (
             f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
-            f" {given}; finite numbers or -inf are wanted"
+            f" {named(self.priors.names, params)}; finite numbers or -inf are wanted"
         )
 
     def step(self, number, warm):
@@ -277,4 +270,4 @@ def sample_gibbs(
         return Gibbs(model, filters, data, priors, n_particles, n_chains, n_moves, seed, *places)
 
     settings = {"n_particles": n_particles, "n_moves": n_moves}
-    return sampling.run("particle Gibbs", *sampling.of_model(model, filters, observations, make, settings))
+    return draw(sampling, "particle Gibbs", *of_model(sampling, model, filters, observations, make, settings))

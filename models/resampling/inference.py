@@ -21,7 +21,7 @@ from ..shared.annotations import Real, Whole
 from ..shared.checks import check_count
 from . import banks
 from .posterior import Posterior
-from .sampling import Chained, Nans, Sampling
+from .sampling import Chained, Nans, Sampling, draw, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
 
@@ -217,4 +217,4 @@ def sample_pmmh(
         "threshold": threshold,
         "dtype": str(np.dtype(dtype)),
     }
-    return sampling.run("PMMH", *sampling.of_model(model, filters, observations, make, settings))
+    return draw(sampling, "PMMH", *of_model(sampling, model, filters, observations, make, settings))

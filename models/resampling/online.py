@@ -196,7 +196,6 @@ class Online:
             "w": run.tables.values,
             "sums": run.tables.sums,
             "mass": run.mass,
-            "total": run.total,
             "extremes": run.extremes,
             "row_extremes": run.tables.extremes,
         }

@@ -24,43 +24,16 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Protocol
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array
 from ..shared.checks import check_count
-from .priors import Priors
-from .sampling import Nans
 from .schemes import systematic
 from .walk import Points, Walk, metropolis, random_of
 
 _KNOWN = 0.5  # error of a log-evidence beyond which a note says so
-
-
-class Target(Protocol):
-    """A sequence of densities."""
-
-    remedy: str
-    n_keys: int
-    most_steps: int
-    always: bool
-    priors: Priors
-
-    def begin(self, values: Array, keys: Array) -> Array:
-        """Return the log-likelihoods of draws of the prior, shape (n_rows,)."""
-
-    def step(self, number: int, populations: Populations) -> tuple[Array, Array, float, bool]:
-        """Return what a step adds to log-weights and to log-likelihoods, shapes (n_rows,), the power of the
-        likelihood in the density after it, and whether that is the posterior."""
-
-    def estimate(self, number: int, values: Array, keys: Array) -> Array:
-        """Return log-likelihoods of proposals after a step."""
-
-    def where(self, number: int, power: float) -> str:
-        """Return which step this is, in words."""
 
 
 class Populations:
@@ -68,7 +41,12 @@ class Populations:
 
     Parameters
     ----------
-    target : Target
+    target : object
+        A sequence of densities, with `priors`, `remedy`, `n_keys` (of each row), `most_steps`, and `always`,
+        whether each step renews. begin(values, keys) gives log-likelihoods of draws of the prior, shape
+        (n_rows,); step(number, populations) what a step adds to log-weights and to log-likelihoods, the power
+        of the likelihood after it, and whether that is the posterior; estimate(number, values, keys)
+        log-likelihoods of proposals after it; where(number, power) its name.
     n_chains : int
         Populations.
     n_draws : int
@@ -83,21 +61,12 @@ class Populations:
 
     piece = 1
 
-    def __init__(
-        self,
-        target: Target,
-        n_chains: int,
-        n_draws: int,
-        length: int,
-        threshold: float,
-        seed: int,
-        nans: Nans,
-    ) -> None:
+    def __init__(self, target, n_chains, n_draws, length, threshold, seed, nans):
         self.target, self.priors, self.nans, self.seed = target, target.priors, nans, seed
         self.n_chains, self.n, self.length, self.threshold = n_chains, n_draws, length, threshold
         self.remedy, self.finished, self.number = target.remedy, False, 0
 
-    def start(self, given: None) -> None:
+    def start(self, given):
         """Draws of the prior."""
         random, n_rows = random_of(self.seed, 0), self.n_chains * self.n
         values, keys = self.priors.draw(random, n_rows), self.fresh(random, n_rows)
@@ -106,14 +75,14 @@ class Populations:
         self.log_w, self.log_z = np.zeros(n_rows), np.zeros(self.n_chains)
         self.power, self.accepted, self.walk = 0.0, np.zeros(self.n_chains), Walk(z)
 
-    def fresh(self, random: np.random.Generator, n_rows: int) -> Array:
+    def fresh(self, random, n_rows):
         """Keys of rows."""
         return random.integers(0, 2**64, (n_rows, self.target.n_keys), np.uint64)
 
-    def n_steps(self, n_draws: int, n_warmup: int) -> int:
+    def n_steps(self, n_draws, n_warmup):
         return self.target.most_steps
 
-    def weights(self, log_w: Array) -> tuple[Array, Array]:
+    def weights(self, log_w):
         """Weights that sum to 1 in each population, shape (n_chains, n), and the logarithms of their sums
         before."""
         log_w = log_w.reshape(self.n_chains, self.n)
@@ -123,11 +92,11 @@ class Populations:
             total = w.sum(axis=1, keepdims=True)
             return w / total, (top + np.log(total))[:, 0]
 
-    def size(self, log_w: Array) -> float:
+    def size(self, log_w):
         """The mean effective sample size."""
         return float((1.0 / (self.weights(log_w)[0] ** 2).sum(axis=1)).mean())
 
-    def step(self, number: int, warm: bool) -> None:
+    def step(self, number, warm):
         """Weights, and where they are too uneven new parameters."""
         random = random_of(self.seed, 1, number)
         added, gained, power, finished = self.target.step(number, self)
@@ -179,15 +148,15 @@ class Populations:
         keys = np.where(np.arange(self.target.n_keys) <= number, found.keys, ahead)
         return found._replace(keys=keys), rates.reshape(self.n_chains, -1).mean(axis=1)
 
-    def values(self) -> Array:
+    def values(self):
         """Parameters, shape (n_rows, n_free)."""
         return self.priors.from_line(self.points.z)[0]
 
-    def seen(self) -> dict[str, Array]:
+    def seen(self):
         """What is kept of a step."""
         return {"log_z": self.log_z, "moved": self.accepted}
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self):
         """What a step leaves for the next one."""
         return {
             **self.points._asdict(),
@@ -198,7 +167,7 @@ class Populations:
             "numbers": np.array([self.power, self.number]),
         }
 
-    def restore(self, arrays: dict[str, Array]) -> None:
+    def restore(self, arrays):
         """Stand where `arrays` were taken."""
         self.points = Points(*(arrays[name] for name in Points._fields))
         self.log_w, self.log_z, self.accepted = (arrays[name] for name in ("log_w", "log_z_now", "accepted"))
@@ -206,7 +175,7 @@ class Populations:
         self.finished = bool(arrays["finished"])
         self.walk.restore(arrays)
 
-    def drawn(self, parts: list[dict], n_draws: int, n_warmup: int) -> dict[str, Any]:
+    def drawn(self, parts, n_draws, n_warmup):
         """Fields of a Posterior: of a run that was stopped, draws of the density that it had come to."""
         self.restore(parts[-1])
         points, shape, notes = self.points, (self.n_chains, self.n), ()
@@ -230,7 +199,7 @@ class Populations:
         }
 
 
-def evidence(log_z: Array) -> tuple[float, float]:
+def evidence(log_z):
     """Return the logarithm of the mean of evidences of populations, and its standard error (2).
 
     Parameters
@@ -248,7 +217,7 @@ def evidence(log_z: Array) -> tuple[float, float]:
     return float(top + math.log(z.mean())), float(error)
 
 
-def check_lengths(n_draws: Any, length: Any) -> tuple[int, int]:
+def check_lengths(n_draws, length):
     """Return the parameters of a population and the states of a chain, checked.
 
     Parameters

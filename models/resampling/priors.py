@@ -220,6 +220,7 @@ class Priors:
     Attributes
     ----------
     free : tuple of str
+    limits : ndarray, shape (n_free, 2)
 
     Raises
     ------
@@ -261,7 +262,8 @@ class Priors:
         self.fixed = {name: check_number(value, f"fixed[{name!r}]") for name, value in fixed.items()}
         self.priors = [priors[name] for name in self.free]
         self.texts = {name: prior.text for name, prior in zip(self.free, self.priors)}
-        self._low, self._high = (np.array([getattr(p, end) for p in self.priors]) for end in ("low", "high"))
+        self.limits = np.array([(prior.low, prior.high) for prior in self.priors])
+        self._low, self._high = self.limits.T
 
     def draw(self, random: np.random.Generator, size: int) -> Array:
         """Values of the free parameters.

@@ -11,6 +11,9 @@ Arguments beyond those of `filter_kernels`
              `horizon`
     first    the number, in its bank, of row 0 here: random numbers are those of row first + r, or, if not
              `numbered`, those of row 0 with the row's keys
+    n_free   parameters that each particle has of its own, behind its state: their places in params are
+             `free`, their limits and the sds of their moves at step 0 and later in `limits` and `sds`, shape
+             (n_free, 2), and they walk on a line as those of `portable.models.resampling.priors` do
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
@@ -18,10 +21,11 @@ import math
 
 import portable as pk
 
-from .filter_kernels import begin_particle, gather, move, take_observation, upper_squared, verdict
+from .filter_kernels import begin_particle, gather, move, take_observation, upper_squared, user_draw, verdict
 from .spreading import below_systematic, key, one_start, parts_over
 from .weighing import WEIGHTS, fixed, order, relative, scale
 
+OWN = pk.uint64(1 << 31)  # draws of a step that belong to the model, before those that move parameters
 MOST = 4096  # particles of a row that one team takes
 
 
@@ -108,6 +112,20 @@ def spread_row(team, r, number, n, total, row_scale, seed, step, w, marks, place
     team.barrier()
 
 
+@pk.function
+def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, params):
+    """Move the parameters of particle k, which stand behind the state of particle a, and hand them over."""
+    for p in range(n_free):
+        sd = sds[p, min(t, 1)]
+        z = x[old, n_dims + p, r, a] + sd * pk.random.normal(seed, stream, user_draw(t) + OWN + pk.uint64(p))
+        x[new, n_dims + p, r, k] = z
+        value = z
+        if limits[p, 0] > -math.inf:
+            width = limits[p, 1] - limits[p, 0]
+            value = limits[p, 0] + (width / (1.0 + math.exp(-z)) if width < math.inf else math.exp(z))
+        params[free[p]] = value
+
+
 @pk.kernel
 def filter_rows(
     team,
@@ -122,6 +140,10 @@ def filter_rows(
     horizon,
     first,
     numbered,
+    n_free,
+    free,
+    limits,
+    sds,
     n_params,
     n_values,
     n_inputs,
@@ -147,7 +169,6 @@ def filter_rows(
     evidence,
     sizes,
     means,
-    sums_of_logs,
 ):
     """Steps begin .. end - 1 of a row; one team per row, scratch for n int32, and for n_sorted numbers
     and their places.
@@ -171,7 +192,6 @@ def filter_rows(
     row_scale = scale(row_extremes, r, bits, WEIGHTS)
     lost = pk.uint64(bits - half)
     brought = mass[r]
-    summed = sums_of_logs[r]
     idle = begin > 0 and row_extremes[r, 2] != 0
     total = pk.uint64(0)
     if begin > 0:
@@ -210,14 +230,15 @@ def filter_rows(
         for k in team.thread_range(n):
             weight = 0.0
             stream = key(number, k)
+            a = pk.int64(k)
+            if resampled:
+                a = pk.int64(ancestors[last, r, k])
+            wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, own_params)
             if t == 0:
                 weight = begin_particle(
                     initial, log_weight, n_dims, new, r, k, stream, observed, seed, own_y, own_params, x
                 )
             else:
-                a = pk.int64(k)
-                if resampled:
-                    a = pk.int64(ancestors[last, r, k])
                 for c in range(n_dims):
                     state[c] = x[old, c, r, a]
                 weight = move(
@@ -266,7 +287,6 @@ def filter_rows(
         )
         idle = idle_now
         brought = mass_now
-        summed += added
         if team.single():
             extremes[kept, r, 0] = order(pk.float64(largest))
             extremes[kept, r, 2] = 1 if idle else 0
@@ -275,6 +295,5 @@ def filter_rows(
         team.barrier()
     if team.single():
         mass[r] = brought
-        sums_of_logs[r] = summed
         row_extremes[r, 2] = 1 if idle else 0
         totals[r, totals.shape[1] - 1] = total

@@ -42,10 +42,26 @@ class Run:
         States, log-weights and ancestors of n_kept steps are kept.
     first : int
         The number of the first row in its bank, by which rows that are `short` draw.
+    free : tuple of ndarray
+        Of particles with parameters of their own, if rows are `short`: places, limits and sds as in
+        `row_kernels`.
     """
 
     def __init__(
-        self, model, n, n_dims, y, inputs, params, seeds, horizon, n_kept, keep=False, means=True, first=0
+        self,
+        model,
+        n,
+        n_dims,
+        y,
+        inputs,
+        params,
+        seeds,
+        horizon,
+        n_kept,
+        keep=False,
+        means=True,
+        first=0,
+        free=((), np.zeros((0, 2)), np.zeros((0, 2))),
     ):
         self.model, self.y, self.inputs, self.params, self.seeds, self.keep = (
             model,
@@ -58,7 +74,9 @@ class Run:
         self.horizon, self.n_kept, self.first, n_rows = horizon, n_kept, first, params.shape[0]
         self.short = model.takes_rows(n)
         n_slots = n_kept if keep else 1 if model.in_place else min(2, n_kept)
-        self.x = pk.empty((n_slots, n_dims, n_rows, n), model.dtype)
+        self.n_free = pk.static(len(free[0]))
+        self.free = [pk.copy_of(np.asarray(a, d)) for a, d in zip(free, (np.int64, model.dtype, model.dtype))]
+        self.x = pk.empty((n_slots, n_dims + len(free[0]), n_rows, n), model.dtype)
         self.log_w = pk.empty((n_kept if keep else 1, n_rows, n), model.dtype)
         self.ancestors = pk.empty((n_kept if keep else 1, n_rows, n), np.int32)
         self.tables = Tables(self.log_w[0], weighing.WEIGHTS, n)
@@ -71,7 +89,7 @@ class Run:
             self.keep_weights()
         self.means = pk.empty((n_kept if means else 1, n_dims, n_rows))
         self.evidence, self.sizes = pk.empty((n_kept, n_rows)), pk.empty((n_kept, n_rows))
-        self.mass, self.total = pk.empty(n_rows), pk.empty(n_rows)
+        self.mass = pk.empty(n_rows)
         self.averaged = pk.static(means)
         self.sizes_known = [pk.static(v) for v in (params.shape[1], y.shape[1], inputs.shape[1])]
         self.functions, self.n_dims = model.functions, pk.static(n_dims)
@@ -115,7 +133,6 @@ class Run:
         if not self.short:  # a launch that takes rows writes what it reads later
             self._forget(self.extremes.reshape(-1, 3))
         pk.deep_copy(self.mass, float(np.log(float(self.tables.n))))
-        pk.deep_copy(self.total, 0.0)
         if self.model.in_place:
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
 
@@ -149,6 +166,8 @@ class Run:
             self.horizon,
             self.first,
             pk.static(model.numbered),
+            self.n_free,
+            *self.free,
             *self.sizes_known,
             tables.bits,
             self.half,
@@ -172,7 +191,6 @@ class Run:
             self.evidence,
             self.sizes,
             self.means,
-            self.total,
         )
 
     def step(self, t):
@@ -278,15 +296,7 @@ class Run:
 def log_likelihoods(run, n_steps):
     """All steps of a run that was reset; log-likelihoods of its rows on the host, NaN of those that died of
     one."""
-    for begin, end in run.pieces(n_steps):
-        run.steps(begin, end)
-    if run.short:
-        found = np.array(run.total.to_numpy())  # on a host the array is memory that the next estimate writes
-    else:
-        found = np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
-    if not np.isfinite(found).all():  # -inf of filters that died, and of those whose log-weight was NaN
-        found[undefined(run.extremes.to_numpy()[:n_steps]) >= 0] = np.nan
-    return found
+    return np.cumsum(increments(run, 0, 0, n_steps), axis=0)[-1]
 
 
 def increments(run, at, begin, end):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,8 @@ from ..shared.sharding import here
 from ..shared.shown import Shown
 from ..shared.store import Store
 from .blame import ON_NAN, OnNan
-from .filter import ParticleFilter
-from .given import Data
 from .posterior import Posterior
 from .priors import Prior, Priors
-from .state_space import StateSpaceModel
 from .walk import random_of
 
 _TRIED = 64  # draws of the prior that the model's functions are tried with, up to one that they take
@@ -77,124 +75,129 @@ class Sampling(Shown):
     space: Spaces | None = None
     client: ClientLike = None
 
-    def of_model(
-        self,
-        model: StateSpaceModel,
-        filters: ParticleFilter,
-        observations: ArrayLike,
-        make: Callable[[Data, Priors, int, int, ClientLike], Any],
-        settings: dict[str, Any],
-    ) -> tuple[tuple[str, ...], Callable[..., Any], dict[str, Any]]:
-        """Return the arguments of `run`, from the second on, of a sampler of a state-space model.
 
-        Parameters
-        ----------
-        model : StateSpaceModel
-        filters : ParticleFilter
-            Of the model.
-        observations : as in `ParticleFilter.run`
-        make : callable (data, priors, n_chains, seed, client) -> sampler
-        settings : dict
-            The sampler's own; a checkpoint belongs to a run of equal settings.
+def of_model(sampling, model, filters, observations, make, settings):
+    """Return the arguments of `draw`, from `parameters` on, of a sampler of a state-space model.
 
-        Returns
-        -------
-        parameters, begin, settings : as `run` takes them
-        """
+    Parameters
+    ----------
+    model : StateSpaceModel
+    filters : ParticleFilter
+        Of the model.
+    observations : as in `ParticleFilter.run`
+    make : callable (data, priors, n_chains, seed, client) -> sampler
+    settings : dict
+        The sampler's own; a checkpoint belongs to a run of equal settings.
 
-        def begin(known, n_chains, seed, client):
-            data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), self.inputs)
-            own = {"y": data.y, "inputs": data.inputs}
-            return make(data, known, n_chains, seed, client), own
+    Returns
+    -------
+    parameters, begin, settings : as `draw` takes them
+    """
 
-        whole = {field.name: getattr(model, field.name) for field in fields(model)}
-        return model.parameters, begin, settings | whole
+    def begin(known, n_chains, seed, client):
+        data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), sampling.inputs)
+        own = {"y": data.y, "inputs": data.inputs}
+        return make(data, known, n_chains, seed, client), own
 
-    def run(
-        self,
-        name: str,
-        parameters: tuple[str, ...],
-        begin: Callable[[Priors, int, int, ClientLike], tuple[Any, dict[str, Any]]],
-        settings: dict[str, Any],
-    ) -> Posterior:
-        """Draw with a sampler.
-
-        Parameters
-        ----------
-        name : str
-            Of the sampler.
-        parameters : tuple of str
-        begin : callable (priors, n_chains, seed, client) -> (sampler, settings)
-        settings : dict
-            The sampler's own; a checkpoint belongs to a run of equal settings.
-
-        Returns
-        -------
-        Posterior
-
-        Raises
-        ------
-        ShapeError, DTypeError, FiniteError, InputError
-            What was told does not fit the model.
-        KeyboardInterrupt
-            After Ctrl-C; its attribute `posterior` has what was drawn until then, if a step was finished.
-        StorageError
-            The checkpoint cannot be written; what was finished is kept.
-        ClusterError
-            A worker of another version or without the space; a scheduler that is gone.
-        """
-        n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
-        n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
-        known = Priors(parameters, self.priors, self.fixed)
-        check_choice(self.on_nan, "on_nan", ON_NAN)
-        given = None if self.start is None else starts_of(self.start, known, n_chains)
-        with connected(self.client) as client, pk.use(here(client, self.space)):
-            sampler, own = begin(known, n_chains, seed, client)
-            sampler.nans.refuse = self.on_nan == "raise"
-            settings = (
-                settings
-                | own
-                | {
-                    "n_chains": n_chains,
-                    "seed": seed,
-                    "start": given,
-                    "n_warmup": n_warmup,
-                    "priors": dict(zip(known.free, known.priors)),
-                    "fixed": known.fixed,
-                }
-            )
-            with Store(self.checkpoint, f"resampling.{name}", settings) as store:
-                sampler.start(given)
-                loop = Loop(sampler, n_draws, n_warmup)
-                parts, complete = loop.run(store, check_flag(self.progress, "progress"))
-            if not parts:
-                raise loop.stop
-            found = sampler.drawn(parts, n_draws, n_warmup)
-        n_nan, nan_from = sampler.nans.of(parts[-1])
-        by_name = dict(zip(known.free, np.moveaxis(found["draws"], -1, 0)))
-        mixed = (mixing(by_name, sampler.remedy) if complete else ()) + found.pop("notes", ())
-        undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
-        found = Posterior(
-            names=known.free,
-            priors=known.texts,
-            fixed=known.fixed,
-            parameters=known.names,
-            method=name,
-            seed=seed,
-            complete=complete,
-            notes=mixed + undefined * bool(n_nan.any()),
-            n_nan=n_nan,
-            **found,
-        )
-        if loop.stop is not None:
-            raise stopped(loop.stop, found)
-        warn(mixed, 3)
-        if n_nan.any():
-            warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
-        return found
+    whole = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    return model.parameters, begin, settings | whole
 
 
-def without_chains(options: dict[str, Any], *others: str) -> dict[str, Any]:
+def draw(sampling, name, parameters, begin, settings):
+    """Draw with a sampler.
+
+    Parameters
+    ----------
+    name : str
+        Of the sampler.
+    parameters : tuple of str
+    begin : callable (priors, n_chains, seed, client) -> (sampler, settings)
+    settings : dict
+        The sampler's own; a checkpoint belongs to a run of equal settings.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        What was told does not fit the model.
+    KeyboardInterrupt
+        After Ctrl-C; its attribute `posterior` has what was drawn until then, if a step was finished.
+    StorageError
+        The checkpoint cannot be written; what was finished is kept.
+    ClusterError
+        A worker of another version or without the space; a scheduler that is gone.
+    """
+    known, fields, loop, complete = run_loop(sampling, name, parameters, begin, settings)
+    n_nan, nan_from = loop.sampler.nans.of(loop.parts[-1])
+    by_name = dict(zip(known.free, np.moveaxis(fields["draws"], -1, 0)))
+    mixed = (mixing(by_name, loop.sampler.remedy) if complete else ()) + fields.pop("notes", ())
+    undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
+    posterior = Posterior(
+        names=known.free,
+        priors=known.texts,
+        fixed=known.fixed,
+        parameters=known.names,
+        method=name,
+        seed=sampling.seed,
+        complete=complete,
+        notes=mixed + undefined * bool(n_nan.any()),
+        n_nan=n_nan,
+        **fields,
+    )
+    if loop.stop is not None:
+        raise stopped(loop.stop, posterior)
+    warn(mixed, 3)
+    if n_nan.any():
+        warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
+    return posterior
+
+
+def run_loop(sampling, name, parameters, begin, settings):
+    """Run a sampler's loop; arguments and errors as those of `draw`.
+
+    Returns
+    -------
+    priors : Priors
+    found : dict
+        What the sampler's `drawn` gives.
+    loop : Loop
+    complete : bool
+        All steps were done.
+    """
+    n_chains, seed = check_count(sampling.n_chains, "n_chains"), check_seed(sampling.seed)
+    n_draws, n_warmup = (
+        check_count(sampling.n_draws, "n_draws"),
+        check_count(sampling.n_warmup, "n_warmup", 0),
+    )
+    known = Priors(parameters, sampling.priors, sampling.fixed)
+    check_choice(sampling.on_nan, "on_nan", ON_NAN)
+    given = None if sampling.start is None else starts_of(sampling.start, known, n_chains)
+    with connected(sampling.client) as client, pk.use(here(client, sampling.space)):
+        sampler, own = begin(known, n_chains, seed, client)
+        sampler.nans.refuse = sampling.on_nan == "raise"
+        settings = {
+            **settings,
+            **own,
+            "n_chains": n_chains,
+            "seed": seed,
+            "start": given,
+            "n_warmup": n_warmup,
+            "priors": dict(zip(known.free, known.priors)),
+            "fixed": known.fixed,
+        }
+        with Store(sampling.checkpoint, f"resampling.{name}", settings) as store:
+            sampler.start(given)
+            loop = Loop(sampler, n_draws, n_warmup)
+            complete = loop.run(store, check_flag(sampling.progress, "progress"))
+        if not loop.parts:
+            raise loop.stop
+        return known, sampler.drawn(loop.parts, n_draws, n_warmup), loop, complete
+
+
+def without_chains(options, *others):
     """Return options of `Sampling` that are of use without chains.
 
     Parameters
@@ -293,10 +296,11 @@ class Loop:
     def __init__(self, sampler, n_draws, n_warmup):
         self.sampler, self.n_warmup = sampler, n_warmup
         self.n_steps, self.stop = sampler.n_steps(n_draws, n_warmup), None
+        self.parts: list[dict] = []
 
     def run(self, store, progress):
-        """The arrays of all parts, and whether all steps were done: an interruption keeps what there is."""
-        parts, self.store = [], store
+        """Whether all steps were done; `parts` has their arrays, after an interruption what there is."""
+        parts, self.store = self.parts, store
         with bar(progress, "{task.fields[rates]}") as self._bar:
             self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=self.n_steps, rates="")
             try:
@@ -306,7 +310,7 @@ class Loop:
                         break
             except KeyboardInterrupt as error:
                 self.stop = error
-        return parts, bool(parts) and bool(parts[-1].get("finished") or parts[-1]["end"] >= self.n_steps)
+        return bool(parts) and bool(parts[-1].get("finished") or parts[-1]["end"] >= self.n_steps)
 
     def _part(self, before, first, stop):
         sampler, seen = self.sampler, []

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array, ArrayLike, Real, Whole
+from ..shared.annotations import ArrayLike, Real, Whole
 from ..shared.checks import check_share
 from .inference import Estimates
 from .populations import Populations, check_lengths
 from .posterior import Posterior
 from .row_kernels import MOST
-from .sampling import Nans, Sampling, without_chains
+from .sampling import Nans, Sampling, draw, of_model, without_chains
 from .state_space import StateSpaceModel
 
 _AHEAD = 8  # filters go ahead of their weights by at most one step in so many
@@ -44,11 +44,11 @@ class Observations:
         self.priors, self.n_keys, self.most_steps = priors, data.n_steps, data.n_steps
         self._ahead = None, 0, np.zeros((0, 0))  # of which population, from which step on, increments
 
-    def begin(self, values: Array, keys: Array) -> Array:
+    def begin(self, values, keys):
         """Return zeros: nothing has been observed."""
         return np.zeros(len(values))
 
-    def step(self, number: int, populations: Populations) -> tuple[Array, Array, float, bool]:
+    def step(self, number, populations):
         """Return what an observation adds to log-weights and log-likelihoods."""
         values, keys = populations.values(), populations.points.keys
         of, first, found = self._ahead
@@ -59,11 +59,11 @@ class Observations:
         added = self._all.rejected(found[number - first], values, keys)
         return added, added, 1.0, number + 1 == self.most_steps
 
-    def estimate(self, number: int, values: Array, keys: Array) -> Array:
+    def estimate(self, number, values, keys):
         """Return estimates of log p(y_0..y_number | parameters)."""
         return self._proposed(values, keys, number + 1)
 
-    def where(self, number: int, power: float) -> str:
+    def where(self, number, power):
         """Return the observation's name."""
         return f"observation {number}"
 
@@ -156,4 +156,4 @@ def sample_smc2(
         "threshold": threshold,
         "dtype": str(np.dtype(dtype)),
     }
-    return sampling.run("SMC2", *sampling.of_model(model, filters, observations, make, settings))
+    return draw(sampling, "SMC2", *of_model(sampling, model, filters, observations, make, settings))

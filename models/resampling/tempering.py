@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,17 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, Real, Whole
+from ..shared.annotations import ArrayLike, Real, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_share
 from ..shared.sharding import Shards
 from . import density_kernels, filter_kernels
-from .banks import Rows, rows_of, split
+from .banks import rows_of, split
+from .blame import named
 from .given import ModelFunction, tried
 from .populations import Populations, check_lengths
 from .posterior import Posterior
-from .sampling import Nans, Sampling, without_chains
+from .sampling import Nans, Sampling, draw, without_chains
 from .walk import random_of
 
 _HALVINGS = 60  # of an interval of powers
@@ -36,15 +37,15 @@ _TRIED = 8  # rows of data with which the function is tried
 class Densities:
     """A method for `sharding.Shards`, whose shards are rows of parameters."""
 
-    def __init__(self, function: ModelFunction, data: Array, space: Any) -> None:
+    def __init__(self, function, data, space):
         with pk.use(space) as self.space:
             self._function, self._data = function, reached(data)
 
-    def prepare(self, piece: Rows) -> Rows:
+    def prepare(self, piece):
         """The piece itself."""
         return piece
 
-    def log_likelihoods(self, pieces: Iterator[Rows], params: Array) -> Iterator[Array]:
+    def log_likelihoods(self, pieces, params):
         """Values at rows of parameters, shape (n_rows, n_params)."""
         own = list(pieces)
         with pk.use(self.space):
@@ -76,11 +77,11 @@ class Tempered:
             for n in (n_rows, n_proposed)
         )
 
-    def begin(self, values: Array, keys: Array) -> Array:
+    def begin(self, values, keys):
         """Return log-likelihoods of draws of the prior."""
         return self._evaluated(self._all, values)
 
-    def step(self, number: int, populations: Populations) -> tuple[Array, Array, float, bool]:
+    def step(self, number, populations):
         """Return what the next power adds to log-weights; log-likelihoods stay."""
         logs, power, threshold = (
             populations.points.log_likelihood,
@@ -99,11 +100,11 @@ class Tempered:
                     high = middle
         return high * logs, np.zeros(len(logs)), 1.0 if finished else power + high, finished
 
-    def estimate(self, number: int, values: Array, keys: Array) -> Array:
+    def estimate(self, number, values, keys):
         """Return log-likelihoods of proposals."""
         return self._evaluated(self._proposed, values)
 
-    def where(self, number: int, power: float) -> str:
+    def where(self, number, power):
         """Return the power's name."""
         return f"the data, at the power {power:.3g} of the likelihood"
 
@@ -111,13 +112,10 @@ class Tempered:
         table = self.priors.table(values)
         found = np.concatenate(shards.map("log_likelihoods", table))
         found[found == np.inf] = np.nan  # no density
-        names = self.priors.names
-
-        def reason(row):
-            given = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, table[row].tolist()))
-            return f"log_likelihood gave nan or inf, with {given}; finite numbers or -inf are wanted"
-
-        return self._nans.rejected(found, reason)
+        names, said = self.priors.names, "log_likelihood gave nan or inf, with"
+        return self._nans.rejected(
+            found, lambda row: f"{said} {named(names, table[row])}; finite numbers or -inf are wanted"
+        )
 
 
 def sample_smc(
@@ -198,7 +196,7 @@ def sample_smc(
         "length": length,
         "threshold": threshold,
     }
-    return sampling.run("SMC", names, begin, settings)
+    return draw(sampling, "SMC", names, begin, settings)
 
 
 def _rows(data):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from .priors import Priors
 
 STARTS = 10  # draws of the prior from which a chain takes its best
 TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelman and Gilks 1997)
 
 
-def random_of(seed: int, *numbers: int) -> np.random.Generator:
+def random_of(seed, *numbers):
     """Random numbers that belong to a step of a job: the same, whatever came before."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *numbers])))
 
@@ -28,26 +26,18 @@ class Points(NamedTuple):
     log_likelihood: np.ndarray
     keys: np.ndarray
 
-    def of(self, rows: np.ndarray) -> Points:
+    def of(self, rows):
         """Those of some rows."""
         return Points(*(array[rows] for array in self))
 
-    def where(self, chosen: np.ndarray, others: Points) -> Points:
+    def where(self, chosen, others):
         """Those of rows that were chosen, and others."""
         return Points(
             *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, others))
         )
 
 
-def metropolis(
-    points: Points,
-    z: np.ndarray,
-    keys: np.ndarray,
-    priors: Priors,
-    estimate: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    random: np.random.Generator,
-    power: float = 1.0,
-) -> tuple[Points, np.ndarray, np.ndarray]:
+def metropolis(points, z, keys, priors, estimate, random, power=1.0):
     """Accept or reject proposals under the density prior x likelihood^power.
 
     Parameters
@@ -97,18 +87,18 @@ class Walk:
         Acceptance rate that the scale is moved to.
     """
 
-    def __init__(self, z: np.ndarray, target: float = TARGET) -> None:
+    def __init__(self, z, target=TARGET):
         n_chains, n_free = z.shape
         self.target, self.scale, self.n_seen = target, 2.38 / np.sqrt(n_free), 0
         self.mean, self.weight = z.mean(axis=0), 0.0
         spread = z.var(axis=0) if n_chains > 1 else np.ones(n_free)
         self.covariance = np.diag(np.maximum(0.01 * spread, 1e-8))
 
-    def propose(self, z: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    def propose(self, z, random):
         factor = np.linalg.cholesky(self.covariance + 1e-12 * np.diag(np.diag(self.covariance)))
         return z + self.scale * random.normal(size=z.shape) @ factor.T
 
-    def learn(self, z: np.ndarray, accepted: float) -> None:
+    def learn(self, z, accepted):
         """From where the chains stand, and the share of them that moved; the past is forgotten at a rate of 1
         / n^0.7."""
         self.n_seen += 1
@@ -118,24 +108,24 @@ class Walk:
         self.mean = self.mean + rate * away.mean(axis=0)
         self.covariance = (1.0 - rate) * self.covariance + rate * (away.T @ away) / len(z)
 
-    def fit(self, z: np.ndarray, weights: np.ndarray) -> None:
+    def fit(self, z, weights):
         """Take the covariance of weighted points, shapes (n, n_free) and (n,), in place of what was seen."""
         self.mean = weights @ z
         away = z - self.mean
         covariance = (weights * away.T) @ away
         self.covariance = covariance + 1e-12 * np.eye(len(covariance))
 
-    def tune(self, accepted: float, rate: float) -> None:
+    def tune(self, accepted, rate):
         """Move the scale towards the wanted acceptance rate."""
         self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - self.target)), 1e-3, 1e3))
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state(self):
         return {
             "walk_mean": self.mean,
             "walk_covariance": self.covariance,
             "walk_numbers": np.array([self.scale, self.n_seen]),
         }
 
-    def restore(self, arrays: dict) -> None:
+    def restore(self, arrays):
         self.mean, self.covariance = arrays["walk_mean"], arrays["walk_covariance"]
         self.scale, self.n_seen = float(arrays["walk_numbers"][0]), int(arrays["walk_numbers"][1])

@@ -75,9 +75,9 @@ FLOORS = {
 CAPS = {
     "core": 139_700,
     "portable": 224_000,
-    "models": 334_550,
+    "models": 335_850,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 82_750,
     "docs": 42_100,
-    "tests": 565_250,
+    "tests": 566_950,
 }

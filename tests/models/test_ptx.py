@@ -271,6 +271,8 @@ def run_inference():
     resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
     populations = chosen | {"n_draws": 4, "length": 2, "space": "serial"}
     resampling.sample_smc2(model, y[:, 0, 0], 8, **populations)
+    searched = {name: chosen[name] for name in ("priors", "fixed")} | {"n_chains": 2, "n_iterations": 1}
+    resampling.maximise(model, y[:, 0, 0], 8, n_repeats=1, **searched, space="serial")
     resampling.sample_smc(first_squared, data=[1.0, 2.0], **populations)
     epidemic = resampling.ready.sir(20, n_substeps=1)
     outbreak = epidemic.filter(space="serial")

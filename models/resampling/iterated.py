@@ -1,0 +1,298 @@
+"""Maximum likelihood by iterated filtering (IF2), and profile likelihoods with standard errors.
+
+Each particle has parameters z of its own, on a line without ends, which move before every step,
+
+    z <- z + s_m e,   s_m = s a^(m / 50),   e standard normal                                         (1)
+
+in iteration m. Resampling keeps what explains the data, and the particles' parameters at the end are those at
+the beginning of iteration m + 1; as s_m falls, they gather at a maximum. Rows are searches side by side.
+
+A profile is the largest log-likelihood l(v) for each value v of a parameter. A quadratic function through
+estimates of it, c + b v + a v^2, has its maximum at -b / (2 a), with the variance
+
+    1 / (-2 a) + (var b - (2 b / a) cov(a, b) + (b / a)^2 var a) / (4 a^2)                            (2)
+
+of what the data leave open and of what the estimates do.
+
+References
+----------
+Ionides, Nguyen, Atchade, Stoev, King: Inference for dynamic and partially observed systems via iterated
+perturbed Bayes maps. PNAS 112 (2015).
+Ionides, Breto, Park, Smith, King: Monte Carlo profile confidence intervals for dynamic systems. Journal of
+the Royal Society Interface 14 (2017).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ..shared.annotations import Array, ArrayLike, Whole
+from ..shared.checks import as_numbers, check_count, check_finite, check_number, check_share
+from ..shared.results import Result
+from . import banks
+from .inference import Estimates
+from .row_kernels import MOST
+from .sampling import Nans, Sampling, run_loop, of_model
+from .schemes import systematic
+from .state_space import StateSpaceModel
+from .walk import random_of
+
+_NEAR = 2.0  # of log-likelihood, within which searches have found the same maximum
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Maximum(Result):
+    """What searches for the largest likelihood found, in the order of their likelihoods.
+
+    Attributes
+    ----------
+    params : dict of names and floats
+        All parameters of the model, of the best search.
+    log_likelihood : float
+        There.
+    ends : ndarray, shape (n_searches, n_free)
+        Where searches ended, parameters in the order of the model.
+    logs : ndarray, shape (n_searches,)
+        Log-likelihoods there: of means of likelihoods of several filters.
+    notes : tuple of str
+        What to know before it is used: that searches ended at different maxima.
+    """
+
+    params: dict[str, float]
+    log_likelihood: float
+    ends: Array
+    logs: Array
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Profile(Result):
+    """A profile likelihood of a parameter.
+
+    Attributes
+    ----------
+    name : str
+    values, logs : ndarray, shape (n_values,)
+        Values, and the largest log-likelihood found at each.
+    estimate, standard_error : float
+        By (2), of a quadratic function through these; NaN where it has no maximum.
+    """
+
+    name: str
+    values: Array
+    logs: Array
+    estimate: float
+    standard_error: float
+
+
+class Searches:
+    """Searches of iterated filtering, a sampler for `sampling.Loop`; `columns` are parameters that rows have
+    fixed, each at a value of its own."""
+
+    finished, piece = False, 1
+
+    def __init__(self, filters, data, priors, n, n_chains, n_repeats, moves, columns, seed, client, space):
+        self.priors, self.n_chains, self.n, self.seed = priors, n_chains, n, seed
+        self.moves, self.columns, self.nans = moves, columns, Nans(n_chains)
+        self._filters = banks.shared(filters, n, data, n_chains, client, space)
+        self._n_rows = n_chains * n_repeats
+        self._estimate = Estimates(filters, data, self, n, self._n_rows, self.nans, client, space)
+
+    def table(self, values):
+        """All parameters of rows, which are those of searches once or several times."""
+        table = self.priors.table(values)
+        for name, column in self.columns.items():
+            table[:, self.priors.names.index(name)] = np.repeat(column, len(table) // len(column))
+        return table
+
+    def start(self, given):
+        values = self.priors.draw(random_of(self.seed, 0), self.n_chains) if given is None else given
+        self.swarm = np.repeat(self.priors.to_line(values).T[:, None], self.n, axis=1)
+
+    def n_steps(self, n_draws, n_warmup):
+        return n_draws
+
+    def ends(self):
+        return self.priors.from_line(self.swarm.mean(axis=1).T)[0]
+
+    def step(self, number, warm):
+        """One pass of all filters, after which particles' parameters are drawn by their weights."""
+        random, (sds, cooling) = random_of(self.seed, 1, number), self.moves
+        free = [self.priors.names.index(name) for name in self.priors.free]
+        free = free, self.priors.limits, sds * cooling ** (number / 50.0)
+        keys = random.integers(0, 2**64, (self.n_chains, 1), np.uint64)
+        found = self._filters.map("wandered", self.table(self.ends()), keys, self.swarm, free)
+        *swarm, logs, total = np.concatenate(found, axis=-1)
+        logs = np.where(np.isfinite(total), logs, 0.0)  # a filter that died knows nothing
+        chosen = systematic(log_weights=np.ascontiguousarray(logs.T), seed=int(random.integers(2**63)))
+        self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
+
+    def seen(self):
+        return {"moved": np.array(1.0)}
+
+    def arrays(self):
+        return {"swarm": self.swarm}
+
+    def restore(self, arrays):
+        self.swarm = arrays["swarm"]
+
+    def drawn(self, parts, n_draws, n_warmup):
+        """Where searches ended, and the logarithms of means of likelihoods there."""
+        self.restore(parts[-1])
+        ends, n_rows = self.ends(), self._n_rows
+        keys = random_of(self.seed, 2).integers(0, 2**64, (n_rows, 1), np.uint64)
+        logs = self._estimate(np.repeat(ends, n_rows // len(ends), axis=0), keys).reshape(len(ends), -1)
+        top = np.maximum(logs.max(axis=1), -1e300)
+        with np.errstate(divide="ignore"):
+            return ends, top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+
+
+def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole, **options: Any) -> Maximum:
+    """Find the largest likelihood of parameters by iterated filtering.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+    observations : as in `ParticleFilter.run`; NaN is missing
+    n_particles : int, at most 4,096
+        Of each filter.
+    **options
+        priors, and of what `Sampling` lists: fixed, inputs, start, seed, checkpoint, progress, space, client.
+        Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter. And
+    n_chains : int, default 16
+        Searches.
+    n_iterations : int, default 100
+    sd : float, default 0.02
+        s in (1), of parameters' logarithms, log-odds, or values themselves, as their limits are.
+    cooling : float, 0 to 1, default 0.5
+        a in (1), the share of s that is left after 50 iterations.
+    initial : sequence of str, optional
+        Parameters of the initial state, which move at step 0 alone.
+    n_repeats : int, default 10
+        Filters whose likelihoods are averaged, where a search has ended.
+
+    Returns
+    -------
+    Maximum
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError
+        Wrong arguments.
+    KeyboardInterrupt
+        After Ctrl-C; iterations that were done are in the checkpoint.
+
+    Warns
+    -----
+    RuntimeWarning
+        Fewer than half of the searches came near the best one. `Maximum.notes` says so too.
+    """
+    known, (ends, logs) = _searched(model, observations, n_particles, {}, **options)
+    order = np.argsort(-logs)
+    ends, logs, notes = ends[order], logs[order], ()
+    near = int((logs > logs[0] - _NEAR).sum())
+    if 2 * near < len(logs):
+        notes = (f"only {near} of {len(logs)} searches came near the best one: take more n_iterations",)
+        warnings.warn(notes[0], RuntimeWarning, stacklevel=2)
+    params = dict(zip(known.names, known.table(ends[:1])[0].tolist()))
+    return Maximum(params=params, log_likelihood=float(logs[0]), ends=ends, logs=logs, notes=notes)
+
+
+def profile(
+    model: StateSpaceModel,
+    observations: ArrayLike,
+    n_particles: Whole,
+    name: str,
+    values: ArrayLike,
+    *,
+    n_chains: Whole = 8,
+    **options: Any,
+) -> Profile:
+    """Find the largest likelihood for each value of a parameter, by iterated filtering of the others.
+
+    Parameters
+    ----------
+    model, observations, n_particles : as in `maximise`
+    name : str
+        Of the parameter, which has no prior.
+    values : array-like, shape (n_values,), at least 4, around the maximum
+    n_chains : int
+        Searches for each value.
+    **options
+        As in `maximise`; start is of n_values * n_chains searches, those of a value side by side.
+
+    Returns
+    -------
+    Profile
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError, KeyboardInterrupt
+        As `maximise`.
+    """
+    grid, n_chains = (
+        check_finite(as_numbers(values, "values", 1), "values"),
+        check_count(n_chains, "n_chains"),
+    )
+    if len(np.unique(grid)) < 4:
+        raise InputError(f"values is {values}; at least 4 different numbers are wanted")
+    options["fixed"] = {**(options.get("fixed") or {}), name: float(grid[0])}
+    columns = {name: np.repeat(grid, n_chains)}
+    _, (_, logs) = _searched(
+        model, observations, n_particles, columns, n_chains=len(columns[name]), **options
+    )
+    logs = logs.reshape(-1, n_chains).max(axis=1)
+    estimate, error = _peak(grid, logs)
+    return Profile(name=name, values=grid, logs=logs, estimate=estimate, standard_error=error)
+
+
+def _peak(values, logs):
+    """Where a quadratic function through points has its maximum, and the square root of (2)."""
+    (a, b, _), covariance = np.polyfit(values - values.mean(), logs, 2, cov=True)
+    if not a < 0.0:
+        return math.nan, math.nan
+    share = np.array([b / a, -1.0])
+    variance = -0.5 / a + share @ covariance[:2, :2] @ share / (4.0 * a * a)
+    return float(values.mean() - 0.5 * b / a), math.sqrt(variance)
+
+
+def _searched(
+    model,
+    observations,
+    n,
+    columns,
+    *,
+    n_chains=16,
+    n_iterations=100,
+    sd=0.02,
+    cooling=0.5,
+    initial=(),
+    n_repeats=10,
+    **options,
+):
+    """The priors, where searches ended, and log-likelihoods there."""
+    sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
+    sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
+    cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
+    filters = model.filter(threshold=1.0, space=sampling.space)
+
+    def make(data, priors, n_chains, seed, client):
+        if unknown := set(initial) - set(priors.free):
+            raise InputError(f"initial has {', '.join(sorted(unknown))}, which has no prior")
+        sds = np.array([[sd, 0.0 if name in initial else sd] for name in priors.free])
+        own = n, n_chains, n_repeats, (sds, cooling), columns, seed, client, sampling.space
+        return Searches(filters, data, priors, *own)
+
+    settings = {"n_particles": n, "sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
+    model = of_model(sampling, model, filters, observations, make, settings)
+    known, found, loop, _ = run_loop(sampling, "IF2", *model)
+    if loop.stop is not None:
+        raise loop.stop
+    return known, found

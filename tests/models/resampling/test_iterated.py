@@ -1,0 +1,145 @@
+"""Iterated filtering against the maximum of an exact likelihood, on three models whose truth is known; what
+it promises: the same ends everywhere, checkpoints, messages."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import portable as pk
+from portable.models.resampling import Maximum, Profile, exact, maximise, priors, profile, ready
+from portable.models.resampling.iterated import Searches
+
+from .grids import volatility_on_a_grid
+
+E = pk.errors
+LG, SV = ready.linear_gaussian, ready.stochastic_volatility
+AHEAD = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0), "tau": priors.half_normal(1.0)}
+Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 100, seed=3, space="serial")[1][:, 0]
+Y[20:24] = np.nan
+TWO = {"phi": AHEAD["phi"], "sigma": AHEAD["sigma"]}
+LEVERAGE = {"mu": priors.normal(0.0, 1.0), "sigma": AHEAD["sigma"]}
+pytestmark = pytest.mark.filterwarnings("ignore:only .+ searches came near")  # few iterations
+RETURNS = SV.simulate(SV.params(mu=-0.5, phi=0.9, sigma=0.4, rho=-0.5), 80, seed=5, space="serial")[1][:, 0]
+SHORT = {"priors": AHEAD, "n_chains": 4, "n_iterations": 4, "n_repeats": 2, "seed": 5}
+short = functools.partial(maximise, LG, Y[:20], 30, **SHORT)
+
+
+def kalman(phi, sigma, tau=0.7):
+    return exact.kalman(Y, (phi, sigma, tau)).log_likelihood
+
+
+def volatility(mu, sigma):
+    return volatility_on_a_grid(RETURNS, (mu, 0.9, sigma, -0.5), n=120).log_likelihood
+
+
+@pytest.mark.parametrize(
+    "model, y, likelihood, known, fixed, name, grid",
+    [
+        (LG, Y, kalman, AHEAD, {}, "sigma", np.linspace(0.3, 0.8, 7)),
+        (LG, Y, kalman, TWO, {"tau": 0.7}, "phi", np.linspace(0.55, 0.95, 7)),
+        (SV, RETURNS, volatility, LEVERAGE, {"phi": 0.9, "rho": -0.5}, "mu", np.linspace(-1.3, 0.5, 7)),
+    ],
+    ids=["three parameters", "two parameters", "volatility"],
+)
+def test_the_maximum_and_its_error(model, y, likelihood, known, fixed, name, grid):
+    """The exact likelihood of the best search within 1.5 of the largest one; the profile's maximum within two
+    standard errors of the truth, and these within a third of the exact profile's."""
+    start = {"phi": 0.8, "sigma": 0.5, "tau": 0.7, "mu": -0.5}
+    how = {"method": "Nelder-Mead", "options": {"fatol": 0.01, "xatol": 0.01}}
+    truth = optimize.minimize(lambda p: -likelihood(*p), [start[n] for n in known], **how)
+    options = {"fixed": fixed, "seed": 1, "space": "threads"}
+    found = maximise(model, y, 150, priors=known, n_chains=8, n_iterations=60, **options)
+    assert likelihood(*(found.params[n] for n in known)) > -truth.fun - 1.5
+    assert abs(found.log_likelihood + truth.fun) < 1.5
+    others, place = {n: prior for n, prior in known.items() if n != name}, list(known).index(name)
+    options["start"] = {n: found.params[n] for n in others}
+    along = profile(model, y, 150, name, grid, priors=others, n_chains=3, n_iterations=25, **options)
+    assert abs(along.estimate - truth.x[place]) < 2.0 * along.standard_error
+    few, rest = grid[1::2], np.delete(truth.x, place)
+    exact_logs = [
+        optimize.minimize(lambda p, v=v: likelihood(*p[:place], v, *p[place:]) * -1.0, rest, **how).fun
+        for v in few
+    ]
+    assert 0.6 < along.standard_error * math.sqrt(2.0 * np.polyfit(few, exact_logs, 2)[0]) < 1.6
+
+
+def test_the_same_ends_on_every_space(space):
+    """Bits of the serial space, and of spaces side by side; plain Python may round a logarithm otherwise."""
+    few = {"n_chains": 2, "n_iterations": 1} if space == "checked" else {}
+    sample = functools.partial(maximise, LG, Y[:3], 4, **SHORT | few) if space == "checked" else short
+    here, serial = sample(space=space), sample(space="serial")
+    if space == "checked":
+        np.testing.assert_allclose(here.ends, serial.ends, rtol=1e-12)
+        return
+    for found in (here, sample(space=[space, "serial"])):
+        np.testing.assert_array_equal(found.ends, serial.ends)
+        np.testing.assert_array_equal(found.logs, serial.logs)
+
+
+def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
+    whole, before = short(space="serial"), Searches.step
+
+    def stops(self, number, warm):
+        if number == 2:
+            raise KeyboardInterrupt
+        before(self, number, warm)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Searches, "step", stops)
+        with pytest.raises(KeyboardInterrupt):
+            short(space="serial", checkpoint=tmp_path / "searches")
+    again = short(space="serial", checkpoint=tmp_path / "searches")
+    np.testing.assert_array_equal(again.ends, whole.ends)
+    again.save(tmp_path / "maximum.npz")
+    loaded = Maximum.load(tmp_path / "maximum.npz")
+    assert loaded.params == whole.params and loaded.notes == whole.notes
+    with pytest.raises(E.InputError, match="belongs to another run"):
+        short(space="serial", sd=0.03, checkpoint=tmp_path / "searches")
+    others = {n: prior for n, prior in AHEAD.items() if n != "tau"}
+    along = profile(LG, Y[:20], 30, "tau", [0.5, 0.6, 0.7, 0.8], **SHORT | {"priors": others}, space="serial")
+    along.save(tmp_path / "profile.npz")
+    np.testing.assert_array_equal(Profile.load(tmp_path / "profile.npz").logs, along.logs)
+
+
+def test_parameters_of_the_initial_state_stay_after_step_0():
+    """With one particle nothing is chosen: z moves once by sd e, not at every step."""
+    moved = []
+    for initial in ((), ("phi",)):
+        one = {"priors": {"phi": AHEAD["phi"]}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_iterations": 1}
+        found = maximise(
+            LG, Y, 2, n_chains=200, n_repeats=1, start={"phi": 0.0}, initial=initial, **one, space="serial"
+        )
+        moved.append(np.log((1 + found.ends) / (1 - found.ends)).std())
+    assert moved[0] > 5 * moved[1] > 0.0 and 0.017 < moved[1] < 0.023
+
+
+def test_searches_that_differ_are_told():
+    with pytest.warns(RuntimeWarning, match="only . of 6 searches came near the best one"):
+        found = maximise(LG, Y, 30, priors=AHEAD, n_chains=6, n_iterations=1, seed=2, space="serial")
+    assert len(found.notes) == 1 and (np.diff(found.logs) <= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        ({"sd": 0.0}, E.InputError, "sd is 0"),
+        ({"cooling": 1.5}, E.InputError, "cooling is 1.5; a share"),
+        ({"initial": ["rho"]}, E.InputError, "initial has rho, which has no prior"),
+        ({"n_chains": 0}, E.InputError, "n_chains is 0"),
+        ({"fixed": {"phi": 0.5}}, E.InputError, "phi in priors and in fixed"),
+        ({"start": {"phi": 0.5}}, E.InputError, "start has phi; a dict of exactly phi, sigma, tau is wanted"),
+    ],
+)
+def test_wrong_calls(given, error, message):
+    with pytest.raises(error, match=message):
+        short(**given, space="serial")
+
+
+def test_wrong_profiles():
+    with pytest.raises(E.InputError, match="at least 4 different numbers are wanted"):
+        profile(LG, Y, 30, "tau", [0.5, 0.6, 0.7], priors=AHEAD)
+    with pytest.raises(E.InputError, match="n_particles is 5000; 2 to 4096 is wanted"):
+        maximise(LG, Y, 5000, priors=AHEAD)
