@@ -8,8 +8,8 @@ import re
 
 from llvmlite import ir
 
-_LETTERS = {"i32": "r", "i64": "l", "float": "f", "double": "d"}
-_BITS = {"r": 32, "l": 64, "f": 32, "d": 64}
+from ..core.machines.cuda.engine import REGISTERS
+
 _REGISTER = r"%(p|rs|r|rd|f|fd|SP|SPL|temp|rl|b|c|h|hh)(\d+|<\d+>|\b)"
 
 
@@ -38,7 +38,7 @@ def block(ptx, name, inputs, outs):
     )  # names of the caller's
     for k, kind in enumerate(inputs):
         parameter = rf"ld\.param\.\w+\s+(%\w+), \[{name}_param_{k}\];"
-        body = re.sub(parameter, rf"mov.b{_BITS[_LETTERS[str(kind)]]} \1, ${len(outs) + k};", body)
+        body = re.sub(parameter, rf"mov.b{REGISTERS[str(kind)][1]} \1, ${len(outs) + k};", body)
     body = re.sub(r"st\.param(?:\.v\d)?\.\w+\s+\[func_retval0(?:\+(\d+))?\], ([^;]*);", _Results(outs), body)
     if ".param" in body:
         return None
@@ -51,7 +51,7 @@ class _Results:
     """Moves to the operands of the results in place of a store to the struct that a function returns."""
 
     def __init__(self, outs):
-        self.bits, self.places, at = [_BITS[_LETTERS[str(o)]] for o in outs], {}, 0
+        self.bits, self.places, at = [REGISTERS[str(o)][1] for o in outs], {}, 0
         for k, bits in enumerate(self.bits):
             at = -(-at // (bits // 8)) * (bits // 8)
             self.places[at] = k
@@ -72,9 +72,9 @@ def calling(name, inputs, out):
     """A block that calls a function of the text around it."""
     lines = ["{"]
     for k, kind in enumerate(inputs):
-        bits = _BITS[_LETTERS[str(kind)]]
+        bits = REGISTERS[str(kind)][1]
         lines += [f".param .b{bits} pk_in{k};", f"st.param.b{bits} [pk_in{k}], ${k + 1};"]
-    bits = _BITS[_LETTERS[str(out)]]
+    bits = REGISTERS[str(out)][1]
     given = ", ".join(f"pk_in{k}" for k in range(len(inputs)))
     lines += [
         f".param .b{bits} pk_out;",
@@ -92,7 +92,7 @@ def rounded(body):
 
 def call(builder, body, outs, args, pure):
     """The block at the builder's place; its results."""
-    letters = ["=&" + _LETTERS[str(o)] for o in outs] + [_LETTERS[str(a.type)] for a in args]
+    letters = ["=&" + REGISTERS[str(o)][0] for o in outs] + [REGISTERS[str(a.type)][0] for a in args]
     letters += [] if pure else ["~{memory}"]
     result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
     kind = ir.FunctionType(result, [a.type for a in args])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins as _builtins  # this module's any and all shadow the builtins
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, Union
 
@@ -529,13 +530,13 @@ def _atomic(
     return word("atomic", op)(operation)
 
 
-atomic_add = _atomic("add", lambda old, value: old + value, "Add to an element")
-atomic_sub = _atomic("sub", lambda old, value: old - value, "Subtract from an element")
+atomic_add = _atomic("add", operator.add, "Add to an element")
+atomic_sub = _atomic("sub", operator.sub, "Subtract from an element")
 atomic_min = _atomic("min", minimum, "Lower an element to a value")
 atomic_max = _atomic("max", maximum, "Raise an element to a value")
-atomic_and = _atomic("and", lambda old, value: old & value, "Bitwise and into an element")
-atomic_or = _atomic("or", lambda old, value: old | value, "Bitwise or into an element")
-atomic_xor = _atomic("xor", lambda old, value: old ^ value, "Bitwise exclusive or into an element")
+atomic_and = _atomic("and", operator.and_, "Bitwise and into an element")
+atomic_or = _atomic("or", operator.or_, "Bitwise or into an element")
+atomic_xor = _atomic("xor", operator.xor, "Bitwise exclusive or into an element")
 atomic_exchange = _atomic("exchange", lambda old, value: value, "Replace an element")
 
 

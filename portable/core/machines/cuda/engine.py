@@ -11,6 +11,8 @@ from ...compiler.writing.optimise import optimise
 # The policy of a load whose line the second cache keeps, such a load, and what older machines have instead
 KEEPING, KEEPS = "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", ".L2::cache_hint.b{} $0, [$1], $2;"
 _OLDER = [(KEEPING, "mov.b64 $0, 0;"), *((KEEPS.format(n), f".b{n} $0, [$1];") for n in (32, 64))]
+# of a number by its type: the letter of its registers in inline assembly, and its bits
+REGISTERS = {"double": ("d", 64), "i64": ("l", 64), "float": ("f", 32), "i32": ("r", 32)}
 # LLVM's, less variants
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 

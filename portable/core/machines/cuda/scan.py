@@ -32,7 +32,7 @@ from ...compiler.reading.tree import flat
 from ...language.types import VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
 from ...places.policy import WITH_PREFIXES
-from .engine import KEEPING, KEEPS
+from .engine import KEEPING, KEEPS, REGISTERS
 from .lanes import (
     WARP,
     barrier,
@@ -54,7 +54,6 @@ _STORE = ir.InlineAsm(
 )
 
 
-_LETTERS = {"double": ("d", 64), "i64": ("l", 64), "float": ("f", 32), "i32": ("r", 32)}
 _LOW, _HIGH, _HALF = I64(2**32 - 1), I64(-(2**32)), I64(32)
 _ROW = I64(4)  # bits of the words that shared memory takes or gives at once
 
@@ -73,16 +72,16 @@ class Hints:
         self.b, self.policy = b, policy
 
     def load(self, pointer, typ, align):
-        if str(typ) not in _LETTERS:
+        if str(typ) not in REGISTERS:
             return self.b.load(pointer, typ, align=align)
-        (letter, bits), operands = _LETTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
+        (letter, bits), operands = REGISTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
         text = "ld.global" + (KEEPS if self.policy else ".cs.b{} $0, [$1];")
         return self._call(text.format(bits), f"={letter}", typ, operands, ",l" * len(operands))
 
     def store(self, x, pointer, align):
-        if str(x.type) not in _LETTERS:
+        if str(x.type) not in REGISTERS:
             return self.b.store(x, pointer, align=align)
-        letter, bits = _LETTERS[str(x.type)]
+        letter, bits = REGISTERS[str(x.type)]
         return self._call(f"st.global.cs.b{bits} [$0], $1;", "l", ir.VoidType(), [pointer, x], f",{letter}")
 
     def _call(self, text, first, kind, operands, others):
