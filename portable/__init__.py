@@ -48,7 +48,7 @@ from .errors import (
     UnknownSpaceError,
     WrongSpaceError,
 )
-from .core.events import listening
+from .watch.listening import listening
 from .watch.counts.explain import explain, listing
 from .library.graph import capture
 from .core.language.kernel import Function, Kernel, function, kernel

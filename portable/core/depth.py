@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-import types
 from collections.abc import Callable, Iterable, Iterator
 
 from ..errors import LanguageError
@@ -66,25 +65,3 @@ def _deepest(tree):
         found = max(found, (levels, line))
         left += [(levels + 1, line, child) for child in ast.iter_child_nodes(node)]
     return found
-
-
-def compiled(lines: list[str], name: str) -> types.CodeType:
-    """Compile lines of Python, indented by a blank a level; its parser takes a hundred levels, this any."""
-    try:
-        return compile("\n".join(lines), name, "exec")
-    except IndentationError:
-        tree = ast.Module([], [])
-        bodies = [tree.body]  # of the blocks around a line
-    for number, line in enumerate(lines):
-        text = line.lstrip(" ")
-        outer = bodies[len(line) - len(text)]
-        del bodies[len(line) - len(text) + 1 :]
-        if text == "else:":
-            bodies.append(outer[-1].orelse)
-            continue
-        (node,) = ast.parse(text + " pass" * text.endswith(":")).body
-        outer.append(ast.increment_lineno(node, number))
-        if text.endswith(":"):
-            node.body.clear()
-            bodies.append(node.body)
-    return compile(tree, name, "exec")

@@ -7,8 +7,7 @@ import contextlib
 import contextvars
 import os
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import LaunchError
 
@@ -41,7 +40,6 @@ class Hooks(NamedTuple):
         return bool(self.redirect or self.debug)
 
 
-Listener = Callable[[str, str, Any], None]
 _asked = os.environ.get("PORTABLE_DEBUG", "0")
 NONE = Hooks(debug="nan" if _asked == "nan" else _asked not in ("", "0"))
 _hooks = contextvars.ContextVar("portable hooks", default=NONE)
@@ -116,44 +114,3 @@ def copy(source, target, nbytes):
     """Tell those listeners who want it of a copy's begin and end."""
     copying = current().copying
     return _told("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY
-
-
-@contextlib.contextmanager
-def listening(listener: Listener, into_graphs: bool = False, copies: bool = False) -> Iterator[Listener]:
-    """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
-
-    Launches of other threads are not heard.
-
-    Parameters
-    ----------
-    listener : callable (phase, what, launch)
-        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label,
-        reducers and scan; a replayed graph is one event and tells its label, its space and its `launches`,
-        pairs whose first is a launch.
-    into_graphs : bool
-        Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
-    copies : bool
-        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill)
-        and to, and its size in bytes.
-
-    Yields
-    ------
-    callable, the listener
-
-    Examples
-    --------
-    >>> @pk.kernel
-    ... def add(i, a, x):
-    ...     x[i] += a
-    >>> with pk.listening(lambda phase, what, launch: print(phase, what, launch.label)):
-    ...     pk.parallel_for(2, add, 1.0, np.zeros(2), label="ones")
-    begin kernel ones
-    end kernel ones
-    """
-    hooks = current()
-    with changed(
-        listeners=(*hooks.listeners, listener),
-        one_by_one=hooks.one_by_one + (listener,) * into_graphs,
-        copying=hooks.copying + (listener,) * copies,
-    ):
-        yield listener

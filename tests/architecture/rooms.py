@@ -22,7 +22,7 @@ ARROWS = {
     "face": (
         "core core/arrays core/language core/launch core/machines core/machines/cpu "
         "core/machines/cuda core/places core/texts derivatives errors library library/texts numba "
-        "watch/checked watch/counts"
+        "watch/checked watch watch/counts"
     ),
     "library": ("core core/arrays core/language core/launch core/places errors"),
     "library/texts": ("core/language core/texts"),
@@ -46,13 +46,14 @@ ARROWS = {
     "roofline/peers": ("face roofline roofline/cases"),
     "roofline/scoreboard": ("errors face roofline roofline/cases"),
     "roofline/truth": ("errors face roofline roofline/cases"),
+    "watch": ("core core/compiler/reading core/language"),
     "watch/checked": (
         "core core/arrays core/compiler/reading core/compiler/writing core/language core/launch "
-        "core/machines core/places errors"
+        "core/machines core/places errors watch"
     ),
     "watch/counts": (
         "core core/compiler/reading core/compiler/writing core/language core/launch "
-        "core/machines/cpu core/machines/cuda core/texts errors"
+        "core/machines/cpu core/machines/cuda core/texts errors watch"
     ),
     "watch/debug": ("core/compiler/reading core/compiler/writing core/language core/places errors"),
 }

@@ -166,7 +166,7 @@ def test_a_replay_is_one_event(space):
             pk.parallel_for(pk.RangePolicy(0, 9, space=space), axpy, 1.0, x, y)
     if space == "checked":
         pytest.skip("plain Python launches what it recorded one by one")
-    with events.listening(lambda phase, what, launch: heard.append((phase, launch.label))):
+    with pk.listening(lambda phase, what, launch: heard.append((phase, launch.label))):
         graph.replay()
     assert [phase for phase, _ in heard] == ["begin", "end"] and "axpy" in heard[0][1]
 
@@ -184,10 +184,8 @@ def test_a_listener_may_hear_of_each_launch_of_a_graph(space):
     with pk.use(space), pk.capture() as graph:
         pk.parallel_for(n, axpy, 1.0, x, y)
         pk.parallel_reduce(n, value, y, out=total, label="sum")
-    with events.listening(lambda phase, what, launch: others.append(launch.label)):
-        with events.listening(
-            lambda phase, what, launch: heard.append((phase, launch.label)), into_graphs=True
-        ):
+    with pk.listening(lambda phase, what, launch: others.append(launch.label)):
+        with pk.listening(lambda phase, what, launch: heard.append((phase, launch.label)), into_graphs=True):
             graph.replay()
         assert (
             heard == [("begin", "axpy"), ("end", "axpy"), ("begin", "sum"), ("end", "sum")]

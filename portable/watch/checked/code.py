@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core import depth
 from ...core.language import words
 from ...core.language import types as t
 from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
@@ -176,7 +175,7 @@ class Code:
         with self.inside():
             self.block(tree.root.body)
             self.result([] if tree.result is None else flat(tree.result), to)
-        exec(depth.compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
+        exec(compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
         self.function = self.scope["kernel"]
 
     @kept
@@ -468,6 +467,28 @@ class Code:
             "all": "".join(f"{self.get(v)}, " for v in o.args),
             "neutral": f"({''.join(f'{self.literal(n, dtype)}, ' for n, dtype in zip(neutral, dtypes))})",
         }
+
+
+def compiled(lines, name):
+    """Compile lines of Python, indented by a blank a level; its parser takes a hundred levels, this any."""
+    try:
+        return compile("\n".join(lines), name, "exec")
+    except IndentationError:
+        tree = ast.Module([], [])
+        bodies = [tree.body]  # of the blocks around a line
+    for number, line in enumerate(lines):
+        text = line.lstrip(" ")
+        outer = bodies[len(line) - len(text)]
+        del bodies[len(line) - len(text) + 1 :]
+        if text == "else:":
+            bodies.append(outer[-1].orelse)
+            continue
+        (node,) = ast.parse(text + " pass" * text.endswith(":")).body
+        outer.append(ast.increment_lineno(node, number))
+        if text.endswith(":"):
+            node.body.clear()
+            bodies.append(node.body)
+    return compile(tree, name, "exec")
 
 
 def _all_as(how):

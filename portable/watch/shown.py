@@ -1,7 +1,7 @@
 """A typed tree as a text that people read: `print(pk.explain(...).tree)`."""
 
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
-from ...language.types import named
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
+from ..core.language.types import named
 
 _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 
