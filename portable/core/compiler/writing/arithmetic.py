@@ -79,12 +79,15 @@ def _narrowly(ops, op, x, y, dtype, near):
     """What such a function gives."""
     b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
     # and so the divisor is no zero
-    small = b.icmp_unsigned("<", b.or_(x, b.sub(y, x.type(1))), x.type(1 << 31))
-    quick = b.zext((b.udiv if op == "//" else b.urem)(a, n), x.type)
+    most = (1 << 31) - (x.type.width == 32)  # whose least number is -2^31
+    small = b.icmp_unsigned("<", b.or_(x, b.sub(y, x.type(1))), x.type(most))
     if near:
         once = ops.intrinsic("umin", [a, b.sub(a, n)])
-        small, quick = b.and_(b.icmp_unsigned("<", once, n), small), b.zext(once, x.type)
-    return ops.chosen(small, lambda: quick, lambda: _any_divided(ops, op, x, y, dtype, None))
+        small, how = b.and_(b.icmp_unsigned("<", once, n), small), lambda *_: once
+    else:
+        how = b.udiv if op == "//" else b.urem
+    quick = lambda: b.zext(how(a, n), x.type)  # noqa: E731
+    return ops.chosen(small, quick, lambda: _any_divided(ops, op, x, y, dtype, None))
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):
