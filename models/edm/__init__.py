@@ -23,6 +23,7 @@ G. Sugihara et al.: Detecting causality in complex ecosystems. Science 338 (2012
 al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 """
 
+from .composed import forecast, partial_cross_map
 from .convergence import Convergence, ConvergenceTest, ccm
 from .cross import cross_map
 from .inference import cross_map_test
@@ -53,8 +54,10 @@ __all__ = [
     "cross_map",
     "cross_map_test",
     "embedding_dimension",
+    "forecast",
     "knn",
     "lagged_map",
+    "partial_cross_map",
     "simplex",
     "skill",
     "smap",

@@ -174,14 +174,13 @@ def _add_dimensions(one):
         "-E",
         type=int,
         metavar="N",
-        help="dimension for all pairs (default: the best of each up to --E-max, as --dims says)",
+        help="dimension for all pairs (default: as --dims says)",
     )
     one.add_argument(
         "--dims",
         choices=OF,
         default="library",
-        help="whose own best dimension is taken: the library's, or the target's as in kEDM's paper "
-        "(default: library)",
+        help="whose best dimension is taken (default: library; kEDM's paper: target)",
     )
     command.add(one, edm.cross_map, "E_max")
 

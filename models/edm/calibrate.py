@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from rich.console import Console
@@ -73,15 +74,12 @@ def replicates(random, n, phi):
 
 
 CLASSES = {
-    "AR(1) 0.5": lambda random, n: autoregressive(random, n, 0.5),
-    "AR(1) 0.9": lambda random, n: autoregressive(random, n, 0.9),
-    "AR(1) 0.98": lambda random, n: autoregressive(random, n, 0.98),
-    "red noise, 1/f": lambda random, n: coloured(random, n, 1.0),
-    "random walk, 1/f^2": lambda random, n: coloured(random, n, 2.0),
+    **{f"AR(1) {phi}": partial(autoregressive, phi=phi) for phi in (0.5, 0.9, 0.98)},
+    "red noise, 1/f": partial(coloured, exponent=1.0),
+    "random walk, 1/f^2": partial(coloured, exponent=2.0),
     "seasonal": seasonal,
     "intermittent": intermittent,
-    "replicates, AR(1) 0.5": lambda random, n: replicates(random, n, 0.5),
-    "replicates, AR(1) 0.9": lambda random, n: replicates(random, n, 0.9),
+    **{f"replicates, AR(1) {phi}": partial(replicates, phi=phi) for phi in (0.5, 0.9)},
 }
 
 

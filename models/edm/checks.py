@@ -233,14 +233,20 @@ def check_radius(radius):
 
 def check_library_sizes(sizes, most, least):
     """Ascending library sizes, each from `least` to `most`."""
-    sizes = np.atleast_1d(as_numbers(sizes, "library_sizes"))
-    if sizes.ndim != 1 or not sizes.size:
-        raise ShapeError(f"library_sizes has shape {sizes.shape}; a sequence of whole numbers is wanted")
-    if sizes.dtype.kind not in "iu":
-        raise DTypeError(f"library_sizes must be whole numbers, got dtype {sizes.dtype}")
+    sizes = check_wholes(sizes, "library_sizes")
     for size in sizes.tolist():
         if not least <= size <= most:
             raise InputError(
                 f"library_sizes holds {size}; {least} (k) to {most} (points of the library) is wanted"
             )
-    return sizes.astype(np.int64)
+    return sizes
+
+
+def check_wholes(values, name):
+    """A sequence of whole numbers, as int64."""
+    values = np.atleast_1d(as_numbers(values, name))
+    if values.ndim != 1 or not values.size:
+        raise ShapeError(f"{name} has shape {values.shape}; a sequence of whole numbers is wanted")
+    if values.dtype.kind not in "iu":
+        raise DTypeError(f"{name} must be whole numbers, got dtype {values.dtype}")
+    return values.astype(np.int64)

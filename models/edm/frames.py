@@ -100,6 +100,11 @@ def _freq(index):
         return pandas.infer_freq(index) if dated else None
 
 
+def lagged(name, lag):
+    """What a coordinate is called."""
+    return f"{name}(t-{lag})" if lag else f"{name}(t)"
+
+
 def counts_times(name, values, segments=None):
     """Tell whether a table's first column is the clock, in each segment: dates, or numbers that rise or fall
     all the way, by equal steps or under the name of a time.
@@ -151,9 +156,7 @@ def timed(table, name, segments=None):
 def without_segments(table, segments):
     """A table without the column, or level of its index, that names its segments; and the Segments."""
     if not is_label(segments):
-        return table, None if segments is None else check_segments(segments, _n_rows(table))
-    if _module(table) == "xarray" and segments in table.coords:
-        return table, Segments.of(table[segments])
+        return table, None if segments is None else check_segments(segments, n_rows(table))
     if _module(table) == "pandas" and segments in table.index.names:
         table = table.reset_index(segments)
     named = Segments.of(choose(table, segments, "segments")[:, 0])
@@ -162,12 +165,11 @@ def without_segments(table, segments):
         return (table.of(own, named) if hasattr(table, "of") else own), named
     if hasattr(table, "columns"):
         return table.loc[:, [str(c) != str(segments) for c in table.columns]], named
-    if hasattr(table, "data_vars"):
-        return table.drop_vars(segments), named
-    raise InputError(f"segments names {segments!r}; the names of its rows are wanted, for a table of arrays")
+    raise InputError(f"segments names {segments!r}: a column of pandas, or names of all rows, are wanted")
 
 
-def _n_rows(table):
+def n_rows(table):
+    """How many times a table has."""
     return len(
         next(iter(table.values())) if isinstance(table, dict) or hasattr(table, "data_vars") else table
     )

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import DTypeError, ShapeError
 
 from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole
 from ..shared.checks import check_count, check_seed
-from .checks import DType
+from .checks import DType, check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
 from .problem import Problem, value_at
@@ -123,7 +122,7 @@ def lagged_map(
     H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
     convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
-    lags = _check_lags(Tp)
+    lags = check_wholes(list(Tp) if isinstance(Tp, range) else Tp, "Tp")
     ends = int(lags.min()), int(lags.max())
     form = E, tau, 0, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form, ends)
@@ -201,15 +200,6 @@ def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
         p_values(rho, of_surrogates),
         float(peak_p),
     )
-
-
-def _check_lags(Tp):
-    lags = np.atleast_1d(np.asarray(list(Tp) if isinstance(Tp, range) else Tp))
-    if lags.dtype.kind not in "iu":
-        raise DTypeError(f"Tp is {Tp!r}; whole numbers are wanted")
-    if lags.ndim != 1 or not lags.size:
-        raise ShapeError(f"Tp has shape {lags.shape}; a sequence of whole numbers is wanted")
-    return lags.astype(np.int64)
 
 
 def _shifted(columns, lags):

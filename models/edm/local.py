@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import FiniteError, InputError, ShapeError
+from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Label, TableLike, Whole
-from ..shared.checks import as_numbers
+from ..shared.annotations import Label, Real, TableLike, Whole
+from ..shared.checks import as_numbers, check_finite, check_number
 from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
@@ -22,6 +23,7 @@ from .search import power_of_two, using
 from .segments import Replicates, Windows
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
+SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: at most, and relative change at the end
 KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
 FREE = 1e-8  # share of a point's distance from its candidates that rounding leaves
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
@@ -52,6 +54,8 @@ class SMap(frames.Tabled):
         Names of several targets, where they have any.
     segments : ndarray of str or None, shape (n_points,)
         Names of the segments in which the points lie.
+    coordinates : list of str
+        Of the coefficients behind the intercept, such as "x(t-1)"; tables call them "d x(t-1)".
     """
 
     theta: np.ndarray
@@ -64,6 +68,7 @@ class SMap(frames.Tabled):
     index: np.ndarray | Any = None
     targets: list[str] | None = None
     segments: np.ndarray | Any = None
+    coordinates: list[str] | None = None
 
     def _columns(self):
         n_thetas, n = self.predicted.shape[:2]
@@ -72,7 +77,8 @@ class SMap(frames.Tabled):
         flat = (v.reshape(n_thetas * n, *v.shape[2:]) for v in (self.predicted, self.coefficients))
         predicted, coefficients = (np.moveaxis(v, 0, -1) for v in flat)  # targets are last, then come rows
         parts = {"observed": np.tile(self.observed.T, n_thetas), "predicted": predicted}
-        parts |= {f"c{c}": own for c, own in enumerate(coefficients)}
+        names = ["intercept", *(f"d {name}" for name in self.coordinates)]
+        parts |= dict(zip(names, coefficients))
         return self._of_targets(predicted, keys, parts)
 
 
@@ -85,6 +91,8 @@ def smap(
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
+    penalty: Real = 0.0,
+    l1_ratio: Real = 0.0,
     target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
@@ -111,6 +119,9 @@ def smap(
     Tp : int, default 1
     k : int, optional
         Use only the k nearest candidates; all if not given.
+    penalty, l1_ratio : float, default 0
+        Of slopes b_e, in the units of the series: penalty sum_e (l1_ratio |b_e| + (1 - l1_ratio) b_e^2 / 2)
+        is added to half the weighted mean square. 0 is a ridge, 1 a lasso, between them an elastic net.
 
     Returns
     -------
@@ -124,7 +135,9 @@ def smap(
     ----------
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `portable.models.edm`.
     """
-    theta = _check_theta(theta)
+    theta, penalty = _check_theta(theta), check_number(penalty, "penalty", least=0)
+    if not 0 <= check_number(l1_ratio, "l1_ratio") <= 1:
+        raise InputError(f"l1_ratio is {l1_ratio}; 0 to 1 is wanted")
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, "float64"
     problem = Problem(library, columns, target, points, *form)
     target = problem.target
@@ -143,15 +156,11 @@ def smap(
             unit = problem.summarised.scale(problem.columns.shape[1])
             # rounded otherwise
             limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
-        at = _Points(problem, valid, asked, x, y, limit, scale)
+        at = _Points(problem, valid, asked, x, y, limit, scale, penalty * np.array([l1_ratio, 1 - l1_ratio]))
         found = [at.fit(theta, values) for values in target.T]
-    shape = len(theta), len(problem.points), len(found)
-    predicted, coefficients = np.full(shape, np.nan), np.full((*shape[:2], len(x) + 1, shape[2]), np.nan)
-    ranks = np.zeros(shape, int)
-    for q, (solution, rank) in enumerate(found):
-        predicted[..., q][:, problem.known] = solution[:, 0]
-        coefficients[..., q][:, problem.known] = solution[:, 2:].transpose(0, 2, 1)
-        ranks[..., q][:, problem.known] = rank
+    solution, rank = (np.stack(parts, axis=-1) for parts in zip(*found))
+    predicted, slopes = solution[:, 0], np.moveaxis(solution[:, 2:], 1, 2)
+    parts = [_spread(values, problem.known) for values in (predicted, slopes, rank)]
     still = problem.still()
     if at.n_free and not still:
         warn(
@@ -159,22 +168,28 @@ def smap(
             "lie off their candidates in a direction in which these do not vary: no slope is known "
             "there, and none is taken. A smaller E or theta, or a longer library, is wanted",
         )
-    rho = np.array(
-        [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
-    )
-    if not problem.several:
-        predicted, coefficients, ranks, observed, rho = (
-            v[..., 0] for v in (predicted, coefficients, ranks, observed, rho)
-        )
+    rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in parts[0]]
+    parts += [observed, np.array(rho)]
+    predicted, coefficients, ranks, observed, rho = parts if problem.several else (v[..., 0] for v in parts)
     index, named = problem.index_at(times)
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, index, problem.names, named)
+    names = [frames.lagged(problem.series[c], lag) for c, lag in zip(problem.column, problem.lag)]
+    found = theta, predicted, coefficients, ranks, observed, times, rho
+    return SMap(*found, index, problem.names, named, names)
+
+
+def _spread(values, known):
+    """Values of the known points, their second axis, among those of all: NaN, or 0, where there is none."""
+    out = np.full((len(values), len(known), *values.shape[2:]), np.nan if values.dtype.kind == "f" else 0)
+    out[:, known] = values
+    return out
 
 
 class _Points:
     """Candidates and points on the space, where maps of several targets are fitted."""
 
-    def __init__(self, problem, valid, asked, x, y, limit, scale):
+    def __init__(self, problem, valid, asked, x, y, limit, scale, penalty):
         self.problem, self.valid, self.y, self.scale = problem, valid, y, scale
+        self.penalty, self.least = penalty, math.inf if penalty.any() else NEARLY_SINGULAR
         n_dims, n_points = y.shape
         self.n_free = 0
         self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
@@ -202,10 +217,14 @@ class _Points:
             part = slice(begin, begin + at_once)
             there, triangle = self._launch(theta[part], goal, units)
             solution[part] = there.to_numpy()
-            h, i = np.nonzero(~(solution[part, 1] > NEARLY_SINGULAR))
+            h, i = np.nonzero(~(solution[part, 1] > self.least))
             if len(h):
-                exact, rank[part][h, i], free = _by_singular_values(triangle.to_numpy()[h, :, :, i])
-                self.n_free += int(free.sum())
+                triangles = triangle.to_numpy()[h, :, :, i]
+                if self.penalty.any():
+                    exact = _penalised(triangles, *self.penalty / np.array([unit, self.scale]) / self.scale)
+                else:
+                    exact, rank[part][h, i], free = _by_singular_values(triangles)
+                    self.n_free += int(free.sum())
                 exact *= unit
                 solution[part][h, 0, i] = exact[:, 0]
                 solution[part][h, 2, i] = exact[:, 0] - (exact[:, 1:] * self.y.T[i]).sum(axis=1)
@@ -224,7 +243,7 @@ class _Points:
             pk.copy_of(theta),
             goal,
             units,
-            NEARLY_SINGULAR,
+            self.least,
             solution,
             triangle,
             label="edm.fit",
@@ -257,13 +276,31 @@ def _by_singular_values(triangle):
     return np.column_stack([predicted, slopes]), (first != 0) + kept.sum(axis=1), far.any(axis=1)
 
 
+def _penalised(triangle, lasso, ridge):
+    """Solutions of many small triangles whose slopes are kept small, by coordinate descent.
+
+    lasso, ridge : the penalties of |b| and b^2 / 2, in units of the mean weight
+    """
+    r, z, weight = triangle[..., 1:, 1:-1], triangle[..., 1:, -1], triangle[:, 0, 0] ** 2
+    square, b = np.einsum("nij,nik->njk", r, r), np.einsum("nij,ni->nj", r, z)
+    square += (ridge * weight)[:, None, None] * np.eye(r.shape[-1])
+    slopes, own = np.zeros_like(b), np.einsum("njj->nj", square)
+    for _ in range(SWEEPS):
+        before = slopes.copy()
+        for e in range(b.shape[1]):
+            rest = b[:, e] - (square[:, e] * slopes).sum(axis=1) + own[:, e] * slopes[:, e]
+            size = np.sign(rest) * np.maximum(abs(rest) - lasso * weight, 0.0)
+            slopes[:, e] = np.divide(size, own[:, e], out=np.zeros_like(size), where=own[:, e] > 0)
+        if abs(slopes - before).max() <= SETTLED * abs(slopes).max():
+            break
+    rest = triangle[:, 0, -1] - (triangle[:, 0, 1:-1] * slopes).sum(axis=1)
+    return np.column_stack([rest / triangle[:, 0, 0], slopes])
+
+
 def _check_theta(theta):
-    theta = np.atleast_1d(as_numbers(theta, "theta")).astype(np.float64)
+    theta = check_finite(np.atleast_1d(as_numbers(theta, "theta")), "theta")
     if theta.ndim != 1 or not theta.size:
         raise ShapeError(f"theta has shape {theta.shape}; a number or a sequence of numbers is wanted")
-    for value in theta.tolist():
-        if not np.isfinite(value):
-            raise FiniteError(f"theta holds {value}; finite numbers are wanted")
-        if value < 0:
-            raise InputError(f"theta holds {value}; numbers of at least 0 are wanted")
+    if theta.min() < 0:
+        raise InputError(f"theta holds {theta.min()}; numbers of at least 0 are wanted")
     return theta

@@ -68,6 +68,7 @@ class Problem:
     ):
         label = [target] if frames.is_label(target) else None
         library, target, self.index, self.names, self.cut = frames.series_of(library, names, target, segments)
+        self.series = frames.names_of(library) if names is None else list(map(str, frames.listed(names)))
         self.same, self.point_cut, columns = points is None, self.cut, check_columns(library, "library")
         asked = columns if self.same else self._other_points(points, columns.shape[1], segments)
         self.n_times = len(columns)

@@ -314,17 +314,13 @@ def check_surrogates(columns, method, period, block, name, names=None):
                 "surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a year"
             )
         check_count(period, "period", 2, n_times // FEWEST_CYCLES)
-    elif period is not None:
-        raise InputError(
-            f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is "
-            "wanted, or no period"
-        )
-    if block is not None:
-        if method != "block":
+    for own, value, of in (("period", period, "seasonal"), ("block", block, "block")):
+        if value is not None and method != of:
             raise InputError(
-                f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is "
-                "wanted, or no block"
+                f"{own} is {value!r}, but surrogate={method!r} has none; surrogate={of!r} is wanted, or no "
+                f"{own}"
             )
+    if block is not None:
         check_count(block, "block", 1, n_times)
 
 

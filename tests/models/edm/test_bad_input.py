@@ -124,7 +124,7 @@ CONVERGENCE = [
 
 MAPS = [
     ({"theta": -1.0}, pk.InputError, "theta holds -1.0; numbers of at least 0"),
-    ({"theta": [0.0, np.nan]}, pk.FiniteError, "theta holds nan"),
+    ({"theta": [0.0, np.nan]}, pk.FiniteError, "theta.1. is nan"),
     ({"theta": []}, pk.ShapeError, r"theta has shape \(0,\)"),
     ({"theta": "2"}, pk.DTypeError, "theta must hold real numbers"),
 ]

@@ -317,7 +317,7 @@ def test_lagged_map_with_one_lag_is_simplex():
         assert found.rho[0] == pytest.approx(
             edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0], space="threads").rho, abs=1e-12
         )
-    with pytest.raises(pk.DTypeError, match="Tp is 0.5; whole numbers"):
+    with pytest.raises(pk.DTypeError, match="Tp must be whole numbers"):
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
 
 

@@ -224,10 +224,10 @@ def test_results_become_tables():
     table = of["simplex"].to_pandas()[["time", "predicted"]].to_numpy()
     np.testing.assert_array_equal(table, np.column_stack([of["simplex"].times, of["simplex"].predicted]))
     table = of["smap"].to_pandas()
-    np.testing.assert_array_equal(table[table.theta == 2.0].c1, of["smap"].coefficients[1, :, 1])
+    np.testing.assert_array_equal(table[table.theta == 2.0]["d 0(t)"], of["smap"].coefficients[1, :, 1])
     several = edm.smap(x[:, 0], 2, target=x, theta=[0.0, 2.0], space="threads")
     table = several.to_pandas().query("target == 1 and theta == 2.0")
-    np.testing.assert_array_equal(table.c1, several.coefficients[1, :, 1, 1])
+    np.testing.assert_array_equal(table["d 0(t)"], several.coefficients[1, :, 1, 1])
     np.testing.assert_array_equal(table.observed, several.observed[:, 1])
     assert of["dimensions"].to_pandas().set_index("E").rho[2] == of["dimensions"].rho[1]
     np.testing.assert_array_equal(of["ccm"].to_pandas().rho, of["ccm"].mean)
