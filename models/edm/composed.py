@@ -81,6 +81,10 @@ def partial_cross_map(
     by_way = [simplex(one, E, target=series[:, 0], **options) for one in series[:, 1:].T]
     series[found.times, 1:] = np.column_stack([one.predicted for one in by_way])
     known = np.column_stack([found.predicted, series[found.times], np.ones(len(found.times))])
-    known = known[np.isfinite(known).all(axis=1)]
+    return found.rho, _correlation_left(known[np.isfinite(known).all(axis=1)])
+
+
+def _correlation_left(known):
+    """The correlation of the first two columns, without what is linear in the others."""
     both, given = known[:, :2], known[:, 2:]
-    return found.rho, correlation(*(both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T)
+    return correlation(*(both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T)

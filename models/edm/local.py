@@ -284,17 +284,23 @@ def _penalised(triangle, lasso, ridge):
     r, z, weight = triangle[..., 1:, 1:-1], triangle[..., 1:, -1], triangle[:, 0, 0] ** 2
     square, b = np.einsum("nij,nik->njk", r, r), np.einsum("nij,ni->nj", r, z)
     square += (ridge * weight)[:, None, None] * np.eye(r.shape[-1])
+    slopes = _descend(square, b, lasso * weight)
+    rest = triangle[:, 0, -1] - (triangle[:, 0, 1:-1] * slopes).sum(axis=1)
+    return np.column_stack([rest / triangle[:, 0, 0], slopes])
+
+
+def _descend(square, b, lasso):
+    """The x that minimise x' square x / 2 - b' x + lasso |x|, of many small problems."""
     slopes, own = np.zeros_like(b), np.einsum("njj->nj", square)
     for _ in range(SWEEPS):
         before = slopes.copy()
         for e in range(b.shape[1]):
             rest = b[:, e] - (square[:, e] * slopes).sum(axis=1) + own[:, e] * slopes[:, e]
-            size = np.sign(rest) * np.maximum(abs(rest) - lasso * weight, 0.0)
+            size = np.sign(rest) * np.maximum(abs(rest) - lasso, 0.0)
             slopes[:, e] = np.divide(size, own[:, e], out=np.zeros_like(size), where=own[:, e] > 0)
         if abs(slopes - before).max() <= SETTLED * abs(slopes).max():
             break
-    rest = triangle[:, 0, -1] - (triangle[:, 0, 1:-1] * slopes).sum(axis=1)
-    return np.column_stack([rest / triangle[:, 0, 0], slopes])
+    return slopes
 
 
 def _check_theta(theta):
