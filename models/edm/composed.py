@@ -70,7 +70,8 @@ def partial_cross_map(
 
     References
     ----------
-    S. Leng et al.: Partial cross mapping eliminates indirect causal influences. Nature Communications 11 (2020), 2632.
+    S. Leng et al.: Partial cross mapping eliminates indirect causal influences. Nature Communications 11
+    (2020), 2632.
     """
     library, cut = frames.without_segments(library, options.pop("segments", None))
     options |= {"Tp": 0, "segments": cut}
