@@ -9,8 +9,13 @@ import numpy as np
 from ..shared.extras import need
 
 
-def _axes(axes):
-    return _pyplot().subplots()[1] if axes is None else axes
+def _axes(axes, what):
+    """Axes of skill against something, which is a whole number unless it is theta, with a line at none."""
+    axes = _pyplot().subplots()[1] if axes is None else axes
+    axes.xaxis.get_major_locator().set_params(integer="theta" not in what)
+    axes.axhline(0.0, color="grey", linewidth=0.5)
+    axes.set(xlabel=what, ylabel=r"skill $\rho$")
+    return axes
 
 
 def _pyplot():
@@ -19,19 +24,17 @@ def _pyplot():
 
 def draw_dimensions(found, axes=None):
     """Skill against the embedding dimension, the best marked; `found` from `embedding_dimension`."""
-    axes = _axes(axes)
+    axes = _axes(axes, "embedding dimension E")
     axes.plot(found.E, found.rho, ".-")
     if found.best:
         axes.axvline(found.best, color="grey", linestyle=":")
-    axes.set(xlabel="embedding dimension E", ylabel=r"skill $\rho$")
     return axes
 
 
 def draw_theta(found, axes=None):
     """Skill against theta; `found` from `smap`."""
-    axes = _axes(axes)
+    axes = _axes(axes, r"nonlinearity $\theta$")
     axes.plot(found.theta, found.rho, ".-")
-    axes.set(xlabel=r"nonlinearity $\theta$", ylabel=r"skill $\rho$")
     return axes
 
 
@@ -39,7 +42,7 @@ def draw_convergence(found, axes=None, level=0.95):
     """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm` of
     one target.
     """
-    axes = _axes(axes)
+    axes = _axes(axes, "library size")
     low, high = found.interval(level)
     axes.fill_between(found.library_sizes, low, high, alpha=0.25)
     axes.plot(found.library_sizes, found.mean, ".-", label="target")
@@ -47,17 +50,15 @@ def draw_convergence(found, axes=None, level=0.95):
         low, high = np.nanquantile(found.surrogate_rho, [(1 - level) / 2, (1 + level) / 2], axis=1)
         axes.fill_between(found.library_sizes, low, high, color="grey", alpha=0.25, label="surrogates")
         axes.legend()
-    axes.set(xlabel="library size", ylabel=r"skill $\rho$")
     return axes
 
 
 def draw_lags(found, axes=None):
     """Skill against the lag with its interval, the peak marked; `found` from `lagged_map` of one target."""
-    axes = _axes(axes)
+    axes = _axes(axes, "lag Tp, steps")
     axes.fill_between(found.Tp, *found.interval, alpha=0.25)
     axes.plot(found.Tp, found.rho, ".-")
     axes.axvline(found.peak, color="grey", linestyle=":")
-    axes.set(xlabel="Tp", ylabel=r"skill $\rho$")
     return axes
 
 
@@ -72,7 +73,7 @@ def cluster_order(rho):
 def draw_cross_map(rho, axes=None, names=None, cluster=True):
     """The matrix of a cross map, rows libraries and columns targets, clustered if square."""
     rho = np.asarray(rho)
-    axes = _axes(axes)
+    axes = _pyplot().subplots()[1] if axes is None else axes
     order = cluster_order(rho) if cluster and rho.shape[0] == rho.shape[1] else None
     shown = rho if order is None else rho[np.ix_(order, order)]
     image = axes.imshow(shown, vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")

@@ -9,7 +9,6 @@ in every method.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +22,7 @@ FEW = 64
 COPIES = 0.05  # share of the points, above which copies of candidates are no chance
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The place of each time of a series in segments.
 
     Attributes

@@ -174,7 +174,7 @@ class Problem:
             known[lag:] &= ~missing[: len(columns) - lag]
         return known
 
-    @property
+    @functools.cached_property
     def times(self):
         """Times of what is predicted of each point, on the points' series."""
         times = new_array(len(self.points), np.int64)
@@ -255,10 +255,12 @@ class Problem:
         """Predictions, observations, variances and rho of all targets, without that axis where there is
         one."""
         out = self.simplex()
-        observed, still = np.column_stack(self.observed()), self.still()  # what the host does meanwhile
+        observed, still = self.observed(), self.still()  # what the host does meanwhile
         predicted, variance, rho = self.unpacked(out)
-        found = predicted, observed, variance, np.full(len(rho), np.nan) if still else rho
-        return found if self.several else (*(v[:, 0] for v in found[:3]), float(found[3][0]))
+        rho = np.full(len(rho), np.nan) if still else rho
+        if self.several:
+            return predicted, np.column_stack(observed), variance, rho
+        return predicted[:, 0], observed[0], variance[:, 0], float(rho[0])
 
     def _kept(self, what, more, compute):
         """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
@@ -354,10 +356,9 @@ class Problem:
 
     def _tree_may_serve(self):
         """Whether a tree on the host may serve."""
-        space = pk.default_space()
-        if space.memory != "host" or self.dtype != np.float64:
+        if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
             return False
-        return tree.may_serve(self.n_valid, len(self.points), len(self.lag))
+        return pk.default_space().memory == "host" and self.dtype == np.float64
 
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 
 import numpy as np
@@ -130,8 +131,10 @@ def power_of_two(widths):
     return np.exp2(np.floor(np.log2(np.where(widths > 0, widths, 1.0))))
 
 
+@functools.lru_cache(maxsize=64)
 def coordinates(n_columns, E, tau):
-    """Column and lag of each coordinate: E lags of the first column, then of the next."""
+    """Column and lag of each coordinate: E lags of the first column, then of the next. Nothing writes to
+    them."""
     return np.repeat(np.arange(n_columns), E), np.tile(np.arange(E) * tau, n_columns)
 
 

@@ -76,9 +76,9 @@ FLOORS = {
 CAPS = {
     "core": 139_700,
     "portable": 224_000,
-    "models": 335_850,
+    "models": 336_800,
     "roofline as shipped": 69_400,
     "cases, peers and truth": 82_750,
     "docs": 42_100,
-    "tests": 566_950,
+    "tests": 573_450,
 }

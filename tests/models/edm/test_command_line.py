@@ -328,15 +328,16 @@ def test_figures_show_what_they_are_given(tmp_path):
     x = logistic_maps(80, 4)
     found = edm.embedding_dimension(x[:, 0], 3, space="threads")
     axes = figures.draw_dimensions(found)
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), found.rho)
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), found.rho)
     theta = edm.smap(x[:, 0], 2, theta=[0.0, 1.0], space="threads")
-    np.testing.assert_array_equal(figures.draw_theta(theta).lines[0].get_ydata(), theta.rho)
+    np.testing.assert_array_equal(figures.draw_theta(theta).lines[1].get_ydata(), theta.rho)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3, space="threads")
-    np.testing.assert_array_equal(figures.draw_convergence(grown).lines[0].get_ydata(), grown.mean)
+    np.testing.assert_array_equal(figures.draw_convergence(grown).lines[1].get_ydata(), grown.mean)
     lags = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0, 1], space="threads")
     axes = figures.draw_lags(lags)
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), lags.rho)
-    assert axes.lines[1].get_xdata()[0] == lags.peak
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), lags.rho)
+    assert axes.lines[2].get_xdata()[0] == lags.peak and list(axes.lines[0].get_ydata()) == [0.0, 0.0]
+    assert (axes.get_xticks() % 1 == 0).all() and axes.get_xlabel() == "lag Tp, steps"
     rho = edm.cross_map(x, 2, space="threads")
     order = figures.cluster_order(rho)
     assert sorted(order) == [0, 1, 2, 3]
