@@ -50,13 +50,15 @@ class Observations:
 
     def step(self, number, populations):
         """Return what an observation adds to log-weights and log-likelihoods."""
-        values, keys = populations.values(), populations.points.keys
-        of, first, found = self._ahead
+        keys, (of, first, found) = populations.points.keys, self._ahead
         if of != populations.number or not first <= number < first + len(found):
             end = min(number + 1 + number // _AHEAD, self.most_steps)
-            found, first = self._all.increments(values, keys, populations.number, number, end), number
+            values, first = populations.values(), number
+            found = self._all.increments(values, keys, populations.number, number, end)
             self._ahead = populations.number, number, found
-        added = self._all.rejected(found[number - first], values, keys)
+        added = found[number - first]
+        if np.isnan(added).any():
+            added = self._all.rejected(added, populations.values(), keys)
         return added, added, 1.0, number + 1 == self.most_steps
 
     def estimate(self, number, values, keys):

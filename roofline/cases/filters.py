@@ -8,17 +8,23 @@ size, acceptance. Peers run the same five filters of as many chains, and nothing
 at every step, by which it does no less than ours: it cannot leave a row out. On a GPU both sides are in
 float32.
 
-Results that have to agree are means over chains of log-likelihoods at given parameters: they are random, with
-an sd of about one a filter.
+The second duel is waste-free SMC^2 of the same model: POPULATIONS of N_DRAWS parameters, a filter each, which
+chains of LENGTH states of PMMH renew below half the effective sample size. Peers do the same, particles a
+population a process.
+
+Results that have to agree are means over chains of log-likelihoods at given parameters, which are random,
+with an sd of about one a filter; and log-evidences.
 """
 
 import functools
+import itertools
 import math
+import warnings
 
 import numpy as np
 
 import portable as pk
-from portable.models.resampling import priors, ParticleFilter
+from portable.models.resampling import ParticleFilter, StateSpaceModel, priors, sample_smc2
 from portable.models.resampling.inference import Metropolis
 from portable.models.resampling.priors import Priors
 from portable.roofline import peers
@@ -27,6 +33,7 @@ from portable.roofline.contract import Contender, Duel
 FIVE = 5
 PHI, SIGMA = 0.95, 0.3
 N_STEPS, N_CHAINS, N_PARTICLES = 1_000, 64, 1_024
+POPULATIONS, N_DRAWS, LENGTH, SHORT = 2, 520, 10, 50  # observations of SMC^2
 PRIORS = {"phi": priors.uniform(0.8, 0.999), "sigma": priors.log_normal(0.3, 0.3)}
 
 
@@ -122,5 +129,49 @@ def duels(space, n, quick):
             rivals,
             absent,
             tolerance=tolerance,
-        )
+        ),
+        populations(space, functions, dtype, n_particles, quick or space == "checked"),
     ]
+
+
+def populations(space, functions, dtype, n_particles, quick):
+    """SMC^2 against each peer."""
+    y, n_draws, length = (returns(8), 8, 4) if quick else (returns(SHORT), N_DRAWS, LENGTH)
+    model = StateSpaceModel(("phi", "sigma"), ("x",), *functions, log_weight)
+    seeds = itertools.count()
+
+    def call():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of draws that have not converged
+            found = sample_smc2(
+                model,
+                y,
+                n_particles,
+                priors=PRIORS,
+                n_chains=POPULATIONS,
+                n_draws=n_draws,
+                length=length,
+                dtype=dtype,
+                seed=next(seeds),
+                space=space,
+            )
+        return found.log_evidence
+
+    rivals, absent = peers.gather(
+        "smc2",
+        space,
+        y,
+        n_draws,
+        length,
+        n_particles,
+        POPULATIONS,
+        tools=("jax",) if space.startswith("cuda") else ("particles",),
+    )
+    return Duel(
+        f"SMC^2, stochastic volatility, {len(y)} observations, {POPULATIONS} populations of {n_draws}"
+        f" parameters, {n_particles:,} particles, {np.dtype(dtype).name}",
+        Contender(f"portable, {space}", call, result=call),
+        rivals,
+        absent,
+        tolerance=5.0 / (1.4 * len(y)),  # sd of a log-evidence below 1
+    )
