@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 from ..core.launch import dispatch
 from ..core import events
-from ..core.language.annotations import Arguments, Policy
 from ..core.events import current
-from ..core.language.kernel import Kernel
 from ..core.locks import Lock, arm
-from ..core.places.policy import MDRangePolicy
 from ..core.places.space import use
 
 
@@ -63,28 +60,7 @@ class Plan:
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
 
 
-@overload
-def plan(
-    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
-) -> Plan: ...
-@overload
-def plan(
-    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
-) -> Plan: ...
-@overload
-def plan(
-    policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, Any, *Arguments],
-    *args: *Arguments,
-    label: str | None = None,
-) -> Plan: ...
-@overload
-def plan(
-    policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, Any, Any, *Arguments],
-    *args: *Arguments,
-    label: str | None = None,
-) -> Plan: ...
+@dispatch.launching
 def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
     """Prepare a launch: `p = plan(...); p()` costs the least host time.
 

@@ -46,6 +46,16 @@ BITS = {
     "complex64": 64,
     "complex128": 128,
 }
+# how a number lies in a word of eight bytes, as `struct` says it
+WORDS = {
+    "bool": "?7x",
+    "int32": "i4x",
+    "uint32": "I4x",
+    "float32": "f4x",
+    "int64": "q",
+    "uint64": "Q",
+    "float64": "d",
+}
 
 
 class TypeClash(Exception):

@@ -13,14 +13,15 @@ import functools
 import math
 import struct
 import warnings
-from typing import Any, NamedTuple, TypeAlias, Union, overload
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union, overload
 
 import numpy as np
 
 from .. import events, locks
 from ..language.annotations import Arguments, Out, Policy
 from .. import registry
-from ..language.types import COMPLEX, HELD, Known, held
+from ..language.types import COMPLEX, HELD, WORDS, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from ..language.frontend import OWN, by_users_names, only_added, writes
 from ..language.kernel import Function, Kernel
@@ -42,16 +43,8 @@ from .apart import Apart, knows, told
 
 compiling, _hooks = locks.compiling, events.current
 _PLAIN = None if events.NONE.debug else events.NONE  # hooks with which a launch is bound and run, and no more
-_pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
-_PACK = {
-    "int32": struct.Struct("=i4x").pack,
-    "uint32": struct.Struct("=I4x").pack,
-    "int64": _pack_int,
-    "uint64": struct.Struct("=Q").pack,
-    "float32": _pack_float32,
-    "float64": _pack_float,
-    "bool": struct.Struct("=?7x").pack,
-}
+_PACK = {name: struct.Struct(f"={word}").pack for name, word in WORDS.items()}
+_pack_int, _pack_float, _pack_float32 = (_PACK[name] for name in ("int64", "float64", "float32"))
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
@@ -60,6 +53,7 @@ _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _REFUSED = InputError, struct.error
+Given = TypeVar("Given", covariant=True)  # by a launch
 Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
@@ -535,28 +529,46 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-@overload
-def parallel_for(
-    policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
-) -> None: ...
-@overload
-def parallel_for(
-    policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None
-) -> None: ...
-@overload
-def parallel_for(
-    policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, Any, *Arguments],
-    *args: *Arguments,
-    label: str | None = None,
-) -> None: ...
-@overload
-def parallel_for(
-    policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, Any, Any, *Arguments],
-    *args: *Arguments,
-    label: str | None = None,
-) -> None: ...
+class Launching(Protocol[Given]):
+    """How a launch is called: with a kernel of as many indices as its policy has, and the arguments behind
+    them."""
+
+    @overload
+    def __call__(
+        self, policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
+    ) -> Given: ...
+    @overload
+    def __call__(
+        self,
+        policy: MDRangePolicy,
+        kernel: Kernel[Any, Any, *Arguments],
+        *args: *Arguments,
+        label: str | None = None,
+    ) -> Given: ...
+    @overload
+    def __call__(
+        self,
+        policy: MDRangePolicy,
+        kernel: Kernel[Any, Any, Any, *Arguments],
+        *args: *Arguments,
+        label: str | None = None,
+    ) -> Given: ...
+    @overload
+    def __call__(
+        self,
+        policy: MDRangePolicy,
+        kernel: Kernel[Any, Any, Any, Any, *Arguments],
+        *args: *Arguments,
+        label: str | None = None,
+    ) -> Given: ...
+
+
+def launching(launch: Callable[..., Given]) -> Launching[Given]:
+    """Return a function as it is, for type checkers one of a launch's arguments."""
+    return launch
+
+
+@launching
 def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
     """Run a kernel at every index of a policy.
 

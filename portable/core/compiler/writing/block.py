@@ -20,15 +20,6 @@ N_BYTES = 64  # of the words of a debug build's first fault
 # of the memory of a machine that goes on: a word that says whether there is a fault, a zero, a place to write
 # to, and the address of those words
 ZERO, SPARE, FAULT, N_SHARED_BYTES = 64, 72, 80, 128
-_FORMATS = {
-    "bool": "?7x",
-    "int32": "i4x",
-    "uint32": "I4x",
-    "float32": "f4x",
-    "int64": "q",
-    "uint64": "Q",
-    "float64": "d",
-}
 
 
 # of an entry function, besides its results, that are kept beside its code
@@ -97,7 +88,7 @@ class Results:
 
     def __init__(self, shapes, dtypes):
         self.shapes, self.dtypes, self.n_bytes = shapes, dtypes, 8 * len(dtypes)
-        self.format = struct.Struct("=" + "".join(_FORMATS[d] for d in dtypes))
+        self.format = struct.Struct("=" + "".join(t.WORDS[d] for d in dtypes))
 
     def addresses(self, outs, place):
         """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for
