@@ -16,11 +16,26 @@ def count_from(i, begin, out):
     out[i - begin] += 1
 
 
+@pk.kernel
+def add_own(i, x, out):
+    out[i] += x[i]
+
+
 @pytest.mark.parametrize("begin", [-(2**40) - 3, -(2**31) - 2, -(2**31) + 1, 2**31 - 9, 2**31, 2**40 + 1])
 def test_indices_far_from_zero_reach_compiled_code_whole(begin):
     out = np.zeros(9, np.int64)
     pk.parallel_for(pk.RangePolicy(begin + 1, begin + 8, space="serial"), count_from, begin, out)
     assert out.tolist() == [0, *[1] * 7, 0]
+
+
+def test_arrays_of_other_libraries_are_arguments_where_they_share_memory():
+    pandas = pytest.importorskip("pandas")
+    series, out = pandas.Series(np.arange(5, dtype=np.int64)), np.zeros(5, np.int64)
+    pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), add_own, series, out)
+    assert out.tolist() == [0, 1, 2, 3, 4]
+    frame = pandas.DataFrame({"a": series, "b": 0.5 * series})
+    with pytest.raises(pk.DTypeError, match="'x': DataFrame shares no memory; keep a copy: v = pk.asview"):
+        pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), add_own, frame, out)
 
 
 class Sometimes:

@@ -110,16 +110,23 @@ def _describe_known(a, level):
     if callable(a) and hasattr(a, "__code__"):
         raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
     raise DTypeError(
-        f"{a!r:.60} of type {type(a).__name__} is no argument for kernels; a view, a NumPy array, a number,"
-        " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
-        " (pk.asview takes arrays of other libraries)"
+        f"{getattr(a, '__name__', f'a {type(a).__name__}')} is no argument for kernels; a view, an array, a"
+        " number, pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
     )
 
 
+def _describe_lent(a, level):
+    """The same of an array of pandas, xarray, polars, PyTorch or JAX on the host, whose memory it shares."""
+    view = asview(a)
+    if view.pointer != asview(a).pointer:
+        raise DTypeError(f"{type(a).__name__} shares no memory; keep a copy: v = pk.asview(...)")
+    return view.key
+
+
 def _describe_foreign(adopt, a, level):
-    """The same of another library's array on a GPU; the library's arrays on the host are refused."""
+    """The same of an array of a library that has some on a GPU."""
     if (adopted := adopt(a)) is None:
-        return _describe_known(a, level)
+        return _describe_lent(a, level)
     return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
 
 
@@ -153,7 +160,9 @@ def _describer(a, kind):
         found = lambda a, level: describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # noqa: E731
     elif hasattr(a, "__cuda_array_interface__"):
         found = functools.partial(_describe_foreign, registry.first("adopt", a)[0])
-    else:  # one of this type may be another library's array on a GPU, and another not
+    elif any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__array__")):
+        found = _describe_lent
+    else:
         return _describe_known
     if len(_of_type) >= _MOST_STATICS:  # of a program that makes types
         _of_type.pop(next(reversed(_of_type)))
