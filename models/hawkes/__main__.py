@@ -26,7 +26,16 @@ from . import figures
 from .backgrounds import fit_background
 from .calibration import calibrate
 from .catalogue import read_catalogue, write_table
-from .command_parts import add_found, add_model, given, number_or_text, print_coverage, print_noise, start_of
+from .command_parts import (
+    add_found,
+    add_model,
+    given,
+    number_or_text,
+    print_coverage,
+    print_mutual,
+    print_noise,
+    start_of,
+)
 from .coverage import BACKGROUNDS, CLUSTERS
 from .evidence import evidence
 from .fit import fit
@@ -149,6 +158,9 @@ def _add_calibrate(commands):
         "--noise",
         action="store_true",
         help="level, power and coverage of the default analysis instead, over six shapes of the background",
+    )
+    one.add_argument(
+        "--mutual", action="store_true", help="coverage of 90 %% intervals of types that excite one another"
     )
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
@@ -521,6 +533,8 @@ def run_simulate(options):
 def run_calibrate(options):
     """Print p-values of uniform ranks, or coverage."""
     options.n_sets = sets = options.n_sets or (20 if options.quick else 1000 if options.noise else 200)
+    if options.mutual:
+        return print_mutual(options, console)
     if options.noise:
         return print_noise(options, console)
     if options.background:

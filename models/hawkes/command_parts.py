@@ -17,6 +17,8 @@ from .catalogue import read_catalogue
 from .compose import compose
 from .coverage import CLUSTERS, coverage
 from .likelihood import Likelihood
+from .mutual_coverage import KINDS as KINDS_OF_MUTUAL
+from .mutual_coverage import mutual_coverage
 from .noise import ALPHA, LEVEL, calibrate_noise
 from .parameters import Parameters
 from .posterior import Posterior
@@ -154,6 +156,21 @@ def print_coverage(options, sets, console):
     console.print(table)
     if worst and sets >= 200 and options.background != "paper":
         print(f"hawkes: coverage is outside 84 to 96 %: {'; '.join(worst)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def print_mutual(options, console):
+    """Print how often 90 % intervals of mutual excitation hold the truth; the exit status is 1 where they do
+    so in less than 85 or more than 95 %, but for influences of 0, which may be held more often."""
+    off = []
+    for kind in KINDS_OF_MUTUAL:
+        shares = mutual_coverage(kind, **command.given(options, mutual_coverage))
+        console.print(f"{kind}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
+        most = {"no influence": 1.0}
+        off += [f"{name}, {kind}" for name, v in shares.items() if not 0.85 <= v <= most.get(name, 0.95)]
+    if off and options.n_sets >= 200:
+        print(f"hawkes: coverage is outside 85 to 95 %: {'; '.join(off)}", file=sys.stderr)
         return 1
     return 0
 

@@ -231,18 +231,6 @@ def weigh(team, n_rates, e, mu, start, end, excited, weights, sums):
 
 
 @pk.function
-def collect_row(q, i, n_rates, slopes, e, share, found, spread):
-    """Add that share of what the row of sorted event q has in R and Q, for type i."""
-    b = e.row[q] - e.first
-    for k in range(n_rates):
-        fade = share * e.fades[k, q - e.pieces[e.piece]]
-        found[k] += fade * e.rows[b, k, i]
-        if slopes:
-            dt = e.at[q] - e.t[e.start[q]]
-            spread[k] += fade * (e.rows[b, n_rates + k, i] + dt * e.rows[b, k, i])
-
-
-@pk.function
 def collect_pairs(q, i, n_rates, slopes, e, weight, found, spread):
     """Add what earlier events of type i in the block of sorted event q have in R and Q, times its weight."""
     for m in range(e.start[q], e.before[q]):
@@ -262,12 +250,15 @@ def collect(p, i, n_rates, slopes, e, weights, out):
     found = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
     clear(n_rates, found, spread)
-    end = e.pieces[e.piece + p + 1]
-    for begin in range(e.pieces[e.piece + p], end, GROUP):
-        for g in range(GROUP):
-            share = 1.0 if begin + g < end else 0.0
-            collect_row(min(begin + g, end - 1), i, n_rates, slopes, e, share, found, spread)
-    for q in range(e.pieces[e.piece + p], end):
+    origin = e.pieces[e.piece]
+    for q in range(e.pieces[e.piece + p], e.pieces[e.piece + p + 1]):
+        b = e.row[q] - e.first
+        for k in range(n_rates):
+            fade = e.fades[k, q - origin]
+            found[k] += fade * e.rows[b, k, i]
+            if slopes:
+                dt = e.at[q] - e.t[e.start[q]]
+                spread[k] += fade * (e.rows[b, n_rates + k, i] + dt * e.rows[b, k, i])
         collect_pairs(q, i, n_rates, slopes, e, weights[q], found, spread)
     store(p, i, n_rates, slopes, found, spread, out)
 

@@ -7,6 +7,7 @@ import pytest
 from portable.errors import InputError, OrderError, ShapeError
 from portable.models import hawkes
 from portable.models.hawkes import mutual, mutual_layout
+from portable.models.hawkes.__main__ import main
 
 
 def double_sum(times, types, mu, branching, rates, start, end):
@@ -168,6 +169,13 @@ def test_omori():
     np.testing.assert_allclose(
         fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12
     )
+
+
+def test_calibrate_runs(capsys):
+    """Few sets say that the command runs; 200 say whether intervals are right."""
+    assert main("calibrate --mutual --sets 2 --space serial --no-progress".split()) == 0
+    said = capsys.readouterr().out
+    assert all(f"{kind}: mu " in said for kind in ("one decay", "two decays", "omori")) and "rate" in said
 
 
 def test_wrong_calls(monkeypatch):
