@@ -269,6 +269,7 @@ def _prepare(options):
         events.times,
         options.background,
         box_km=box,
+        polygon=None if options.polygon is None else events.polygon(options.polygon),
         n_periods=options.n_periods,
         n_simulations=options.n_simulations,
         start=start if type(start) is not Parameters else None,

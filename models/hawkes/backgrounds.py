@@ -5,13 +5,14 @@
     declustered   mu_n = mu0 N f(x_n) / T,        f a kernel density of the background events, event n left
                   out
 
-over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts
-as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background;
-and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are
-cut off at the box and scaled up to keep their mass. Where it pays, each has its own width, the narrower the
-denser background events are about it (Abramson 1982), for towns in open country; the width is the one under
-which each background event is likeliest, left out of the density itself. "declustered" also takes the rate
-in time to be that of equal periods, so many as a penalised likelihood of the background events wants.
+over a box or polygon A and the time observed T; so mu0 is about the share of events that are background. An
+event counts as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to
+the background; and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones
+2002). Kernels are cut off at its edge and scaled up to keep their mass. Where it pays, each has its own
+width, the narrower the denser background events are about it (Abramson 1982), for towns in open country;
+the width is the one under which each background event is likeliest, left out of the density itself.
+"declustered" also takes the rate in time to be that of equal periods, so many as a penalised likelihood of
+the background events wants.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from typing import Any, Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
+from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_choice, check_count, check_finite
+from ..shared.checks import check_choice, check_count
 from ..shared.shown import Shown
 from .checks import check_events, check_horizon
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase
+from .regions import region_of
 from .significance import triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")
@@ -99,6 +101,7 @@ def fit_background(
     kind: Literal["constant", "piecewise", "declustered"] = "declustered",
     *,
     box_km: ArrayLike | None = None,
+    polygon: Any = None,
     n_periods: int | None = None,
     bandwidth_km: float | None = None,
     start: ParametersBase | None = None,
@@ -119,6 +122,10 @@ def fit_background(
     kind : {"constant", "piecewise", "declustered"}
     box_km : sequence of (low, high), one a dimension, optional
         Where background events may be; that of the events if not given. It holds nothing outside.
+    polygon : array-like, shape (n_vertices, 2), kilometres; WKT; GeoJSON; or a geometry; optional
+        In place of a box: the region that was observed, as a ring's vertices, a text "POLYGON (...)", a
+        GeoJSON mapping or file, or what shapely and GeoPandas make; with holes or several parts.
+        `Catalogue.polygon` projects one of longitudes and latitudes. It must hold all events.
     n_periods : int, optional
         Periods of equal length in which the rate is constant: if not given 8 for "piecewise", and for
         "declustered" as many as the events want.
@@ -144,7 +151,7 @@ def fit_background(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As `Likelihood` and `fit`; a box without events.
+        As `Likelihood` and `fit`; a box without events; a polygon that crosses itself or does not hold all.
 
     References
     ----------
@@ -159,8 +166,8 @@ def fit_background(
     n_periods = None if n_periods is None else check_count(n_periods, "n_periods", most=10_000)
     if kind == "constant" and n_periods != 1:
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
-    box = _check_box(box_km, locations)
-    make = _Maker(locations, times, horizon, box, kind, n_periods, bandwidth_km, space)
+    region = region_of(box_km, polygon, locations)
+    make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
     spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
     test = (
         triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
@@ -201,12 +208,13 @@ def fit_background(
 class _Maker:
     """Makes a Background of the weights of events."""
 
-    def __init__(self, locations, times, horizon, box, kind, n_periods, bandwidth_km, space):
-        self.locations, self.times, self.box, self.kind, self.space = locations, times, box, kind, space
+    def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):
+        self.locations, self.times, self.kind, self.space = locations, times, kind, space
+        self.region = region
         self.span = horizon - times[0]
         if not self.span > 0.0:
             raise InputError("times span no time; horizon_h after the first event is wanted")
-        self.inside = ((locations >= box[0]) & (locations <= box[1])).all(axis=1)
+        self.inside = region.holds(locations)
         if not self.inside.any():
             raise InputError("box_km holds no event")
         self.n_periods, self._given_km = n_periods, bandwidth_km
@@ -214,7 +222,7 @@ class _Maker:
         self._tries = 0
 
     def __call__(self, weights):
-        n, area = len(self.times), float(np.prod(self.box[1] - self.box[0]))
+        n, area = len(self.times), self.region.area
         # Later, choices would only go to and fro between neighbours.
         self._tries += 1
         chooses = self.kind == "declustered" and self._tries <= 4
@@ -231,7 +239,7 @@ class _Maker:
         self.rates_per_h = n * rates
         if self.kind != "declustered":
             places = np.where(self.inside, 1.0 / area, 0.0)
-            elsewhere = functools.partial(_uniform, self.box, area)
+            elsewhere = functools.partial(_uniform, self.region)
         else:
             if chooses:
                 self.widths = self._choose(weights)
@@ -246,7 +254,7 @@ class _Maker:
         at = functools.partial(_at, elsewhere, n, self.edges, rates)
         draw = functools.partial(
             _draw,
-            self.box,
+            self.region,
             n,
             self.edges,
             rates,
@@ -258,9 +266,7 @@ class _Maker:
         """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate
         to 1 there."""
         n_dims = self.locations.shape[1]
-        mass = np.ones(len(weights))
-        for column, low, high in zip(self.locations.T, *self.box):
-            mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
+        mass = self.region.mass(self.locations, widths)
         return (
             weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * widths) ** n_dims
         )
@@ -289,8 +295,7 @@ class _Maker:
             return out.to_numpy()[: len(places)].copy()
 
     def _elsewhere(self, scale, widths, places):
-        inside = ((places >= self.box[0]) & (places <= self.box[1])).all(axis=1)
-        return np.where(inside, self._density(scale, widths, places), 0.0)
+        return np.where(self.region.holds(places), self._density(scale, widths, places), 0.0)
 
     def _choose(self, weights):
         """The width of each event's kernel: of the greatest weighted log-density of events that are left
@@ -330,27 +335,28 @@ class _Maker:
         return best[1]
 
 
-def _uniform(box, area, places):
-    return np.where(((places >= box[0]) & (places <= box[1])).all(axis=1), 1.0 / area, 0.0)
+def _uniform(region, places):
+    return np.where(region.holds(places), 1.0 / region.area, 0.0)
 
 
-def _draw(box, n, edges, rates, kernels, random, mu0, begin, end):
+def _draw(region, n, edges, rates, kernels, random, mu0, begin, end):
     """Background events between two times, the last period's rate after the record."""
     cuts = np.unique(np.clip(np.concatenate([[begin, end], edges]), begin, end))
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     period = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(rates) - 1)
     counts = random.poisson(mu0 * n * rates[period] * np.diff(cuts))
     times = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts))
-    places = random.uniform(*box, (len(times), len(box[0])))
+    places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
     if kernels is not None:
         locations, weights, widths = kernels
-        outside, which = (
-            np.ones(len(times), bool),
-            random.choice(len(weights), len(times), p=weights / weights.sum()),
+        which = random.choice(len(weights), len(times), p=weights / weights.sum())
+    while outside.any():  # kernels are cut off at the region
+        places[outside] = (
+            random.uniform(region.low, region.high, (outside.sum(), len(region.low)))
+            if kernels is None
+            else random.normal(locations[which[outside]], widths[which[outside], None])
         )
-        while outside.any():  # kernels are cut off at the box
-            places[outside] = random.normal(locations[which[outside]], widths[which[outside], None])
-            outside = ((places < box[0]) | (places > box[1])).any(axis=1)
+        outside = ~region.holds(places)
     return places, times
 
 
@@ -358,23 +364,3 @@ def _at(elsewhere, n, edges, rates, locations, times):
     """The density at places and times; after the record's end, that of its last period."""
     period = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(rates) - 1)
     return n * elsewhere(locations) * rates[period] * (times >= edges[0])
-
-
-def _normal_cdf(z):
-    return 0.5 * np.array([math.erfc(-v / math.sqrt(2.0)) for v in z])
-
-
-def _check_box(box_km, locations):
-    """Lower and upper corner, shape (2, n_dims)."""
-    if box_km is None:
-        low, high = locations.min(axis=0), locations.max(axis=0)
-        if not (low < high).all():
-            raise InputError("locations have no extent in some dimension; give box_km")
-        return np.stack([low, high])
-    box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
-    if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
-        raise ShapeError(
-            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is"
-            " wanted"
-        )
-    return box.T

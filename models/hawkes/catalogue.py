@@ -13,13 +13,15 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, PathLike
+from ..shared.annotations import Array, ArrayLike, Floats, PathLike
 from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
+from ..shared.extras import need
 from ..shared.files import replacing
 from . import files
 from .files import LENGTHS_KM, TIMES_H, LengthUnit, TimeUnit
 from .likelihood import Likelihood
+from .regions import read_polygon
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,8 @@ class Catalogue:
         The table's places and times as they were, in the table's order.
     index : pandas.Index or None
         The table's, if it was a DataFrame.
+    centre : ndarray, shape (2,), or None
+        Longitude and latitude of the place (0, 0), where places were degrees.
     """
 
     locations: Array
@@ -55,6 +59,32 @@ class Catalogue:
     origin: np.datetime64 | None
     columns: dict[str, Array]
     index: Any = None
+    centre: Floats | None = None
+
+    def polygon(self, source: Any) -> Any:
+        """Return a polygon in kilometres, projected as the places were.
+
+        Parameters
+        ----------
+        source : as for `fit_background(polygon=...)`
+            Of longitudes and latitudes, where the places were.
+
+        Returns
+        -------
+        shapely.Polygon or shapely.MultiPolygon
+
+        Raises
+        ------
+        InputError, DTypeError, FiniteError
+            It is no polygon, or beyond 180 and 90 degrees; shapely is not installed.
+        """
+        shape = read_polygon(source)
+        if self.centre is None:
+            return shape
+        names = "longitude of the polygon", "latitude of the polygon"
+        return need("shapely", "maps", "polygons").transform(
+            shape, lambda degrees: files._project(degrees, names, self.centre)
+        )
 
     def likelihood(self, **options: Any) -> Likelihood:
         """The likelihood of these events, marks and end of record included.
@@ -189,7 +219,7 @@ def read_catalogue(
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
     name, table = _table(source, (*places, time, *extra))
     locations = np.stack([files._numbers(table[column], column, name) for column in places], axis=1)
-    dated, origin, horizon = looks_dated(table[time]), None, None
+    dated, origin, horizon, centre = looks_dated(table[time]), None, None, None
     if dated:
         moments = as_dates(table[time], f"'{name}', column '{time}'", date_order)
         origin = moments.min()
@@ -210,6 +240,7 @@ def read_catalogue(
     # of pandas with its own dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
     if lonlat:
+        centre = locations.mean(axis=0)
         locations = files._project(locations, places)
     else:
         files._warn_of_degrees(places, locations)
@@ -232,7 +263,7 @@ def read_catalogue(
         raise InputError("reference_mark is given without marks; name their column")
     index = source.index if hasattr(source, "iloc") else None
     return Catalogue(
-        locations[order], times, order, names[order], size, least, horizon, origin, columns, index
+        locations[order], times, order, names[order], size, least, horizon, origin, columns, index, centre
     )
 
 

@@ -49,6 +49,9 @@ def add_model(one):
         help="where the background is: a pair for each dimension",
     )
     one.add_argument(
+        "--polygon", metavar="FILE.geojson", help="in place of the box: the region, projected as the events"
+    )
+    one.add_argument(
         "--least-h", type=float, metavar="KM", help="lower bound of h, such as the rounding of places"
     )
     one.add_argument("--jitter", type=float, metavar="KM", help="spread places at random over so wide a box")

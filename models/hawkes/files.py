@@ -102,8 +102,8 @@ def _numbers(column, name, path):
     return values
 
 
-def _project(degrees, names):
-    """Longitude and latitude to kilometres east and north of their mean."""
+def _project(degrees, names, centre=None):
+    """Longitude and latitude to kilometres east and north of their mean, or of a centre."""
     for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
@@ -112,15 +112,13 @@ def _project(degrees, names):
                 " wanted (longitude comes first)"
             )
     longitude, latitude = np.radians(degrees).T
-    middle = latitude.mean()
+    east, middle = np.radians(degrees.mean(axis=0) if centre is None else centre)
     if np.ptp(degrees[:, 0]) > 180.0:
         raise InputError(
             f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date"
             " line are not projected: add 360 to the negative longitudes"
         )
-    return _EARTH_KM * np.stack(
-        [(longitude - longitude.mean()) * math.cos(middle), latitude - middle], axis=1
-    )
+    return _EARTH_KM * np.stack([(longitude - east) * math.cos(middle), latitude - middle], axis=1)
 
 
 def _warn_of_units(places, times, length_unit, time_unit, lonlat):

@@ -59,13 +59,16 @@ def mutual_coverage(
     return {name: float(np.mean([held[name] for held in found])) for name in found[0]}
 
 
+def _decays(kind):
+    """Rates, and weights where they are given."""
+    if kind == "omori":
+        return omori_rates(1.5, 0.5, within_h=_HORIZON_H)
+    return np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None
+
+
 def _one(kind, seed, space, k):
     """Of data set k: the shares of its intervals that hold the truth."""
-    rates, weights = {
-        "one decay": (np.array([1.5]), None),
-        "two decays": (np.array([5.0, 0.2]), None),
-        "omori": omori_rates(1.5, 0.5, within_h=_HORIZON_H),
-    }[kind]
+    rates, weights = _decays(kind)
     shares = np.full(len(rates), 1.0 / len(rates)) if weights is None else weights
     truth = Mutual(_MU, shares[:, None, None] * _INFLUENCE, rates)
     made = simulate_mutual(truth, _HORIZON_H, seed=1_000_003 * seed + k)

@@ -1,0 +1,144 @@
+"""Where events may be: a box, or polygons, with holes or without, as a map has them.
+
+The mass of a normal density with sd w about a point inside a polygon is a sum over its edges: with the edge's
+line at the signed distance d from the point, and s along it,
+
+    1 / (2 pi)  sum_edges  integral d (1 - exp(-(d^2 + s^2) / (2 w^2))) / (d^2 + s^2) ds
+
+which is the integral in polar coordinates about the point, wherever that lies.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ..shared.checks import as_numbers, check_finite
+from ..shared.extras import need
+
+# of an edge's integral, even on a scale that is linear within w and logarithmic beyond
+_NODES, _SHARES = np.polynomial.legendre.leggauss(48)
+
+
+class Box:
+    """All places between two corners."""
+
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+        self.area = float(np.prod(high - low))
+
+    def holds(self, places):
+        return ((places >= self.low) & (places <= self.high)).all(axis=1)
+
+    def mass(self, places, widths):
+        """Of a normal density about each place, inside."""
+        mass = np.ones(len(places))
+        for column, low, high in zip(places.T, self.low, self.high):
+            mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
+        return mass
+
+
+class Polygon:
+    """All places within a polygon of shapely's, or within several."""
+
+    def __init__(self, shape):
+        shapely = need("shapely", "maps", "polygons")
+        self.shape, self.area = shape, shape.area
+        self.low, self.high = np.reshape(shape.bounds, (2, 2))
+        # outer rings go round to the left, holes to the right, so that masses add up
+        parts = shapely.get_parts(shapely.orient_polygons(shape))
+        rings = [np.array(ring.coords)[:, :2] for part in parts for ring in (part.exterior, *part.interiors)]
+        self.begin = np.concatenate([ring[:-1] for ring in rings])
+        self.step = np.concatenate([np.diff(ring, axis=0) for ring in rings])
+
+    def holds(self, places):
+        shapely = need("shapely", "maps", "polygons")
+        shapely.prepare(self.shape)
+        return shapely.intersects_xy(self.shape, *places.T)
+
+    def mass(self, places, widths):
+        """Of a normal density about each place, inside."""
+        return np.array([self._mass(*one) for one in zip(places, widths)])
+
+    def _mass(self, place, w):
+        (x, y), (dx, dy) = (self.begin - place).T, self.step.T
+        length = np.hypot(dx, dy)
+        d, s = (x * dy - y * dx) / length, (x * dx + y * dy) / length
+        scale = np.hypot(d, w)
+        low, high = np.arcsinh(s / scale), np.arcsinh((s + length) / scale)
+        half = 0.5 * (high - low)
+        y = (low + half)[:, None] + np.outer(half, _NODES)
+        r2 = d[:, None] ** 2 + (scale[:, None] * np.sinh(y)) ** 2
+        value = -np.expm1(-0.5 * r2 / w**2) / np.maximum(r2, 1e-300) * np.cosh(y)
+        return (half * d * scale) @ (value @ _SHARES) / (2.0 * math.pi)
+
+
+def read_polygon(source):
+    """A valid polygon of shapely's, or several, from one; from GeoJSON (a file, a mapping, or what has
+    `__geo_interface__`); from WKT; or from a ring's vertices."""
+    shapely = need("shapely", "maps", "polygons")
+    source = getattr(source, "__geo_interface__", source)
+    if not isinstance(source, (Path, str, Mapping)):
+        source = check_finite(as_numbers(source, "polygon", 2), "polygon")
+    try:
+        if isinstance(source, Path) or (isinstance(source, str) and source.endswith("json")):
+            shape = shapely.from_geojson(Path(source).read_text())
+        elif isinstance(source, Mapping):
+            shape = shapely.from_geojson(json.dumps(source))
+        elif isinstance(source, str):
+            shape = shapely.from_wkt(source)
+        else:
+            shape = shapely.polygons(source)
+    except (OSError, ValueError, shapely.errors.ShapelyError) as error:
+        raise InputError(f"polygon: {error}; vertices, WKT or GeoJSON of a polygon is wanted") from None
+    if shape.geom_type == "GeometryCollection":
+        shape = shapely.union_all(shape.geoms)
+    if shape.geom_type not in ("Polygon", "MultiPolygon") or shape.is_empty:
+        raise InputError(f"polygon is a {shape.geom_type}; a Polygon or MultiPolygon is wanted")
+    if not shape.is_valid:
+        reason = shapely.is_valid_reason(shape).replace("[", " at (").replace("]", ")")
+        raise InputError(f"polygon is not simple: {reason}; one that does not cross itself is wanted")
+    return shape
+
+
+def region_of(box_km, polygon, locations):
+    """A Box, that of the events if nothing is given, or a Polygon that holds all events."""
+    if polygon is None:
+        return Box(*_check_box(box_km, locations))
+    if box_km is not None or locations.shape[1] != 2:
+        raise InputError("polygon is for places of two dimensions, and in place of box_km; leave one out")
+    region = Polygon(read_polygon(polygon))
+    outside = np.flatnonzero(~region.holds(locations))
+    if outside.size:
+        n, (x, y) = outside[0], locations[outside[0]]
+        raise InputError(
+            f"polygon: {outside.size} of {len(locations)} events lie outside, the first is number {n} at"
+            f" ({x:g}, {y:g}) km; leave them out, or mend the polygon, in kilometres as the locations"
+        )
+    return region
+
+
+def _normal_cdf(z):
+    return 0.5 * np.array([math.erfc(-v / math.sqrt(2.0)) for v in z])
+
+
+def _check_box(box_km, locations):
+    """Lower and upper corner, shape (2, n_dims)."""
+    if box_km is None:
+        low, high = locations.min(axis=0), locations.max(axis=0)
+        if not (low < high).all():
+            raise InputError("locations have no extent in some dimension; give box_km")
+        return np.stack([low, high])
+    box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
+    if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
+        raise ShapeError(
+            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is"
+            " wanted"
+        )
+    return box.T
