@@ -19,13 +19,13 @@ import portable as pk
 from ..shared.checks import check_count, check_number
 from .kernels import LOG2_E
 
-_STEP = 1e-5  # in logarithms, for derivatives by central differences: their square is the relative error
 _SERIES = 0.02  # below, a closed form cancels, and a series of four terms is right to 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Decay:
-    """A density of delays. What is not given is found by numbers: derivatives, reach, draws.
+    """A density of delays. What is not given is found: derivatives by `pk.derivative`, reach and
+    draws by numbers.
 
     Parameters
     ----------
@@ -49,9 +49,8 @@ class Decay:
     draw : callable (random, n, p), optional
         Delays, shape (n,).
     value : kernel function (dt, p), optional
-        Where the density is scale * value for a value at most exp(-exponent), which is then a bound only;
-        with
-    value_slopes : kernel function (dt, p, out)
+        Where the density is scale * value for a value at most exp(-exponent), which is then a bound only.
+    value_slopes : kernel function (dt, p, out), optional
         Derivatives of the value.
     most_h : float
         Longest delay: the data must not span more. Infinite by default.
@@ -84,11 +83,13 @@ class Decay:
         """
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.slopes is None and self.value is None:
-            found["slopes"] = _differences(self.exponent, self.units, -1.0)
+            found["slopes"] = _slopes(self.exponent, self.units, -1.0)
+        if self.value is not None and self.value_slopes is None:
+            found["value_slopes"] = _slopes(self.value, self.units, 1.0)
         if self.share_slopes is None:
-            found["share_slopes"] = _differences(self.share, self.units, 1.0)
+            found["share_slopes"] = _slopes(self.share, self.units, 1.0)
         if self.scale_slopes is None:
-            found["scale_slopes"] = _log_differences(self.scale, self.units)
+            found["scale_slopes"] = _log_slopes(self.scale, self.units)
         if self.reach_h is None:
             found["reach_h"] = functools.partial(_reach, self)
         if self.draw is None:
@@ -116,38 +117,45 @@ def _signs(units):
     return tuple(-1.0 if unit == "h" else 1.0 for unit in units)
 
 
-def _differences(function, units, sign):
+def _along(function, units):
+    """`function` of (x, p), where the logarithms of the parameters, as users have them, are z larger; its
+    derivatives are by these."""
     n, signs = len(units), _signs(units)
 
     @pk.function
-    def slopes(x, p, out):
-        up = pk.local(n, pk.float64)
-        down = pk.local(n, pk.float64)
+    def moved(x, p, z):
+        q = pk.local(n, pk.float64)
         for k in range(n):
-            for j in range(n):
-                up[j] = pk.float64(p[j])
-                down[j] = pk.float64(p[j])
-            up[k] *= 1.0 + signs[k] * _STEP
-            down[k] *= 1.0 - signs[k] * _STEP
-            out[k] = sign * (function(pk.float64(x), up) - function(pk.float64(x), down)) / (2.0 * _STEP)
+            q[k] = p[k] * (1.0 + signs[k] * z[k])
+        return function(x, q)
+
+    return pk.derivative(moved, "z", value=True)
+
+
+def _slopes(function, units, sign):
+    n, derived, here = len(units), _along(function, units), (0.0,) * len(units)
+
+    @pk.function
+    def slopes(x, p, out):
+        found = derived(pk.float64(x), p, here)
+        for k in range(n):
+            out[k] = sign * found[1 + k]
 
     return slopes
 
 
-def _log_differences(scale, units):
-    n, signs = len(units), _signs(units)
+def _log_slopes(scale, units):
+    @pk.function
+    def of_both(x, p):
+        return scale(p)
+
+    n, derived, here = len(units), _along(of_both, units), (0.0,) * len(units)
 
     @pk.function
     def slopes(p, out):
-        up = pk.local(n, pk.float64)
-        down = pk.local(n, pk.float64)
+        found = derived(0.0, p, here)
         for k in range(n):
-            for j in range(n):
-                up[j] = pk.float64(p[j])
-                down[j] = pk.float64(p[j])
-            up[k] *= 1.0 + signs[k] * _STEP
-            down[k] *= 1.0 - signs[k] * _STEP
-            out[k] = (pk.log(scale(up)) - pk.log(scale(down))) / (2.0 * _STEP)
+            out[k] = found[1 + k] / found[0]
 
     return slopes
 
@@ -234,29 +242,11 @@ def exponentials(n_scales: int = 1) -> Decay:
         return sums[1] / sums[0]
 
     @pk.function
-    def scale_slopes(p, out):
-        weights, rates = totals(p)
-        for k in range(n):
-            out[k] = weight(k, p) * p[k] / rates
-            if k > 0:
-                out[n - 1 + k] = out[k] - weight(k, p) / weights
-
-    @pk.function
     def share(left, p):
         late = 0.0
         for k in range(n):
             late -= weight(k, p) * pk.expm1(-p[k] * left)
         return late / totals(p)[0]
-
-    @pk.function
-    def share_slopes(left, p, out):
-        whole = share(left, p)
-        weights = totals(p)[0]
-        for k in range(n):
-            part = weight(k, p) / weights
-            out[k] = part * p[k] * left * pk.exp(-p[k] * left)
-            if k > 0:
-                out[n - 1 + k] = part * (-pk.expm1(-p[k] * left) - whole)
 
     @pk.function
     def exponent(dt, p):
@@ -277,14 +267,10 @@ def exponentials(n_scales: int = 1) -> Decay:
         exponent,
         scale,
         share,
-        (),
-        None,
-        scale_slopes,
-        share_slopes,
-        lambda p, k: k / min(p[:n]),
-        draw,
-        value,
-        value_slopes,
+        reach_h=lambda p, k: k / min(p[:n]),
+        draw=draw,
+        value=value,
+        value_slopes=value_slopes,
     )
 
 
@@ -304,16 +290,8 @@ def _exponential():
         return p[0]
 
     @pk.function
-    def scale_slopes(p, out):
-        out[0] = 1.0
-
-    @pk.function
     def share(left, p):
         return -pk.expm1(-p[0] * left)
-
-    @pk.function
-    def share_slopes(left, p, out):
-        out[0] = p[0] * left * pk.exp(-p[0] * left)
 
     return Decay(
         ("omega",),
@@ -321,12 +299,9 @@ def _exponential():
         exponent,
         scale,
         share,
-        (),
-        slopes,
-        scale_slopes,
-        share_slopes,
-        lambda p, k: k / p[0],
-        lambda random, n, p: random.exponential(1.0 / p[0], n),
+        slopes=slopes,
+        reach_h=lambda p, k: k / p[0],
+        draw=lambda random, n, p: random.exponential(1.0 / p[0], n),
     )
 
 

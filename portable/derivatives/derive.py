@@ -92,9 +92,9 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
     key = "derivative", paths, bool(value), order
     if key not in function.compiled:
         *options, before = function.options
-        function.compiled[key] = type(function)(
-            function.fn, *options, Change(paths, bool(value), order, before)
-        )
+        kind = Kernel if isinstance(function, Kernel) else Function
+        change = Change(paths, bool(value), order, before)
+        function.compiled[key] = kind(function.fn, *options, change)
     return function.compiled[key]
 
 

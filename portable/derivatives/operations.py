@@ -196,7 +196,7 @@ WITHOUT = {
     "foreign": "it is numba's, whose text is not read; mark the function with @pk.function",
     "part": "it is numba's, whose text is not read; mark the function with @pk.function",
     "bits": "the bits of a float are no smooth function of it",
-    "frombits": "the bits of a float are no smooth function of it",
+    "from_bits": "the bits of a float are no smooth function of it",
     "junction": "`and` and `or` that give a number; write `a if c else b`",
     "choice": "",
     "math": "its partial derivatives are not known",

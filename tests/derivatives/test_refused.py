@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.derivatives import rules
+from portable.core.compiler.reading import typing
+from portable.derivatives import operations, rules
 from portable.errors import LanguageError
 
 ROWS = np.ones((3, 4))
@@ -128,3 +129,16 @@ def test_a_word_without_a_row_is_refused(monkeypatch):
 
     with pytest.raises(LanguageError, match=r"`pk.tanh\(a\)` has no derivative: its partial derivatives"):
         pk.derivative(bounded, "a")(1.0)
+
+
+def test_tables_name_operations_that_there_are():
+    named = operations.RULES.keys() | operations.PASSIVE | operations.WITHOUT.keys()
+    assert named <= typing._RULES.keys()
+
+
+def test_random_numbers_of_an_active_shape():
+    """Of a gamma number the derivative of the draw; the bits in its logarithm are of numbers that are drawn."""
+    slope = pk.derivative(pk.random.gamma, "shape")
+    draw = pk.derivative(pk.random.gamma, "shape", value=True)
+    up, down = (draw(1, 2, 3, 2.5 + e)[0] for e in (1e-6, -1e-6))
+    assert slope(1, 2, 3, 2.5) == pytest.approx((up - down) / 2e-6, rel=1e-7)

@@ -237,7 +237,7 @@ def test_a_users_own_decay(space):
     value, slopes = likelihood.gradient(Own(*PARAMS.values()))
     exact, wanted_slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(exact, rel=1e-12)
-    np.testing.assert_allclose(slopes, wanted_slopes, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes, wanted_slopes, rtol=1e-11, atol=1e-11)
     random = np.random.default_rng(1)
     assert Own.triggering.draw(random, np.zeros(4000), 2, (0.5, 0.4))[0].mean() == pytest.approx(2.0, rel=0.1)
     assert Own.triggering.reach_h((0.5, 0.4), 3.0, 0.0) == pytest.approx(6.0)
