@@ -121,7 +121,7 @@ def _load(walk, o):
 
 def _stored(walk, o):
     """Where an access that changes an array with tangents, or by a number with some, is; None if none is."""
-    mask = walk.mask(*roots(o.view), o.args[-1])
+    mask = walk.mask(*roots(o.view))  # which has that of the number, within the limits of a second walk
     if not t.is_float(t.part(o.view.dtype)):
         walk.flat(o, o.args[-1:])
         return 0

@@ -137,7 +137,7 @@ def test_tables_name_operations_that_there_are():
 
 
 def test_random_numbers_of_an_active_shape():
-    """Of a gamma number the derivative of the draw; the bits in its logarithm are of numbers that are drawn."""
+    """The derivative of a gamma number; the bits that are taken apart are those of drawn numbers."""
     slope = pk.derivative(pk.random.gamma, "shape")
     draw = pk.derivative(pk.random.gamma, "shape", value=True)
     up, down = (draw(1, 2, 3, 2.5 + e)[0] for e in (1e-6, -1e-6))
