@@ -1,11 +1,11 @@
 """How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of
 them.
 
-arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
-                special functions at their own rates. On a CPU they share the same units, so their times add
-                up, but of square roots, which the unit of divisions takes; a GPU has units for float64, for
-                float32, for special functions in float32 and for integers, which work at the same time, so
-                the largest counts
+arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision,
+                those of a team's products in float64 at their own peak, and special functions at their own
+                rates. On a CPU they share the same units, so their times add up, but of square roots, which
+                the unit of divisions takes; a GPU has units for float64, for float32, for special functions
+                in float32 and for integers, which work at the same time, so the largest counts
 integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
                 on a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that was seen to hold as much
@@ -21,7 +21,7 @@ from functools import cached_property
 
 import portable as pk
 from portable.errors import printable
-from portable.roofline.units import picked
+from portable.roofline.units import picked, scaled
 from portable.roofline.counting import WARP, static_arguments
 from portable.roofline.counts import mean
 
@@ -87,7 +87,11 @@ def bound(counts, ceilings):
     }
     if executed and "bandwidth L1" in ceilings.items:
         wants["requested"] = (executed["loaded"] + executed["stored"]) / ceilings.bandwidth("L1")
-    return Bound(_ranked(wants), level, special, notes)
+    wants, product = _ranked(wants), ceilings.rate("product float64") or 0.0
+    n, other = counts.flops_by_dtype.get("float64", 0), of_products(counts)
+    if "arithmetic" in [*wants][:1] and 2 * other < n and product > 1.5 * ceilings.rate("fma float64"):
+        notes.append(f"float64 by team.product has a roof of {scaled(product, 'flop/s')}")
+    return Bound(wants, level, special, notes)
 
 
 def atomics(counts, ceilings, where):
@@ -153,6 +157,9 @@ def _arithmetic(counts, executed, ceilings, notes):
     if executed:
         wanted = {dtype: min(n, executed["flops"].get(dtype, 0)) for dtype, n in wanted.items()}
     flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in wanted.items()}
+    product, n = ceilings.rate("product float64"), min(of_products(counts), wanted.get("float64", 0))
+    if product and n:
+        flops["float64"] += n / product - n / ceilings.rate("fma float64")
     special, roots, on_device = Counter(), 0.0, ceilings.space.startswith("cuda")
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
@@ -170,6 +177,14 @@ def _arithmetic(counts, executed, ceilings, notes):
     units |= {"float32": flops.get("float32", 0.0), "special float32": special["float32"]}
     most = max(units, key=units.get)
     return units[most], special.get(most.removeprefix("special "), 0.0) if most != "float32" else 0.0
+
+
+def of_products(counts):
+    """Flops of float64 in products of teams, which tensor cores do."""
+    places = {place for place, name, _ in counts.text if name == "team.product"}
+    return sum(
+        2 * n for (place, *what), n in counts.text.items() if place in places and what == ["fma", "float64"]
+    )
 
 
 def _of_a_call(rate, additions, alone):

@@ -168,6 +168,13 @@ def _arithmetic(space, quick):
             yield plan(label, kernel, each, dtype, many, f"{kernels.CHAINS} chains of {method}", "flop")
         for label in kernels.FUNCTIONS:
             yield special(space, label, dtype, quick)
+    if space.name == "cuda" and not quick:
+        league, trips, out = 2**13, 256, _view(space, np.zeros(2**20), "float64")
+        amount, policy = 2 * 32 * 128 * 4 * trips * league, pk.TeamPolicy(league, 128, space=space)
+        method = f"team.product of 32 x 128 sums, {trips} times 4 columns and rows by {league:,} teams"
+        yield _plan(
+            space, "product float64", "flop", amount, method, policy, kernels.products, trips, 1e-3, out
+        )
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
         yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")

@@ -58,6 +58,23 @@ def add_and_multiply(i, trips, b, c, out):
 
 
 @pk.kernel
+def products(team, trips, b, out):
+    """2 * 32 * 128 * 4 flops a trip, of sums in registers."""
+    x, y = team.scratch((32, 4), out.dtype), team.scratch((4, 128), out.dtype)
+    own, total = team.tile((32, 128), out.dtype), 0.0
+    for e in team.thread_range(512):
+        y[e // 128, e % 128] = b
+        if e < 128:
+            x[e // 4, e % 4] = b
+    team.barrier()
+    for _ in range(trips):
+        team.product(own, x, y)
+    for e, i, j in team.elements(own):
+        total += own[e]
+    out[team.league_rank * team.size + team.rank] = total
+
+
+@pk.kernel
 def integers(i, trips, b, c, out):
     """2 CHAINS UNROLLED integer operations a trip: an exclusive or and an addition."""
     x = pk.local(CHAINS, out.dtype)

@@ -111,22 +111,17 @@ def diagonal_squares(p, rows, own, staged, o, y, square):
 
 
 @pk.function
-def stage_records(team, first, n, records, some, staged):
-    """n numbers of the records from the one numbered `first`, as many on their way from memory at a time as
-    `some` holds; `staged` has room for whole times of them."""
-    q = 0
-    while q * team.size < n:
-        begin = first + q * team.size
-        # numbers beyond n, which nobody reads, cost nothing; those beyond the last record a comparison each
-        if begin + some.shape[0] * team.size <= records.shape[0]:
+def stage_records(team, first, count, length, records, some, staged):
+    """The records of `count` components from the one numbered `first`, a row each, as many on their way from
+    memory at a time as `some` holds; `staged` has whole times of them."""
+    for begin in range(0, length, team.size):
+        o = begin + team.rank
+        for j in range(0, count, some.shape[0]):
             for b in range(pk.static(some.shape[0])):
-                some[b] = records[begin + b * team.size + team.rank]
-        else:
-            for b in range(pk.static(some.shape[0])):
-                some[b] = records[min(begin + b * team.size + team.rank, records.shape[0] - 1)]
-        for b in range(pk.static(some.shape[0])):
-            staged[(q + b) * team.size + team.rank] = some[b]
-        q += some.shape[0]
+                some[b] = records[min((first + j + b) * length + o, records.shape[0] - 1)]
+            if o < length:
+                for b in range(pk.static(some.shape[0])):
+                    staged[j + b, o] = some[b]
 
 
 @pk.function
@@ -140,6 +135,14 @@ def load_points(team, p, rows, q, begin, count, x, own):
     for c in range(min(p, UNROLLED), p):
         for r in range(pk.static(rows)):
             own[c, r] = x[c, at + r * PAD]
+
+
+@pk.function
+def add_term(joint, tile, j, column, term, top, total):
+    """l_ij, kept, and the largest so far with the sum of exponentials from which it is factored out."""
+    joint[tile, j, column] = term
+    smaller, larger = pk.fast_exp(-abs(term - top)), term > top
+    return pk.where(larger, term, top), pk.where(larger, total * smaller + 1.0, total + smaller)
 
 
 @pk.kernel
@@ -156,40 +159,81 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     begin = team.league_rank % n_parts * STACKS * rows
     n_own = min(STACKS, (n_tiles - begin) // rows)
     count = min(slice, records.shape[0] // length - s * slice)
+    # warps take products of records, a row a component, with points, a column a member
+    dense = team.size > PAD and not diagonal and x.dtype == pk.float64 and p <= UNROLLED
+    wide = team.size + 4  # rows lie in different banks
     some = pk.local(STAGED, x.dtype)
-    at_once = STAGED * team.size
-    staged = team.scratch((slice * length + at_once - 1) // at_once * at_once, x.dtype)
+    staged = team.scratch((slice, length), x.dtype)
+    points = team.scratch((p, wide) if dense else (1, 1), x.dtype)
+    terms = team.scratch((slice, wide) if dense else (1, 1), x.dtype)
     own = pk.local((p, rows), x.dtype)
     y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
     top = pk.local(rows, x.dtype)
     total = pk.local(rows, x.dtype)
     # on their way from memory while records are staged, and while others end
-    load_points(team, p, rows, 0, begin, n_own, x, own)
-    stage_records(team, s * slice * length, count * length, records, some, staged)
+    load_points(team, p, 1 if dense else rows, 0, begin, n_own * rows if dense else n_own, x, own)
+    stage_records(team, s * slice, count, length, records, some, staged)
     team.barrier()
+    if dense:
+        by_products(team, p, s, slice, count, begin, n_own * rows, x, staged, points, terms, own, joint, lse)
+    else:
+        for q in range(passes(team, n_own, PAD)):
+            number, column = place(team, q, PAD)
+            if number < n_own:
+                first = begin + number * rows
+                for r in range(pk.static(rows)):
+                    top[r], total[r] = 2.0 * LOG_ZERO, 0.0
+                for j in range(count):
+                    if diagonal:
+                        o = diagonal_squares(p, rows, own, staged[j], 0, y, square)
+                    else:
+                        o = squares(p, rows, own, staged[j], 0, y, square)
+                    for r in range(pk.static(rows)):
+                        term = staged[j, o] - 0.5 * square[r]
+                        top[r], total[r] = add_term(
+                            joint, first + r, s * slice + j, column, term, top[r], total[r]
+                        )
+                for r in range(pk.static(rows)):
+                    lse[s, first * PAD + column + r * PAD] = top[r] + pk.log(total[r])
+            if q + 1 < passes(team, n_own, PAD):
+                load_points(team, p, rows, q + 1, begin, n_own, x, own)
+
+
+@pk.function
+def stage_terms(team, p, staged, points, terms):
+    """l_ij of the components staged and a column of points a member: each coordinate of L^-1 (x - mu) is a
+    product, whose square is added up in registers."""
+    shape = terms.shape[0], team.size
+    y, square = team.tile(shape, terms.dtype), team.tile(shape, terms.dtype)
+    for a in range(pk.static(p)):
+        o = a * (a + 3) // 2
+        for e, i, j in team.elements(y):
+            y[e] = staged[i, o]
+        team.product(y, staged[:, o + 1 : o + 2 + a], points[: a + 1, : team.size])
+        for e, i, j in team.elements(y):
+            square[e] += y[e] * y[e]
+    for e, i, j in team.elements(y):
+        terms[i, j] = staged[i, p * (p + 3) // 2] - 0.5 * square[e]
+
+
+@pk.function
+def by_products(team, p, s, slice, count, begin, n_own, x, staged, points, terms, own, joint, lse):
+    """`log_joint` of tiles from `begin` on, by products of records with points."""
     for q in range(passes(team, n_own, PAD)):
         number, column = place(team, q, PAD)
+        for c in range(pk.static(p)):
+            points[c, team.rank] = own[c, 0]
+        team.barrier()
+        load_points(team, p, 1, q + 1, begin, n_own, x, own)
+        stage_terms(team, p, staged, points, terms)
+        team.barrier()
         if number < n_own:
-            first = begin + number * rows
-            for r in range(pk.static(rows)):
-                top[r] = 2.0 * LOG_ZERO
-                total[r] = 0.0
+            top, total = 2.0 * LOG_ZERO, 0.0
             for j in range(count):
-                if diagonal:
-                    o = diagonal_squares(p, rows, own, staged, j * length, y, square)
-                else:
-                    o = squares(p, rows, own, staged, j * length, y, square)
-                for r in range(pk.static(rows)):
-                    term = staged[o] - 0.5 * square[r]
-                    joint[first + r, s * slice + j, column] = term
-                    smaller, larger = pk.fast_exp(-abs(term - top[r])), term > top[r]
-                    total[r] = pk.where(larger, total[r] * smaller + 1.0, total[r] + smaller)
-                    top[r] = pk.where(larger, term, top[r])
-            for r in range(pk.static(rows)):
-                lse[s, first * PAD + column + r * PAD] = top[r] + pk.log(total[r])
-        if q + 1 < passes(team, n_own, PAD):
-            load_points(team, p, rows, q + 1, begin, n_own, x, own)
+                term = terms[j, team.rank]
+                top, total = add_term(joint, begin + number, s * slice + j, column, term, top, total)
+            lse[s, (begin + number) * PAD + column] = top + pk.log(total)
 
 
 @pk.function

@@ -26,7 +26,7 @@ def products(team, p, base, first, last, at, some, points, features):
                     for k in range(pk.static(some.shape[0])):
                         f = (a + k) * (a + k + 1) // 2 + b - base
                         if b <= a + k < last and 0 <= f < features.shape[1]:
-                            features[at + t, f] = some[k] * own
+                            features[t, f] = some[k] * own
                     a += some.shape[0]
 
 
@@ -41,9 +41,9 @@ def powers(team, p, base, at, points, features):
                 own = points[at + t, b]
                 f = b - base
                 if b <= p and 0 <= f < features.shape[1]:
-                    features[at + t, f] = own
+                    features[t, f] = own
                 if 0 < b <= p and 0 <= f + p < features.shape[1]:
-                    features[at + t, f + p] = own * own
+                    features[t, f + p] = own * own
 
 
 @pk.function
@@ -80,7 +80,7 @@ def own_features(team, span, at, one, other, made, points, features):
             t, f = place(team, (q + v) * one.shape[0], span)
             for u in range(pk.static(one.shape[0])):
                 if span == features.shape[1] or f + u * team.size < features.shape[1]:
-                    features[at + t, f + u * team.size] = made[v, u]
+                    features[t, f + u * team.size] = made[v, u]
 
 
 @pk.function
@@ -105,15 +105,12 @@ def stage_points(team, p, tile, at, x, reference, ahead, points):
 
 
 @pk.function
-def fetch_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse):
-    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory: of a point and
-    `near` components at a time."""
-    n = group // near
-    for q in range(pk.static(ahead_lse.shape[0])):
+def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
+    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory."""
+    for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
-        j = first + near * (j if n * PAD % team.size == 0 else min(j, n - 1))
-        for u in range(pk.static(near)):
-            ahead[near * q + u] = joint[tile, j + u, t]
+        j = first + (j if group * PAD % team.size == 0 else min(j, group - 1))
+        ahead[q] = joint[tile, j, t]
         ahead_lse[q] = lse[0, tile * PAD + t]
 
 
@@ -124,36 +121,17 @@ def share(log_r):
 
 
 @pk.function
-def keep_share(near, j, t, log_r, shares):
-    """r_ij in the row of its component, or of its point where members load those of `near` components at
-    once."""
-    if near == 1:
-        shares[j, t] = share(log_r)
-    else:
-        shares[t, j] = share(log_r)
-
-
-@pk.function
-def stage_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse, shares):
-    """r_ij of a tile's points and a group of components. One exponential and 8 bytes a pair."""
-    n = group // near
-    for q in range(pk.static(ahead_lse.shape[0])):
+def stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares):
+    """r_ij of a tile's points and a group of components, a row a component. One exponential and 8 bytes a
+    pair."""
+    for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
-        if n * PAD % team.size == 0 or j < n:
-            for u in range(pk.static(near)):
-                keep_share(near, near * j + u, t, ahead[near * q + u] - ahead_lse[q], shares)
-    for q in range(ahead_lse.shape[0], passes(team, n, PAD)):
+        if group * PAD % team.size == 0 or j < group:
+            shares[j, t] = share(ahead[q] - ahead_lse[q])
+    for q in range(ahead.shape[0], passes(team, group, PAD)):
         j, t = place(team, q, PAD)
-        if n * PAD % team.size == 0 or j < n:
-            for u in range(pk.static(near)):
-                log_r = joint[tile, first + near * j + u, t] - lse[0, tile * PAD + t]
-                keep_share(near, near * j + u, t, log_r, shares)
-
-
-@pk.function
-def feature_after(b, beside):
-    """How far a member's feature b lies behind its first, of which `beside` are neighbours."""
-    return b // beside * (COLUMNS * beside) + b % beside
+        if group * PAD % team.size == 0 or j < group:
+            shares[j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
 
 
 @pk.kernel(teams=2)
@@ -162,11 +140,8 @@ def moments(
     p,
     diagonal,
     n_blocks,
-    n_own,
+    wide,
     group,
-    unroll,
-    together,
-    wide_load,
     n_slices,
     x,
     joint,
@@ -182,139 +157,79 @@ def moments(
     features.
 
     Shares and features of a tile of points at a time are staged in one half of scratch, while members that
-    are behind still read the other: a barrier a tile. The product has places: rows of components by COLUMNS
-    of features; a member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as
-    many as half of them hold. 2 operations a pair and feature, and one exponential a pair.
+    are behind still read the other: a barrier a tile. 2 operations a pair and feature, and one exponential a
+    pair.
 
     begin, end      components, in groups of whole `group`s
     number          of the reference: sums are those of the points less references[number], for components
                     whose `chosen` it is
-    n_blocks        blocks of features of n_own * COLUMNS each, pk.static
+    n_blocks        blocks of `wide` features each, pk.static
     n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
-    unroll          points of a step of the product, pk.static
-    together        features that one load of a member of many takes, pk.static
-    wide_load       numbers of a load of 16 bytes, pk.static
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
-    wide = n_own * COLUMNS
     base = team.league_rank // n_groups % n_blocks * wide
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
-    # a GPU's registers have 32 bits, a CPU's as many numbers as a pack has lanes
-    room = team.registers * wide_load // 2 if team.size > COLUMNS else team.registers
-    depth = max(min(room // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
-    rows = (group + depth - 1) // depth
-    n_places = passes(team, rows, COLUMNS)
-    beside = together if n_places == 1 else 1
-    near = 4 if n_places == 1 and depth % wide_load == 0 and group % 4 == 0 else 1
-    span = COLUMNS * (n_own if n_own <= 2 else 4 if n_own <= 4 else 8)
+    span = wide if wide <= 2 * COLUMNS else 4 * COLUMNS if wide <= 4 * COLUMNS else 8 * COLUMNS
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
-    features = team.scratch((2 * PAD, wide), x.dtype)
     # rows lie in different banks, as those of points do
-    by_component, by_point = (2 * rows * depth, PAD + 4), (2 * PAD, rows * depth + wide_load)
-    shares = team.scratch(by_component if near == 1 else by_point, x.dtype)
-    total = pk.local((n_places, depth, n_own), x.dtype)
-    part = pk.local((depth, n_own), x.dtype)
-    r = pk.local(depth, x.dtype)
+    features = team.scratch((2, PAD, wide + 4), x.dtype)
+    shares = team.scratch((2, group, PAD + 4), x.dtype)
+    total = team.tile((group, wide), x.dtype)
     some = pk.local(min(p + 1, BATCH), x.dtype)
     ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
-    ahead_lse = pk.local(min(passes(team, group // near, PAD), AHEAD // near), x.dtype)
-    ahead = pk.local(near * ahead_lse.shape[0], x.dtype)
+    ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    ahead = pk.local(ahead_lse.shape[0], x.dtype)
     one = pk.local(max(span // team.size, 1), pk.int32)
     other = pk.local(max(span // team.size, 1), pk.int32)
     # a power of two, as the passes of `own_features` are; of float64 more took longer
-    at_once = min(max(PAD * span // (team.size * one.shape[0]), 1), BATCH if wide_load > 2 else 2)
-    made = pk.local((at_once, one.shape[0]), x.dtype)
+    at_once = max(PAD * span // (team.size * one.shape[0]), 1)
+    made = pk.local((min(at_once, BATCH if x.dtype == pk.float32 else 2), one.shape[0]), x.dtype)
     reference = references[number]
     for u in range(pk.static(one.shape[0] if team.size > COLUMNS else 0)):
         one[u], other[u] = factors(p, diagonal, base + (team.rank + u * team.size) % span)
     for t in range(2 * PAD):
         for f in team.thread_range(wide):
-            features[t, f] = 0.0
+            features[t // PAD, t % PAD, f] = 0.0
         for c in team.thread_range(points.shape[1]):
             points[t, c] = 1.0
-    for a in range(shares.shape[0]):  # also of no components
-        for b in team.thread_range(shares.shape[1]):
-            shares[a, b] = 0.0
-    q = 0
-    while q < n_places:
-        for a in range(pk.static(depth)):
-            for b in range(pk.static(n_own)):
-                total[q, a, b] = 0.0
-        q += 1
     team.barrier()
     fetch_points(team, p, begin_tile, x, ahead_points)
     stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
     fetch_points(team, p, min(begin_tile + 1, end_tile - 1), x, ahead_points)
-    fetch_shares(team, group, near, begin_tile, first, joint, lse, ahead, ahead_lse)
+    fetch_shares(team, group, begin_tile, first, joint, lse, ahead, ahead_lse)
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2
-        after = min(tile + 1, end_tile - 1)
+        after, now = min(tile + 1, end_tile - 1), features[half, :, :wide]
         if team.size > COLUMNS:
-            own_features(team, span, half * PAD, one, other, made, points, features)
+            own_features(team, span, half * PAD, one, other, made, points, now)
         elif diagonal:
-            powers(team, p, base, half * PAD, points, features)
+            powers(team, p, base, half * PAD, points, now)
         elif n_blocks == 1:
-            products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
+            products(team, p, 0, 0, p + 1, half * PAD, some, points, now)
         elif n_blocks <= FEW_BLOCKS:
             for s in range(pk.static(n_blocks)):
                 if base == s * wide:
                     last = min(row_of(s * wide + wide - 1), p) + 1
-                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, features)
+                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, now)
         else:
             last = min(row_of(base + wide - 1), p) + 1
-            products(team, p, base, row_of(base), last, half * PAD, some, points, features)
-        now = shares[half * (shares.shape[0] // 2) : (half + 1) * (shares.shape[0] // 2)]
-        stage_shares(team, group, near, tile, first, joint, lse, ahead, ahead_lse, now)
+            products(team, p, base, row_of(base), last, half * PAD, some, points, now)
+        stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares[half])
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()
         # on their way while the product is made, which takes as long as memory does
-        fetch_shares(team, group, near, after, first, joint, lse, ahead, ahead_lse)
+        fetch_shares(team, group, after, first, joint, lse, ahead, ahead_lse)
         fetch_points(team, p, min(tile + 2, end_tile - 1), x, ahead_points)
-        q = 0
-        while q < n_places:
-            row, column = place(team, q, COLUMNS)
-            # lanes of a pack are columns and load neighbours; a GPU's member has neighbours of its own
-            at = column * beside if beside > 1 else column
-            if rows * COLUMNS % team.size == 0 or row < rows:
-                for a in range(pk.static(depth)):
-                    for b in range(pk.static(n_own)):
-                        part[a, b] = total[q, a, b]
-                # a slice: from a place known before the loop LLVM loads neighbours at once
-                mine = (
-                    now[row * depth : row * depth + depth]
-                    if near == 1
-                    else now[:, row * depth : row * depth + depth]
-                )
-                # at each trip of a `while` a CPU asks for Ctrl-C, for which `part` leaves registers
-                for t in range(half * PAD, half * PAD + PAD, unroll):
-                    for u in range(pk.static(unroll)):
-                        for a in range(pk.static(depth)):
-                            r[a] = mine[a, t + u - half * PAD] if near == 1 else mine[t + u - half * PAD, a]
-                        for b in range(pk.static(n_own)):
-                            feature = features[t + u, at + feature_after(b, beside)]
-                            for a in range(pk.static(depth)):
-                                part[a, b] += r[a] * feature
-                for a in range(pk.static(depth)):
-                    for b in range(pk.static(n_own)):
-                        total[q, a, b] = part[a, b]
-            q += 1
-    q = 0
-    while q < n_places:
-        row, column = place(team, q, COLUMNS)
-        at = column * beside if beside > 1 else column
-        if rows * COLUMNS % team.size == 0 or row < rows:
-            for a in range(pk.static(depth)):
-                j = first + row * depth + a
-                if j < min(first + group, end) and chosen[j] == number:
-                    for b in range(pk.static(n_own)):
-                        f = base + at + feature_after(b, beside)
-                        if f < sums.shape[2]:
-                            sums[own, j, f] = total[q, a, b]
-        q += 1
+        team.product(total, shares[half, :, :PAD], now)
+    for e, i, f in team.elements(total):
+        j = first + i
+        if i < group and j < end and base + f < sums.shape[2] and f < wide:
+            if chosen[j] == number:
+                sums[own, j, base + f] = total[e]
 
 
 # a team alone on a multiprocessor: of twice as many components, for which features are made once

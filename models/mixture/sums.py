@@ -15,8 +15,6 @@ from . import moment_kernels
 SLICE, LEAST_SLICE, FEW_SLICES = 1024, 256, 96
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
-_UNROLL = 8  # points of a step of the product: as registers last
-_TOGETHER = {np.float64: 1, np.float32: 4}  # features of a load: two of float64 save nothing
 _SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
@@ -33,8 +31,8 @@ def n_features(p, diagonal):
 
 def record_length(p, diagonal):
     """Numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so that records
-    begin where loads of 16 bytes do."""
-    return -(-(2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) // 4) * 4
+    begin where loads of 16 bytes do, and neighbours in other banks."""
+    return ((2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) + 3) // 8 * 8 + 4
 
 
 @functools.cache
@@ -92,21 +90,11 @@ class Sums:
         self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
         m, self._n_blocks = n_features(p, diagonal), blocks_of(p, diagonal)
         self._n_slices = n_slices
-        n_own = -(-m // (self._n_blocks * moment_kernels.COLUMNS))
+        wide = -(-m // (self._n_blocks * moment_kernels.COLUMNS)) * moment_kernels.COLUMNS
         self.group, self._team = group_of(k, dtype, self._n_blocks)
         is_alone = self.group > _GROUP[dtype]
         self._kernel = moment_kernels.moments_alone if is_alone else moment_kernels.moments
-        together = _TOGETHER[dtype] if n_own % _TOGETHER[dtype] == 0 else 1
-        fixed = (
-            p,
-            int(diagonal),
-            self._n_blocks,
-            n_own,
-            self.group,
-            _UNROLL,
-            together,
-            16 // np.dtype(dtype).itemsize,
-        )
+        fixed = p, int(diagonal), self._n_blocks, wide, self.group
         self._static = list(map(pk.static, fixed))
         with pk.use(space):
             self._centred = pk.zeros((1, p), dtype), pk.zeros((k,), np.int64)

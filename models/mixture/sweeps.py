@@ -99,7 +99,9 @@ class Sweeps:
         self.k, self.p, self.dtype, self.diagonal, self._n_slices = k, p, dtype, diagonal, n_slices
         length = record_length(p, diagonal)
         most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
-        self._record = -(-k // -(-k // most)), length  # even shares of the components
+        # even shares of the components, of whole times as many as `log_joint` stages together
+        share = -(-k // -(-k // most))
+        self._record = -(-share // kernels.STAGED) * kernels.STAGED, length
         with pk.use(space) as self.space:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)

@@ -657,3 +657,28 @@ def test_lanes_behind_each_row_of_a_box_are_no_divergence(machine):
         counts = roofline.count(pk.MDRangePolicy((0, 0), (9, 5)), of_a_row, np.ones((9, 5)))
     assert counts.masked > 0.3
     assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
+
+
+@pk.kernel
+def _squared(team, a, out):
+    own = team.tile((16, 16), a.dtype)
+    team.product(own, a, a)
+    for e, i, j in team.elements(own):
+        if i < 16 and j < 16:
+            out[i, j] = own[e]
+
+
+def test_products_of_teams_have_a_roof_of_their_own(machine):
+    """Of tensor cores that do twice what fused multiply-adds do; a sum by these is told of it."""
+    policy = pk.TeamPolicy(1, 32, space="serial")
+    counts = counting.count(policy, _squared, np.ones((16, 16)), np.zeros((16, 16)))
+    counts = replace(counts, executed=None, arrays={})
+    items = machine.items | {
+        "product float64": Ceiling("product float64", "flop", Samples((64e9,)), "made up")
+    }
+    with_tensor_cores = replace(machine, items=items)
+    once, twice = (bound(counts, of).wants["arithmetic"] for of in (machine, with_tensor_cores))
+    assert once == 2 * twice == pytest.approx(2 * 16**3 / 32e9)
+    dense = replace(counts, text={("f:1", "fma", "float64"): 10**9})
+    assert bound(dense, with_tensor_cores).notes == ["float64 by team.product has a roof of 64.0 Gflop/s"]
+    assert not bound(dense, machine).notes and not bound(counts, with_tensor_cores).notes

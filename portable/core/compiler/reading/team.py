@@ -9,7 +9,7 @@ from ...language.team import Team
 from ...language import types as t
 from ...texts import product
 from .arrays import check_writable, describe, transposed
-from .calls import dtype_of, private_array, static_shape
+from .calls import dtype_of, static_shape
 from .known import layers_own
 from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, Known
@@ -18,6 +18,8 @@ ALIGN = 64
 # fields of a tile, and dtypes of products
 _TILE = "rows", "columns", "down", "right", "height", "width", "rows_at_once", "packs_at_once"
 _FACTORS = "float32", "float64"
+_MOST = 1 << 16  # elements of a tile: those of a thread's teams lie on its stack
+_UNROLLED = 64  # elements of a member whose loops are unrolled on all machines
 WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
@@ -218,9 +220,11 @@ def _tile(build, node):
     if len(n) != 1 or dtype not in _FACTORS:
         build.fail(node, "tile takes two extents, and float32 or float64")
     share, numbers = _cut(team, m, *n)
-    view = private_array(build, [share], dtype, node)
-    view.tile = t.Record(map(build.const, numbers), _TILE)
-    build.inline(product.clear.portable_text, [team, view], node)
+    if m * n[0] > _MOST:
+        build.fail(node, f"a tile has at most {_MOST:,} elements, got {m * n[0]:,}")
+    tile = t.Record(map(build.const, numbers), _TILE)
+    view = View(ast.unparse(node), dtype, [share], lanes_last=True, store="(local)", tile=tile)
+    build.inline(product.clear.portable_text, [team, build.put(view)], node)
     return view
 
 
@@ -251,8 +255,8 @@ def elements(build, call):
     if not getattr(own, "tile", ()):
         build.fail(call, f"elements takes a team.tile, got {describe(own)}")
     text = (product.place_of_warps if team.warps else product.place_of_lanes).portable_text
-    n = build.const(own.shape[0])
-    return n, lambda e: (e, *build.inline(text, [team, own.tile, e], call)), team.warps
+    n, unrolled = own.shape[0], team.warps or own.shape[0] <= _UNROLLED
+    return build.const(n), lambda e: (e, *build.inline(text, [team, own.tile, e], call)), unrolled
 
 
 def _product(build, node):
@@ -302,7 +306,7 @@ def _root(view):
 
 def _mma(build, node):
     """A step of the tensor cores: of a member's numbers those of c."""
-    whole = build.operation("mma", *map(build.number, node.args), counts="mma")
+    whole = build.operation("mma", *map(build.number, node.args))
     return tuple(build.operation("item", whole, attr=k) for k in range(4))
 
 

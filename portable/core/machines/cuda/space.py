@@ -41,7 +41,7 @@ class Compiled:
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size, tensor=None):
         self.context = driver.context(space.device)
         watch = registry.part("debug build").watching(space.debug) if space.debug else self.watch
-        tensor = tensor or _tensor_cores(space.device)
+        tensor = tensor or _asked(space, watch)
         entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, tensor)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
@@ -119,6 +119,11 @@ class Compiled:
             if not cu.launch_as(self.of_shape, handle, self.parameters, None):
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
+
+
+def _asked(space, watch):
+    """`_tensor_cores` of a space; None for who looks on, who sees each multiplication."""
+    return _tensor_cores(space.device) if watch is None else None
 
 
 @functools.cache
