@@ -153,11 +153,11 @@ class Populations:
         return self.priors.from_line(self.points.z)[0]
 
     def seen(self):
-        """What is kept of a step."""
+        """Return what is kept of a step."""
         return {"log_z": self.log_z, "moved": self.accepted}
 
     def arrays(self):
-        """What a step leaves for the next one."""
+        """Return what a step leaves for the next one."""
         return {
             **self.points._asdict(),
             **self.walk.state(),

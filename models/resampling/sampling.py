@@ -31,7 +31,7 @@ _TRIED = 64  # draws of the prior that the model's functions are tried with, up 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Shown):
-    """What samplers of parameters are told alike, each by its name.
+    """Hold what samplers of parameters are told alike, each by its name.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Chained:
         return n_warmup + n_draws
 
     def seen(self):
-        """What is kept of a step."""
+        """Return what is kept of a step."""
         return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
 
     def drawn(self, parts, n_draws, n_warmup):
@@ -299,7 +299,7 @@ class Loop:
         self.parts: list[dict] = []
 
     def run(self, store, progress):
-        """Whether all steps were done; `parts` has their arrays, after an interruption what there is."""
+        """Return whether all steps were done; `parts` has the arrays of those that were."""
         parts, self.store = self.parts, store
         with bar(progress, "{task.fields[rates]}") as self._bar:
             self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=self.n_steps, rates="")

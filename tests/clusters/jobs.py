@@ -286,6 +286,14 @@ def smc_squared(**where):
 
 
 @job
+def searches(**where):
+    chosen = {name: SAMPLED[name] for name in ("priors", "fixed", "n_chains", "seed")}
+    chosen |= {"start": {"phi": 0.7, "sigma": 0.5}, "n_iterations": 3, "space": "serial"}
+    found = resampling.maximise(resampling.ready.linear_gaussian, observed(), 20, **chosen | where)
+    return [found.ends, found.logs]
+
+
+@job
 def tempered(**where):
     chosen = {name: value for name, value in SAMPLED.items() if name != "n_warmup"}
     found = resampling.sample_smc(
