@@ -48,6 +48,11 @@ def total(i: int, x: pk.ArrayLike) -> Any:
 
 
 @pk.kernel
+def squares(i: int, x: pk.ArrayLike) -> float:
+    return square(x[i])
+
+
+@pk.kernel
 def twice(i: int, x: pk.ArrayLike) -> tuple[float, float]:
     return x[i], x[i]
 
@@ -221,6 +226,7 @@ def main() -> float:
     return (
         float(largest + least)
         + float(pk.parallel_reduce(n, total, x))
+        + pk.parallel_reduce(n, squares, x)
         + float(draws[0])
         + float(gathered[0])
         + pk.log1p(0.5)

@@ -86,7 +86,9 @@ def pyright(folder, *files):
     """The same by pyright."""
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed: pip install 'pyright[nodejs]'")
-    (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"], "pythonVersion": "3.11"}}')
+    (folder / "pyrightconfig.json").write_text(
+        f'{{"extraPaths": ["{together(folder)}"], "pythonVersion": "3.11"}}'
+    )
     command = [
         sys.executable,
         "-m",

@@ -40,7 +40,13 @@ def one(i: int, x: pk.ArrayLike) -> Any:
     return x[i]
 
 
+@pk.kernel
+def positive(i: int, x: pk.ArrayLike) -> int:
+    return int(x[i] > 0.0)
+
+
 x, y = np.zeros(3), np.zeros(3)
+pk.parallel_reduce(3, positive, x).shape  # wrong
 pk.kernel(fastmat=True)  # wrong
 pk.function(chained=True)  # wrong
 pk.parallel_for("ten", axpy, 2.0, x, y)  # wrong

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union, overloa
 import numpy as np
 
 from .. import events, locks
-from ..language.annotations import Arguments, Out, Policy
+from ..language.annotations import Arguments, Out, Policy, Result
 from .. import registry
 from ..language.types import COMPLEX, HELD, WORDS, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -633,9 +633,17 @@ def _check_reducers(policy, reducers, several):
 @overload
 def parallel_reduce(
     policy: Policy,
+    kernel: Kernel[Result, *Arguments],
+    *args: *Arguments,
+    out: None = None,
+    label: str | None = None,
+) -> Result: ...
+@overload
+def parallel_reduce(
+    policy: Policy,
     kernel: Kernel[Any, *Arguments],
     *args: *Arguments,
-    reducer: Reducer = ...,
+    reducer: Reducer,
     out: None = None,
     label: str | None = None,
 ) -> Any: ...
@@ -660,9 +668,17 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: MDRangePolicy,
+    kernel: Kernel[Result, Any, *tuple[Any, ...]],
+    *args: Any,
+    out: None = None,
+    label: str | None = None,
+) -> Result: ...
+@overload
+def parallel_reduce(
+    policy: MDRangePolicy,
     kernel: Kernel[Any, Any, *tuple[Any, ...]],
     *args: Any,
-    reducer: Reducer = ...,
+    reducer: Reducer,
     out: None = None,
     label: str | None = None,
 ) -> Any: ...
