@@ -29,6 +29,7 @@ import numpy as np
 from .. import dlpack, events
 from ..places import space as spaces
 from ..language.annotations import DTypeLike, Shape, SpaceLike
+from ..language.types import reach
 from .. import registry
 from ...errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from ..places.space import HOST
@@ -656,9 +657,7 @@ def _space_of(memory):
 
 def lowest(view):
     """The smallest address of an element: the first element's, less what negative strides reach back."""
-    return view.pointer + sum(
-        min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True)
-    )
+    return view.pointer + reach(view.shape, view.strides, 0)[0]
 
 
 def span(view):
@@ -666,6 +665,6 @@ def span(view):
     view."""
     if not view.size:
         return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
-    reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))
-    buffer = np.empty(reach + view.dtype.itemsize, np.uint8)
-    return buffer, np.ndarray(view.shape, view.dtype, buffer, view.pointer - lowest(view), view.strides)
+    low, high = reach(view.shape, view.strides, view.dtype.itemsize)
+    buffer = np.empty(high - low, np.uint8)
+    return buffer, np.ndarray(view.shape, view.dtype, buffer, -low, view.strides)

@@ -388,6 +388,12 @@ def itemsize(dtype):
     return BITS[dtype] // 8 or 1
 
 
+def reach(shape, strides, size):
+    """Return where the bytes of an array begin, and end, beside its first element, which has so many."""
+    ends = [step * (n - 1) for n, step in zip(shape, strides)]
+    return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends) + size
+
+
 def in_parts(dtype, shape, strides):
     """dtype, shape and strides of the floats in memory: a complex number is a row of two."""
     if dtype not in PARTS:

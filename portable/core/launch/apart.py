@@ -8,7 +8,7 @@ import struct
 from operator import itemgetter
 
 from .. import locks
-from ..language.types import itemsize
+from ..language.types import itemsize, reach
 
 ALIGNED = 16  # bytes
 _MOST = 1024  # sets of views whose code is kept
@@ -76,11 +76,10 @@ def _span(spec, words):
     """Where a view begins, its lowest address, that behind its highest one, and whether it is only read."""
     _, dtype, ndim, _, readonly = spec
     pointer, *rest = struct.unpack(f"={1 + 2 * ndim}q", words)
-    steps = [(n - 1) * step for n, step in zip(rest[:ndim], rest[ndim:])]
     if 0 in rest[:ndim]:
         return pointer, 0, 0, True
-    low = pointer + sum(min(step, 0) for step in steps)
-    return pointer, low, pointer + sum(max(step, 0) for step in steps) + itemsize(dtype), readonly
+    low, high = reach(rest[:ndim], rest[ndim:], itemsize(dtype))
+    return pointer, pointer + low, pointer + high, readonly
 
 
 def _overlap(a, b):

@@ -13,7 +13,7 @@ import bisect
 import numpy as np
 
 from ...core.launch import dispatch
-from ...core.language.types import Record, held, named
+from ...core.language.types import Record, held, named, reach
 from ...core.arrays.scatter import ScatterView
 from ...core.arrays.view import View, mark_unwritten
 
@@ -222,11 +222,8 @@ def _pointer(array):
 
 def _bytes(array):
     """The lowest address of an array, and one past the highest."""
-    reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)] if array.size else []
-    start = _pointer(array)
-    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (
-        array.itemsize if array.size else 1
-    )
+    low, high = reach(array.shape, array.strides, array.itemsize) if array.size else (0, 1)
+    return _pointer(array) + low, _pointer(array) + high
 
 
 def _together(arrays):

@@ -7,9 +7,8 @@ import struct
 import numpy as np
 
 from .recording import LATE, LINE
-from ...core.language.types import itemsize
 from ...core.compiler.reading.signature import flatten
-from ...core.language.types import part
+from ...core.language.types import itemsize, part, reach
 from .reuse import Trace
 
 
@@ -83,18 +82,10 @@ def _views(entry, views, words):
         if spec[0] in ("view", "scatter"):
             size, ndim = itemsize(part(spec[1])), spec[2]
             pointer, *numbers = struct.unpack_from(f"=Q{2 * ndim}q", words, 8 * word)
-            reach = [(extent - 1) * stride for extent, stride in zip(numbers[:ndim], numbers[ndim:])]
+            low, high = 0, 0
             if all(numbers[:ndim]):
-                low = pointer + sum(r for r in reach if r < 0)
-                yield (
-                    names[place],
-                    place,
-                    low,
-                    pointer + sum(r for r in reach if r > 0) + itemsize(spec[1]),
-                    size,
-                )
-            else:
-                yield names[place], place, pointer, pointer, size
+                low, high = reach(numbers[:ndim], numbers[ndim:], itemsize(spec[1]))
+            yield names[place], place, pointer + low, pointer + high, size
             place += 1
         word += entry.signature._words(spec)
 
