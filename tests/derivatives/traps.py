@@ -632,3 +632,78 @@ def filtered(x, y):
         mean = mean + gain * (z - mean)
         variance = (1.0 - gain) * variance
     return ll
+
+
+@trap
+def while_by_a_choice(x, y):
+    v, k = x, 0
+    while (v if v > y else pk.sin(y)) * k < 2.0 and k < 9:
+        v = v * 1.1 + y * 0.1
+        k += 1
+    return v * k
+
+
+@trap
+def scan_by_hand(x, y):
+    v = pk.local(9, pk.float64)
+    v[:] = x
+    step = 1
+    while step < 9:
+        for k in range(8, step - 1, -1):
+            v[k] = v[k] + v[k - step] * y
+        step = step * 2
+    return v[8]
+
+
+@trap
+def aliased_rows(x, y):
+    m = pk.local((3, 3), pk.float64)
+    m[:] = x
+    a, b = m[1], m[1]
+    a[0] = y
+    b[0] = b[0] * a[0] + a[1]
+    return m[1, 0] * m[0, 0]
+
+
+@trap
+def transposed_product(x, y):
+    m, v = pk.local((2, 2), pk.float64), pk.local(2, pk.float64)
+    m[0, 0], m[0, 1], m[1, 0], m[1, 1] = x, y, x * y, 1.0
+    v[:] = m.T[0] * 2.0
+    v[0] += m[1] @ v
+    return v.sum() * v.max()
+
+
+@trap
+def continues_in_a_while(x, y):
+    v, k = x, 0
+    while k < 20:
+        k += 1
+        if v * k > 6.0:
+            v = v * 0.5
+            continue
+        if k == 18:
+            break
+        v = v + y * 0.3
+    return v * v
+
+
+@trap
+def first_of_several(x, y):
+    for k in range(20):
+        z = x * k - y
+        if z > 1.0:
+            for j in range(k + 3):
+                z = z * 0.9 + x
+                if z < y:
+                    return z * j
+            return z
+    return x * y
+
+
+@trap
+def fields_replaced(x, y):
+    p = Point(x, 2.0)
+    for k in range(18):
+        p = p._replace(a=p.b * 0.5, b=p.a * y * 0.3 + 0.1 * k)
+    return p.a * p.b
