@@ -3,7 +3,8 @@
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
 of `portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
 each. A row whose median seems down is timed again, twice as often, in another process, while there is time:
-only what stays down in several of them is slower.
+only what stays down in several of them is slower. So is, for a record, a row whose interval is wide: a later run
+is held against its median.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from portable.roofline.units import scaled, times
 LIMITS = {"cuda": 0.95, "cpu": 0.90}  # of the ratio on record: below it lies what got slower
 MINUTES = {"cuda": 6.0, "cpu": 10.0}  # that a run takes at most
 SPARE = 5.0  # seconds of these to end in
-SITTINGS = 4  # of a row that seems down, at most
+SITTINGS = 6  # of a row that seems down, or of whose ratio a record would say little, at most
 RECORDED = 3  # of every row, for a record
 
 HOLDS, FASTER, SLOWER, UNDECIDED = "holds", "faster", "slower", "not decided"
@@ -121,10 +122,10 @@ class Row:
             return UNDECIDED
         return FASTER if found.lower * self.limit > known else HOLDS
 
-    @property
-    def again(self) -> bool:
-        """Whether it seems down, and another process may know better."""
-        return self.verdict in (SLOWER, UNDECIDED) and len(self.sittings) < SITTINGS
+    def again(self, recorded: bool) -> bool:
+        """Whether it seems down, or is `recorded` and varies, and another process may know better."""
+        seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
+        return seems and len(self.sittings) < SITTINGS
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
         """What goes on record, on a machine with these facts."""
@@ -222,7 +223,7 @@ def run(
     sit: Callable[..., None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Time all rows, group by group, then again those that seem down.
+    """Time all rows, group by group, then again those that seem down, or vary where they are recorded.
 
     Parameters
     ----------
@@ -232,7 +233,7 @@ def run(
     limit : float, seconds
         What is not done by then is broken off.
     passes : int
-        Sittings of every row.
+        Sittings of every row; several are those of a record.
     on_row : callable of Row
         Told each row when it was timed.
     sit : callable (space, names, rounds, seconds, heard), optional
@@ -256,7 +257,7 @@ def run(
             sit(space, list(by_name), rounds, left, heard)
         turn += 1
         timed = [row for row in wanted if len(row.sittings) == turn and not row.problem]
-        wanted = timed if turn < passes else [row for row in timed if row.again]
+        wanted = timed if turn < passes else [row for row in timed if row.again(passes > 1)]
 
 
 def _groups(rows):

@@ -156,17 +156,18 @@ def test_the_shortest_group_comes_first_by_what_is_on_record():
     assert asked == [["short"], ["long"]]
 
 
-def test_a_record_has_several_sittings():
+@pytest.mark.parametrize(("spread", "sittings"), [(0.1, 3), (1.0, scoreboard.SITTINGS)])
+def test_a_record_has_several_sittings_and_more_of_what_varies(spread, sittings):
     rows, calls = [row(name="work")], []
 
     def sit(space, names, rounds, left, heard):
         calls.append(rounds)
-        heard(told([8.0, 9.0, 10.0 + len(calls)]))
+        heard(told([9.0 - spread, 9.0, 9.0 + spread + 0.01 * len(calls)]))
 
     scoreboard.run(rows, "threads", 60.0, scoreboard.RECORDED, sit=sit)
     made = rows[0].as_record("threads:2", facts_of(), "1234abcd")
-    assert calls == [None] * 3 and made["sittings"] == 3 and made["rounds"] == 9
-    assert made["ratio"]["median"] == 9.0 and made["date"] == "2026-01-01"
+    assert calls == [None] * 3 + [6] * (sittings - 3) and made["sittings"] == sittings
+    assert made["rounds"] == 3 * sittings and made["ratio"]["median"] == 9.0 and made["date"] == "2026-01-01"
 
 
 @pytest.mark.parametrize("space", ["threads", "serial", "cuda"])
