@@ -3,8 +3,8 @@
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
 of `portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
 each. A row whose median seems down is timed again, twice as often, in another process, while there is time:
-only what stays down in several of them is slower. So is, for a record, a row whose interval is wide: a later run
-is held against its median.
+only what stays down in several of them is slower. So is, for a record, a row whose interval is wide: a later
+run is held against its median.
 """
 
 from __future__ import annotations
