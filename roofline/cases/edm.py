@@ -20,6 +20,8 @@ SEARCHED = {
     "cuda": (40_000, 3000),
 }  # times of a series whose neighbours are searched, and of S-maps
 TOOLS = ("kedm", "scipy", "sklearn", "faiss")
+PAIRING = "kedm", "fastccm"
+PAIRED = 1000, 50, 5  # steps, series and their dimension, which is one for FastCCM
 
 
 def random_dims(n_series, seed=7):
@@ -66,7 +68,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """Ours against kedm, SciPy's tree, scikit-learn and faiss; see `portable.roofline.cases.Case`."""
+    """Ours against kedm, SciPy's tree, scikit-learn, faiss and FastCCM; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shapes = (
         [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
@@ -75,18 +77,24 @@ def duels(space, n, quick):
     if not n:
         found += [_neighbours(space, 40 if small else LONG, E) for E in ((2,) if small else (1, 5, 10, 20))]
         found += [_simplex(space, 40 if small else LONG, 2 if small else 10)]
+        n_steps, n_series, E = (40, 3, 2) if small else PAIRED
+        found += [
+            _cross_map(space, n_steps, n_series, np.full(n_series, E), PAIRING),
+            _smap(space, n_steps, E),
+        ]
     return found
 
 
-def _cross_map(space, n_steps, n_series):
-    data, dims, result = coupled_logistic(n_steps, n_series), random_dims(n_series), []
+def _cross_map(space, n_steps, n_series, dims=None, tools=TOOLS[:1]):
+    data, result = coupled_logistic(n_steps, n_series), []
+    dims = random_dims(n_series) if dims is None else dims
     if n_steps < 2 * E_MAX + 2:
         dims = np.minimum(dims, 4)
 
     def call():
         result[:] = [edm.cross_map(data, dims, space=space)]
 
-    rivals, absent = peers.gather("edm", space, "cross_map", data, dims, tools=TOOLS[:1])
+    rivals, absent = peers.gather("edm", space, "cross_map", data, dims, tools=tools)
     ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
     title = f"cross map, {n_series:,} series of {n_steps:,} steps, E up to {dims.max()}"
     return Duel(
@@ -121,3 +129,14 @@ def _simplex(space, n_steps, E):
     ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].predicted.mean()))
     title = f"simplex projection of one series, {n_steps:,} steps, E = {E}"
     return Duel(title, ours, rivals, absent, tolerance=1e-5)  # float32, weights of another order
+
+
+def _smap(space, n_steps, E):
+    x, result = coupled_logistic(n_steps, 1)[:, 0], []
+
+    def call():
+        result[:] = [edm.smap(x, E, theta=2.0, space=space)]
+
+    rivals, absent = peers.gather("edm", space, "smap", x, E, tools=PAIRING)
+    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].rho[0]))
+    return Duel(f"S-map of one series, {n_steps:,} steps, E = {E}", ours, rivals, absent, tolerance=1e-3)

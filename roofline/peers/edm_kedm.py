@@ -24,7 +24,7 @@ def contenders(what, data, given, **_):
 
     Parameters
     ----------
-    what : {"cross_map", "neighbours", "simplex"}
+    what : {"cross_map", "neighbours", "simplex", "smap"}
     data : ndarray of float32, shape (n_steps, n_series) or (n_steps,)
     given : array of int, shape (n_series,), or int
         Embedding dimensions.
@@ -39,6 +39,9 @@ def contenders(what, data, given, **_):
     def mean():
         return float(np.mean(out[0], dtype=np.float64))
 
+    if what == "smap":
+        form = {"target": data, "E": given, "tau": 1, "Tp": 1, "theta": 2.0}
+        return [Contender(label, lambda: as_it_likes(lambda: kedm.smap(data, data, **form)))]
     if what != "cross_map":
         return [
             Contender(

@@ -79,64 +79,36 @@ def compared(data, theirs, times, predicted):
     return np.array(both).T
 
 
-THREE, CIRCLE, LORENZ = "block_3sp", "circle", "Lorenz5D"
-# name of the test, data, columns, target, arguments
+THREE, CIRCLE, LORENZ, TENT = "block_3sp", "circle", "Lorenz5D", "TentMap"
+# name of the test: data, columns, target, lib, pred, E, and what else is given
 SIMPLEX = {
-    "E3_block_3sp": (THREE, "x_t", "x_t", dict(lib=[1, 100], pred=[101, 195], E=3)),
-    "embedded_block_3sp": (
-        THREE,
-        "x_t y_t z_t",
-        "x_t",
-        dict(lib=[1, 99], pred=[100, 198], E=3, embedded=True),
-    ),
-    "E3_block_3sp_kdWorkers": (THREE, "x_t", "x_t", dict(lib=[1, 100], pred=[101, 195], E=3, kdWorkers=1)),
-    "negative_tp": (THREE, "x_t", "y_t", dict(lib=[1, 100], pred=[50, 80], E=3, Tp=-2)),
-    "valid_lib": (CIRCLE, "x", "x", dict(lib=[1, 200], pred=[1, 200], E=2, validLib=None)),
-    "disjoint_lib": (CIRCLE, "x", "x", dict(lib=[1, 40, 50, 130], pred=[80, 170], E=2, tau=-3)),
+    "E3_block_3sp": (THREE, "x_t", "x_t", "1 100", "101 195", 3, {}),
+    "embedded_block_3sp": (THREE, "x_t y_t z_t", "x_t", "1 99", "100 198", 3, {"embedded": True}),
+    "E3_block_3sp_kdWorkers": (THREE, "x_t", "x_t", "1 100", "101 195", 3, {"kdWorkers": 1}),
+    "negative_tp": (THREE, "x_t", "y_t", "1 100", "50 80", 3, {"Tp": -2}),
+    "valid_lib": (CIRCLE, "x", "x", "1 200", "1 200", 2, {"validLib": None}),
+    "disjoint_lib": (CIRCLE, "x", "x", "1 40 50 130", "80 170", 2, {"tau": -3}),
     "disjoint_pred_nan": (
         "holed Lorenz5D",
         "V1",
         "V2",
-        dict(
-            lib=[1, 50, 101, 200, 251, 500],
-            pred=[1, 10, 151, 155, 551, 555, 881, 885, 991, 1000],
-            E=5,
-            Tp=2,
-        ),
+        "1 50 101 200 251 500",
+        "1 10 151 155 551 555 881 885 991 1000",
+        5,
+        {"Tp": 2},
     ),
-    "exclusion_radius": (CIRCLE, "x", "y", dict(lib=[1, 100], pred=[21, 81], E=2, exclusionRadius=5)),
-    "nan_x_to_y": ("holed circle", "x", "y", dict(lib=[1, 100], pred=[1, 95], E=2)),
-    "nan_y_to_x": ("holed circle", "y", "x", dict(lib=[1, 200], pred=[1, 195], E=2)),
-    "datetime_index": (
-        "SumFlow_1980-2005",
-        "S12.C.D.S333",
-        "S12.C.D.S333",
-        dict(lib=[1, 800], pred=[801, 1001], E=3),
-    ),
-    "string_lib_pred": (LORENZ, "V1", "V5", dict(lib=[1, 300], pred=[301, 310], E=5)),
-    "list_single_column": (LORENZ, ["V1"], "V5", dict(lib=[1, 300], pred=[301, 310], E=5)),
-    "list_multi_column": (LORENZ, ["V1", "V3"], "V5", dict(lib=[1, 300], pred=[301, 310], E=5)),
-    "list_multi_target": (LORENZ, ["V1", "V3"], "V5", dict(lib=[1, 300], pred=[301, 310], E=5)),
-    "knn_zero": (LORENZ, "V1", "V5", dict(lib=[1, 300], pred=[301, 310], E=5, knn=0)),
-    "negative_tau": (LORENZ, "V1", "V5", dict(lib=[1, 300], pred=[301, 310], E=5, tau=-2)),
-    "column_names_with_spaces": (
-        "columnNameSpace",
-        ["Var 1", "Var 2"],
-        "Var 5 1",
-        dict(lib=[1, 80], pred=[81, 85], E=5),
-    ),
-    "tiebreak_exclusion": (
-        "TentMap",
-        "TentMap",
-        "TentMap",
-        dict(lib=[1, 500], pred=[1, 500], E=2, exclusionRadius=5),
-    ),
-    "tiebreak_deterministic": (
-        "TentMapNoise",
-        "TentMap",
-        "TentMap",
-        dict(lib=[1, 300], pred=[1, 300], E=3, exclusionRadius=3),
-    ),
+    "exclusion_radius": (CIRCLE, "x", "y", "1 100", "21 81", 2, {"exclusionRadius": 5}),
+    "nan_x_to_y": ("holed circle", "x", "y", "1 100", "1 95", 2, {}),
+    "nan_y_to_x": ("holed circle", "y", "x", "1 200", "1 195", 2, {}),
+    "datetime_index": ("SumFlow_1980-2005", "S12.C.D.S333", "S12.C.D.S333", "1 800", "801 1001", 3, {}),
+    "string_lib_pred": (LORENZ, "V1", "V5", "1 300", "301 310", 5, {}),
+    "list_single_column": (LORENZ, ["V1"], "V5", "1 300", "301 310", 5, {}),
+    "list_multi": (LORENZ, ["V1", "V3"], "V5", "1 300", "301 310", 5, {}),
+    "knn_zero": (LORENZ, "V1", "V5", "1 300", "301 310", 5, {"knn": 0}),
+    "negative_tau": (LORENZ, "V1", "V5", "1 300", "301 310", 5, {"tau": -2}),
+    "column_names_with_spaces": ("columnNameSpace", ["Var 1", "Var 2"], "Var 5 1", "1 80", "81 85", 5, {}),
+    "tiebreak_exclusion": (TENT, TENT, TENT, "1 500", "1 500", 2, {"exclusionRadius": 5}),
+    "tiebreak_deterministic": ("TentMapNoise", TENT, TENT, "1 300", "1 300", 3, {"exclusionRadius": 3}),
 }
 
 
@@ -144,10 +116,16 @@ def data_of(name):
     return holed(name.removeprefix("holed ")) if name.startswith("holed ") else DATA[name]
 
 
+def call_of(row):
+    """(data, columns, target, their other arguments) of a row."""
+    name, columns, target, lib, pred, E, more = row
+    form = {"lib": list(map(int, lib.split())), "pred": list(map(int, pred.split())), "E": E}
+    return data_of(name), columns, target, form | more
+
+
 @pytest.mark.parametrize("case", SIMPLEX)
 def test_simplex(case):
-    name, columns, target, form = SIMPLEX[case]
-    data = data_of(name)
+    data, columns, target, form = call_of(SIMPLEX[case])
     if "validLib" in form:
         form = form | {"validLib": data.eval("x > 0.5 | x < -0.5").tolist()}
     theirs, ours = simplex_of(data, columns, target, **form)
@@ -157,41 +135,21 @@ def test_simplex(case):
 
 
 SMAP = {
-    "circle_E4": (CIRCLE, "x", "x", dict(lib=[1, 100], pred=[110, 160], E=4, theta=3.0)),
-    "embedded_circle_E2": (
-        CIRCLE,
-        ["x", "y"],
-        "x",
-        dict(lib=[1, 200], pred=[1, 200], E=2, theta=3.0, embedded=True),
-    ),
-    "nan": ("holed circle", "x", "y", dict(lib=[1, 50], pred=[1, 50], E=2, theta=3.0)),
-    "no_time": ("circle_noTime", "x", "y", dict(lib=[1, 100], pred=[101, 150], E=2, theta=3.0, noTime=True)),
-    "exclusion": (
-        "TentMap",
-        "TentMap",
-        "TentMap",
-        dict(lib=[1, 500], pred=[1, 500], E=2, theta=2.0, knn=20, exclusionRadius=5),
-    ),
-    "liboverlap": (
-        "TentMap",
-        "TentMap",
-        "TentMap",
-        dict(lib=[1, 300], pred=[1, 300], E=2, theta=2.0, knn=15),
-    ),
-    "disjoint_fast_path": (
-        "TentMap",
-        "TentMap",
-        "TentMap",
-        dict(lib=[1, 100], pred=[201, 500], E=2, theta=2.0, knn=10),
-    ),
+    "circle_E4": (CIRCLE, "x", "x", "1 100", "110 160", 4, {}),
+    "embedded_circle_E2": (CIRCLE, ["x", "y"], "x", "1 200", "1 200", 2, {"embedded": True}),
+    "nan": ("holed circle", "x", "y", "1 50", "1 50", 2, {}),
+    "no_time": ("circle_noTime", "x", "y", "1 100", "101 150", 2, {"noTime": True}),
+    "exclusion": (TENT, TENT, TENT, "1 500", "1 500", 2, {"knn": 20, "exclusionRadius": 5}),
+    "liboverlap": (TENT, TENT, TENT, "1 300", "1 300", 2, {"knn": 15}),
+    "disjoint_fast_path": (TENT, TENT, TENT, "1 100", "201 500", 2, {"knn": 10}),
 }
 
 
 @pytest.mark.parametrize("case", SMAP)
 def test_smap(case):
     """With as many neighbours as theirs took, which by default is all but one."""
-    name, columns, target, form = SMAP[case]
-    data = data_of(name)
+    data, columns, target, form = call_of(SMAP[case])
+    form |= {"theta": 3.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = pyedm.SMap(dataFrame=data, columns=columns, target=[target], returnObject=True, **form)
