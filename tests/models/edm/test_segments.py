@@ -1,7 +1,5 @@
 """Segments: where windows touch, no point and no target reaches across; masks of candidates, and copied
 points.
-
-The reference is a loop over points that shares no code with the methods.
 """
 
 import warnings
@@ -19,78 +17,27 @@ from .series import logistic_maps
 REPLICATES = [(0, 15), (15, 28), (28, 40)]
 
 
-def segment_of(n, windows):
-    """The number of each time's window; touching windows differ, and what lies in none is -1."""
-    number = np.full(n, -1)
-    for k, (begin, end) in enumerate(windows):
-        number[begin:end] = k
-    return number
-
-
-def by_loops(x, y, E, tau, Tp, windows, valid=None):
-    """Simplex predictions of all times with E lags in one window: dict of time to (prediction, observed)."""
-    n, number = len(x), segment_of(len(x), windows)
-
-    def vector(t):
-        lags = t - tau * np.arange(E)
-        return x[lags] if lags.min() >= 0 and (number[lags] == number[t]).all() and number[t] >= 0 else None
-
-    def target(t):
-        return 0 <= t + Tp < n and number[t + Tp] == number[t]
-
-    candidates = [t for t in range(n) if vector(t) is not None and target(t) and (valid is None or valid[t])]
-    found = {}
-    for t in range(n):
-        if vector(t) is None:
-            continue
-        near = sorted(
-            (float(np.sqrt(((vector(s) - vector(t)) ** 2).sum())), s) for s in candidates if s != t
-        )[: E + 1]
-        d, s = np.array([v for v, _ in near]), np.array([v for _, v in near])
-        w = np.maximum(np.exp(-d / d[0]), 1e-6)
-        found[t + Tp] = w @ y[s + Tp] / w.sum(), y[t + Tp] if target(t) else np.nan
-    return found
-
-
-@pytest.mark.parametrize("E, tau, Tp", [(1, 1, 1), (2, 1, 1), (3, 1, 0), (2, 2, -1), (2, 1, 3), (1, 1, -2)])
-def test_replicates_stay_apart(space, E, tau, Tp):
-    x, y = logistic_maps(40, 2).T
-    wanted = by_loops(x, y, E, tau, Tp, REPLICATES)
-    found = edm.simplex(x, E, tau=tau, Tp=Tp, target=y, lib=REPLICATES, pred=REPLICATES, space=space)
-    predicted = dict(zip(found.times.tolist(), zip(found.predicted, found.observed)))
-    for t, (value, seen) in wanted.items():
-        assert predicted[t][0] == pytest.approx(value, abs=1e-12)
-        np.testing.assert_equal(predicted[t][1], seen)
-    assert all(np.isnan(value[0]) for t, value in predicted.items() if t not in wanted)
-    values = np.array(list(wanted.values()))
-    both = np.isfinite(values[:, 1])
-    assert found.rho == pytest.approx(np.corrcoef(values[both].T)[0, 1], abs=1e-10)
-
-
-def test_all_functions_keep_replicates_apart(space):
-    """As one with rows of NaN between the replicates."""
+def test_windows_that_touch_are_segments(space):
+    """In all functions: test_replicates.py holds these against loops."""
     x = logistic_maps(40, 2)
-    between = np.concatenate([np.r_[x[b:e], np.full((3, 2), np.nan)] for b, e in REPLICATES])
-    windows = {"lib": REPLICATES, "pred": REPLICATES}
 
-    def every(a, b, keys):
-        yield edm.embedding_dimension(a, 3, target=b, Tp=0, **keys).rho
-        yield edm.smap(a, 2, theta=[0.0, 2.0], target=b, Tp=0, **keys).rho
-        yield edm.cross_map(np.column_stack([a, b]), [1, 2], dtype="float64", **keys)
-        yield edm.lagged_map(a, b, 2, Tp=[0], n_boot=2, **keys).rho
-        both = edm.cross_map_test(
-            np.column_stack([a, b]), 2, surrogate="block", n_surrogates=2, dtype="float64", **keys
-        )
-        yield both.rho
-        n = 40 - 3 if keys.get("lib") else 37
-        yield edm.ccm(a, b, 2, library_sizes=[n], n_samples=1, dtype="float64", **keys).rho
+    def every(**keys):
+        keys["space"] = space
+        yield edm.simplex(x[:, 0], 2, target=x[:, 1], Tp=-1, **keys).predicted
+        yield edm.embedding_dimension(x[:, 0], 3, target=x[:, 1], Tp=0, **keys).rho
+        yield edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 1], Tp=0, **keys).rho
+        yield edm.cross_map(x, [1, 2], dtype="float64", **keys)
+        yield edm.lagged_map(*x.T, 2, Tp=[0], n_boot=2, **keys).rho
+        yield edm.ccm(*x.T, 2, library_sizes=[37], n_samples=1, dtype="float64", **keys).rho
+        yield edm.knn(x[:, 0], 3, k=30, **keys).indices
 
-    keys = {"space": space}
-    for ours, wanted in zip(every(*x.T, windows | keys), every(*between.T, keys)):
-        np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12)
-    near = edm.knn(x[:, 0], 3, k=30, lib=REPLICATES, space=space)
-    assert not set(np.unique(near.indices) + 2) & {15, 16, 28, 29}
-    assert set(np.unique(near.indices) + 2) == set(range(2, 40)) - {15, 16, 28, 29} | {1}
+    cut = edm.Segments(("a", "b", "c"), tuple(REPLICATES))
+    for ours, wanted in zip(every(lib=REPLICATES, pred=REPLICATES), every(segments=cut)):
+        np.testing.assert_array_equal(ours, wanted)
+    near = edm.knn(
+        x[:, 0], 3, k=33, pred=REPLICATES, space=space
+    )  # the library is one window, and cut as well
+    assert set(near.indices[near.indices >= 0] + 2) == set(range(2, 40)) - {15, 16, 28, 29}
 
 
 def test_lags_share_candidates_of_their_segment():
@@ -122,10 +69,16 @@ def test_candidates_may_be_masked(space):
     n = 40
     x = np.sin(np.arange(n) * 0.631)
     valid = abs(x) > 0.5
-    wanted = by_loops(x, x, 2, 1, 1, [(0, n)], valid)
+    wanted = []
+    for t in range(1, n):
+        late = [s for s in range(1, n - 1) if valid[s] and s != t]
+        d = np.array([np.hypot(x[s] - x[t], x[s - 1] - x[t - 1]) for s in late])
+        near = np.argsort(d, kind="stable")[:3]
+        w = np.maximum(np.exp(-d[near] / d[near[0]]), 1e-6)
+        wanted.append(w @ x[np.array(late)[near] + 1] / w.sum())
     found = edm.simplex(x, 2, valid=valid, space=space)
     assert np.isfinite(found.predicted).all() and len(found.times) == n - 1
-    np.testing.assert_allclose(found.predicted, [v for v, _ in wanted.values()], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.predicted, wanted, rtol=0, atol=1e-12)
     swept = edm.embedding_dimension(x, 2, valid=valid, space=space)
     assert swept.rho[1] == pytest.approx(found.rho, abs=1e-12)
     two = np.column_stack([x, np.cos(np.arange(n) * 0.631)])
