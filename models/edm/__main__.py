@@ -117,10 +117,7 @@ def _windows(name, given, segments):
         return given and [one for part in given for one in part]
     for part in given:
         if len(part) != 2 or not all(one.isdecimal() for one in part):
-            raise InputError(
-                f"--{name} is {' '.join(part)}; two whole numbers, BEGIN END, are wanted, or --segments, "
-                "whose names it may hold"
-            )
+            raise InputError(f"--{name} is {' '.join(part)}; BEGIN END are wanted, or names of --segments")
     return [tuple(map(int, part)) for part in given]
 
 

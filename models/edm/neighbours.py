@@ -34,19 +34,16 @@ class Neighbours(frames.Tabled):
         Rows of the queried embedding.
     index : ndarray or None, shape (n_points,)
         What the queried table calls the times at which these points end, such as dates.
-    segments : ndarray of str or None, shape (n_points,)
-        Names of the segments in which the points lie.
     """
 
     distances: np.ndarray
     indices: np.ndarray
     points: np.ndarray
     index: np.ndarray | Any = None
-    segments: np.ndarray | Any = None
 
     def _columns(self):
         n_points, k = self.indices.shape
-        return {name: np.repeat(own, k) for name, own in self._segment().items()} | {
+        return {
             "point": np.repeat(self.points, k),
             "rank": np.tile(np.arange(1, k + 1), n_points),
             "index": self.indices.ravel(),
@@ -167,7 +164,7 @@ def knn(
         distances,
         np.where(times >= 0, problem.places.times(times) - shift, -1),
         ends - shift,
-        *problem.index_at(ends),
+        problem.index_at(ends)[0],
     )
 
 

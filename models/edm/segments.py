@@ -46,8 +46,7 @@ class Segments(Result):
         for number, (name, (first, last)) in enumerate(zip(names, self.windows)):
             if name in names[:number]:
                 raise InputError(
-                    f"segment {name!r} begins again at row {first}; the rows of one are wanted one behind "
-                    "the other, as sorting by segment and time puts them"
+                    f"segment {name!r} begins again at row {first}; its rows are wanted together, in order of time"
                 )
             begin = check_count(first, f"begin of segment {name!r}, behind others,", end)
             end = check_count(last, f"end of segment {name!r}", begin + 1)
@@ -137,6 +136,6 @@ def check_length(segments, windows, E, tau):
         if last - first <= (E - 1) * tau and any(b < last and e > first for b, e in windows):
             raise ShapeError(
                 f"segment {name!r}, rows {first} to {last - 1}, has {last - first} times; an embedding with "
-                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: a smaller E or tau is wanted, or lib "
-                "and pred without it"
+                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: a smaller E is wanted, or lib and "
+                "pred without it"
             )

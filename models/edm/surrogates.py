@@ -124,7 +124,7 @@ class Surrogates:
         numbers = np.arange(len(kinds)) if numbers is None else np.asarray(numbers)
         E = np.broadcast_to(np.asarray(E), len(kinds))
         self.parts, self.partly = [], segments is not None
-        for number, (begin, end) in enumerate(_windows(segments, columns)):
+        for number, (begin, end) in enumerate(segments.windows if segments else [(0, len(columns))]):
             own = seed if not number else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             for kind in sorted(set(kinds), key=str):
                 slot = np.flatnonzero([one == kind for one in kinds])
@@ -139,11 +139,6 @@ class Surrogates:
             pk.deep_copy(table, math.nan)
         for rows, part in self.parts:
             part.fill(table[rows], first, n, width)
-
-
-def _windows(segments, columns):
-    """The rows of which surrogates are made together."""
-    return [(0, len(columns))] if segments is None else segments.windows
 
 
 class _OfKind:
@@ -272,7 +267,10 @@ def check_kinds(columns, method, period, block, name, names=None, cut=None):
 
     cut : Segments, each of which has surrogates of itself; or None
     """
-    asked, parts = "phase" if method is None else method, [columns[b:e] for b, e in _windows(cut, columns)]
+    asked, parts = (
+        "phase" if method is None else method,
+        [columns[b:e] for b, e in cut.windows] if cut else [columns],
+    )
     for part in parts if method else parts[:1]:
         own = part if method else np.zeros((min(map(len, parts)), 1))
         check_surrogates(own, asked, period, block, name, names)
