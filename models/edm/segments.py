@@ -46,7 +46,8 @@ class Segments(Result):
         for number, (name, (first, last)) in enumerate(zip(names, self.windows)):
             if name in names[:number]:
                 raise InputError(
-                    f"segment {name!r} begins again at row {first}; its rows are wanted together, in order of time"
+                    f"segment {name!r} begins again at row {first}; its rows are wanted together, in the "
+                    "order of time"
                 )
             begin = check_count(first, f"begin of segment {name!r}, behind others,", end)
             end = check_count(last, f"end of segment {name!r}", begin + 1)

@@ -68,7 +68,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """Ours against kedm, SciPy's tree, scikit-learn, faiss and FastCCM; see `portable.roofline.cases.Case`."""
+    """Ours against kedm, SciPy's tree, scikit-learn, faiss, FastCCM; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shapes = (
         [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
