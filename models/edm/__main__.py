@@ -377,11 +377,11 @@ def _dimensions(options, dataset, libraries, checkpoint):
         return {"end": np.array(begin), "best": np.array(found)}
 
     beside = checkpoint and f"{checkpoint}.dimensions"
-    windows = None if options.segments is None else np.array(options.segments.windows)
+    windows = {} if options.segments is None else {"segments": np.array(options.segments.windows)}
     with Store(
         beside,
         "edm.embedding_dimension",
-        {"dataset": dataset, "E_max": options.E_max, "segments": windows} | common,
+        {"dataset": dataset, "E_max": options.E_max} | windows | common,
         "--checkpoint",
     ) as store:
         best = np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
