@@ -216,6 +216,8 @@ def read_catalogue(
             f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are"
             " wanted"
         )
+    if time in places:
+        raise InputError(f"places names the column of times, {time!r}; columns of places are wanted")
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
     name, table = _table(source, (*places, time, *extra))
     locations = np.stack([files._numbers(table[column], column, name) for column in places], axis=1)

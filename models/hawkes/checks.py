@@ -11,6 +11,9 @@ from ..shared.dates import looks_dated
 from .parameters import Background, ParametersBase
 
 
+_LONGEST_H = 1e9  # no record is so long
+
+
 def check_events(locations, times):
     """Events as float64 arrays.
 
@@ -58,6 +61,11 @@ def check_ascending(times, beside):
             f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}. "
             f"Sort times{f' and {beside} together' * bool(beside)}, with"
             " order = np.argsort(times, kind='stable')."
+        )
+    if times[-1] - times[0] > _LONGEST_H:
+        raise InputError(
+            f"times span {times[-1] - times[0]:.3g} hours, more than 100,000 years: are these nanoseconds?"
+            " Hours are wanted"
         )
 
 

@@ -19,6 +19,7 @@ TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
 TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
+_MOST_OFF = 0.05  # of a distance on a plane, silently
 _WORDS = {
     "min": ("min", "minute", "minutes"),
     "s": ("s", "sec", "second", "seconds"),
@@ -118,7 +119,20 @@ def _project(degrees, names, centre=None):
             f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date"
             " line are not projected: add 360 to the negative longitudes"
         )
+    _warn_of_plane(latitude, middle)
     return _EARTH_KM * np.stack([(longitude - east) * math.cos(middle), latitude - middle], axis=1)
+
+
+def _warn_of_plane(latitude, middle):
+    cosines = np.cos(latitude)
+    least, most = math.cos(middle) / cosines.max() - 1.0, math.cos(middle) / max(cosines.min(), 1e-3) - 1.0
+    if max(-least, most) > _MOST_OFF:
+        warnings.warn(
+            f"latitudes span {np.degrees(np.ptp(latitude)):.3g} degrees: distances from east to west are off"
+            f" by {least:+.0%} to {most:+.0%} on the plane that they are projected to",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _warn_of_units(places, times, length_unit, time_unit, lonlat):

@@ -17,13 +17,13 @@ explained; events at one time do not excite each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Floats, Ints
+from ..shared.annotations import ArrayLike, Floats, Ints
 from ..shared.checks import as_numbers, check_count, check_finite, check_kind, check_number, check_seed
 from ..shared.shown import Shown
 
@@ -62,6 +62,10 @@ class Mutual(Shown):
     mu: Floats
     branching: Floats
     rates: Floats
+
+    if TYPE_CHECKING:  # it takes more than it holds
+
+        def __init__(self, mu: ArrayLike, branching: ArrayLike, rates: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         rates = check_rates(self.rates)

@@ -183,6 +183,7 @@ def test_wrong_calls(monkeypatch):
     endless = hawkes.Mutual([9.0], [[9.0]], 9.0)
     for error, words, call in (
         (OrderError, r"times\[1\] = 1.0 follows", lambda: hawkes.MutualLikelihood([2.0, 1.0], [0, 0])),
+        (InputError, "are these nanoseconds", lambda: hawkes.MutualLikelihood([0.0, 1e17], [0, 0])),
         (ShapeError, "types has shape", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0])),
         (InputError, "such as 1; say n_types", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0, 2])),
         (InputError, "no event", lambda: hawkes.MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),

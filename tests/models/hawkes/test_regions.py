@@ -92,6 +92,13 @@ def test_longitude_and_latitude():
     height, width = math.radians(0.4) * 6371.0, math.radians(0.6) * 6371.0 * math.cos(math.radians(50.1))
     assert region.holds(events.locations).all() and region.area == pytest.approx(height * width, rel=2e-3)
 
+    with pytest.warns(UserWarning, match=r"span 25 degrees: distances from east to west are off by -1\d%"):
+        hawkes.read_catalogue(
+            table | {"lat": [25.0, 50.0, 37.0]}, places=("lon", "lat"), time="t", lonlat=True
+        )
+    with pytest.raises(InputError, match="places names the column of times, 't'"):
+        hawkes.read_catalogue(table, places=("lon", "t"), time="t")
+
 
 def test_wrong_calls():
     x, t = np.array([[1.0, 1.0], [4.0, 4.0], [2.0, 3.0]]), np.array([0.0, 1.0, 2.0])
