@@ -3,7 +3,6 @@ aligned, or one that knows neither."""
 
 from __future__ import annotations
 
-import itertools
 import struct
 from operator import itemgetter
 
@@ -25,10 +24,18 @@ class Apart:
     prepare : gives the code for such specs
     """
 
-    def __init__(self, specs, added, prepare):
-        self.specs, self.added, self.prepare, self.known = specs, added, locks.alone(prepare), {}
-        self.views = itemgetter(*_places(specs))
+    def __init__(self, specs, added, prepare=None):
+        self.specs, self.prepare, self.known, self.codes = specs, prepare, {}, {}
+        places = [k for k, s in enumerate(specs) if s[0] == "view"]
+        self.views = itemgetter(*places)
         self.latest = None, None  # words of a launch, and its code
+        self.rows = []  # of each view: its place, what reads its words, bytes of an element, whether it is
+        for k in places:  # only read, and whether it may be one of few elements that are only added to
+            _, dtype, ndim, whole, readonly = specs[k]
+            unpack = struct.Struct(f"={1 + 2 * ndim}q").unpack
+            self.rows.append(
+                (k, unpack, itemsize(dtype), readonly, added[k] and ndim == 1 and whole and not readonly)
+            )
 
     def code(self, words):
         """Return the code for a launch, by the words of its arguments."""
@@ -38,50 +45,48 @@ class Apart:
         views = self.views(words)
         code = self.known.get(views)
         if code is None:
-            code = self.prepare(told(self.specs, words, self.added))
             if len(self.known) >= _MOST:
                 self.known.clear()
-            self.known[views] = code
+            code = self.known[views] = self._code(self._facts(words))
         self.latest = words, code
         return code
+
+    def _code(self, facts):
+        if facts not in self.codes:
+            self.codes[facts] = locks.alone(self.prepare)(self._told(facts))
+        return self.codes[facts]
+
+    def told(self, words):
+        """Return what compilers are told of arguments with such words: that views are apart, where they are,
+        and that a short one is only added to, as a ScatterView is."""
+        return self._told(self._facts(words))
+
+    def _told(self, facts):
+        known = list(self.specs)
+        for (k, *_), few in zip(self.rows, facts or ()):
+            known[k] = ("scatter" if few else "view", *known[k][1:], True)
+        return tuple(known)
+
+    def _facts(self, words):
+        """Whether each view is short and only added to; None where views are not apart."""
+        spans, few = [], []
+        for k, unpack, size, readonly, added in self.rows:
+            first, *rest = unpack(words[k])
+            if first % ALIGNED:
+                return None
+            below, above = reach(rest[: len(rest) // 2], rest[len(rest) // 2 :], size)
+            low, end = first + below, first + above
+            spans.append((low, end, readonly))
+            few.append(added and 0 < end - low <= _FEW)
+        reached = written = 0  # the ends of those before, of all and of those that may be written
+        for low, end, readonly in sorted(spans):
+            if low < (written if readonly else reached):
+                return None
+            reached, written = max(reached, end), max(written, 0 if readonly else end)
+        return tuple(few)
 
 
 def knows(specs):
     """Return whether there are two codes: for views that are arguments of their own, none scattered."""
     kinds = {s[0] for s in specs}
     return "view" in kinds and not kinds & {"tuple", "scatter"}
-
-
-def told(specs, words, added):
-    """Return what compilers are told of arguments with such words: that views are apart, where they are, and
-    that a short one is only added to, as a ScatterView is."""
-    views = {k: _span(specs[k], words[k]) for k in _places(specs)}
-    aligned = not any(pointer % ALIGNED for pointer, *_ in views.values())
-    if not aligned or any(_overlap(*pair) for pair in itertools.combinations(views.values(), 2)):
-        return specs
-    known = list(specs)
-    for k in views:
-        _, dtype, ndim, whole, readonly = specs[k]
-        _, low, high, _ = views[k]
-        few = added[k] and ndim == 1 and whole and not readonly and 0 < high - low <= _FEW
-        known[k] = ("scatter" if few else "view", *specs[k][1:], True)
-    return tuple(known)
-
-
-def _places(specs):
-    return [k for k, s in enumerate(specs) if s[0] == "view"]
-
-
-def _span(spec, words):
-    """Where a view begins, its lowest address, that behind its highest one, and whether it is only read."""
-    _, dtype, ndim, _, readonly = spec
-    pointer, *rest = struct.unpack(f"={1 + 2 * ndim}q", words)
-    if 0 in rest[:ndim]:
-        return pointer, 0, 0, True
-    low, high = reach(rest[:ndim], rest[ndim:], itemsize(dtype))
-    return pointer, pointer + low, pointer + high, readonly
-
-
-def _overlap(a, b):
-    """Return whether one of two views, of which one may be written, reaches into the other."""
-    return not (a[3] and b[3]) and a[1] < b[2] and b[1] < a[2]

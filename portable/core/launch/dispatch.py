@@ -39,7 +39,7 @@ from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
-from .apart import Apart, knows, told
+from .apart import Apart, knows
 
 compiling, _hooks = locks.compiling, events.current
 _PLAIN = None if events.NONE.debug else events.NONE  # hooks with which a launch is bound and run, and no more
@@ -262,7 +262,7 @@ def compiler_specs(args, space, kernel, policy_kind, reducers=()):
     wanted = _compiler_specs(specs, space, kernel, names)
     if not _two_codes(space, registry.launches(space.name), wanted):
         return wanted
-    return told(wanted, words, _added(kernel, names, policy_kind, reducers))
+    return Apart(wanted, _added(kernel, names, policy_kind, reducers)).told(words)
 
 
 def _added(kernel, names, policy_kind, reducers):
