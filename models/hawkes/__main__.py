@@ -295,6 +295,8 @@ def _check_background(options):
         "--sample-tau": options.sample_tau,
         "--cluster": getattr(options, "client", None),
     }
+    if options.polygon and options.background == "paper":
+        raise InputError("--polygon is for a fitted background, and --background is paper; leave one out")
     wrong = [name for name, value in asked.items() if value]
     if wrong and options.background != "paper":
         raise InputError(

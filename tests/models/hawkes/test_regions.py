@@ -9,6 +9,7 @@ import pytest
 from portable.errors import InputError, ShapeError
 from portable.models import hawkes
 from portable.models.hawkes import regions
+from portable.models.hawkes.__main__ import main
 
 pytest.importorskip("shapely", reason="polygons want shapely")
 
@@ -98,6 +99,32 @@ def test_longitude_and_latitude():
         )
     with pytest.raises(InputError, match="places names the column of times, 't'"):
         hawkes.read_catalogue(table, places=("lon", "t"), time="t")
+
+
+def test_the_command(tmp_path, capsys):
+    random = np.random.default_rng(4)
+    x, t = random.uniform(0.0, 9.0, (60, 2)), np.sort(random.uniform(0.0, 900.0, 60))
+    rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, t))
+    (tmp_path / "events.csv").write_text(f"x_km,y_km,t_hours\n{rows}\n")
+    fit = [
+        "fit",
+        str(tmp_path / "events.csv"),
+        "--method",
+        "likelihood",
+        "--figures",
+        "none",
+        "--simulations",
+        "0",
+    ]
+    fit += ["--background", "constant", "--out", str(tmp_path)]
+    for name, right, status in (("right", 9.1, 0), ("wrong", 5.0, 2)):
+        ring = [[0, 0], [right, 0], [right, 9.1], [0, 9.1], [0, 0]]
+        file = tmp_path / f"{name}.geojson"
+        file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+        assert main([*fit, "--polygon", str(file)]) == status
+    assert "events lie outside" in capsys.readouterr().err
+    assert main([*fit, "--polygon", str(file), "--background", "paper"]) == 2
+    assert "--polygon is for a fitted background" in capsys.readouterr().err
 
 
 def test_wrong_calls():
