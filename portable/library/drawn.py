@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from typing import Any
@@ -61,7 +60,8 @@ class Drawn(Function):
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),
-            _kernels(self)["weights" if weights else len(arrays)],
+            _with_weights if weights else _OF[len(arrays)],
+            self,
             *(np.array(v).ravel() for v in arrays),
             *weights,
             found,
@@ -69,27 +69,27 @@ class Drawn(Function):
         return found.reshape(arrays[0].shape)
 
 
-@functools.cache
-def _kernels(fn):
-    """A kernel for each number of arguments."""
+@kernel
+def _three(i, fn, seed, stream, draw, out):
+    out[i] = fn(seed[i], stream[i], draw[i])
 
-    @kernel
-    def three(i, seed, stream, draw, out):
-        out[i] = fn(seed[i], stream[i], draw[i])
 
-    @kernel
-    def four(i, seed, stream, draw, a, out):
-        out[i] = fn(seed[i], stream[i], draw[i], a[i])
+@kernel
+def _four(i, fn, seed, stream, draw, a, out):
+    out[i] = fn(seed[i], stream[i], draw[i], a[i])
 
-    @kernel
-    def five(i, seed, stream, draw, a, b, out):
-        out[i] = fn(seed[i], stream[i], draw[i], a[i], b[i])
 
-    @kernel
-    def with_weights(i, seed, stream, draw, weights, out):
-        out[i] = fn(seed[i], stream[i], draw[i], weights)
+@kernel
+def _five(i, fn, seed, stream, draw, a, b, out):
+    out[i] = fn(seed[i], stream[i], draw[i], a[i], b[i])
 
-    return {3: three, 4: four, 5: five, "weights": with_weights}
+
+@kernel
+def _with_weights(i, fn, seed, stream, draw, weights, out):
+    out[i] = fn(seed[i], stream[i], draw[i], weights)
+
+
+_OF = {3: _three, 4: _four, 5: _five}  # by the number of arguments
 
 
 def drawn(text: Function[Parameters, Any]) -> Function[Parameters, Any]:

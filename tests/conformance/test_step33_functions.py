@@ -102,6 +102,17 @@ def test_each_function_has_its_own_code(space, close):
         close(launch_for(space, len(X), combined, f, g, X, np.zeros_like(X))[1], wanted)
 
 
+@pk.kernel
+def counted(i, draw, out):
+    out[i] = draw(1, i, 0, 3.0)
+
+
+def test_random_functions_with_parameters(space):
+    for draw in (pk.random.poisson, pk.random.gamma):
+        found = launch_for(space, 4, counted, draw, np.zeros(4))
+        np.testing.assert_allclose(found, draw(1, np.arange(4), 0, 3.0), rtol=1e-14)
+
+
 def test_reductions_scans_and_teams_take_functions(space, close):
     x = move(X, space)
     for f in (square, cubic, np.exp):

@@ -154,6 +154,8 @@ def _describer(a, kind):
     if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
         spec, pack = _SCALARS[a.dtype.name]
         found = lambda a, level: (spec, pack(a))  # noqa: E731
+    elif isinstance(a, Function):
+        found = _of_type[Function]
     elif is_record(a):
         found = _describe_record
     elif isinstance(a, np.ndarray):  # masked arrays are refused by `describe`
