@@ -423,3 +423,27 @@ def test_loops_of_known_ends_have_no_empty_parts():
             pk.parallel_for(pk.TeamPolicy(2), kernel, np.zeros((2, 20)))
         ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
         assert entry_of(kernel, *what).text.count('call void @"llvm.masked.store') == masked
+
+
+@pk.kernel
+def of_many_small_teams(team, out):
+    i, n = team.league_rank, team.size
+    total = team.reduce(team.rank + i)
+    before = team.scan(team.rank)
+    chosen = team.broadcast(team.rank + i, i % n)
+    kept = team.append(out[i, 3:], 0, team.rank, team.rank % 3 == i % 3)
+    if team.rank == n - 1:
+        out[i, 0], out[i, 1], out[i, 2] = total - n * i, before, chosen - i
+    team.barrier()
+    if team.single():
+        out[i, 2] += 100 * kept
+
+
+def test_teams_that_share_a_block_are_apart(space):
+    """Thirteen teams of a warp are a block of eight, and one that is not full."""
+    out = launch_for(space, pk.TeamPolicy(13, 32), of_many_small_teams, np.full((13, 35), -1, np.int64))
+    n = next(n for n in (1, 2, 4, 8, 16, 32) if out[0, 0] == n * (n - 1) // 2)
+    for i, row in enumerate(out):
+        kept = [rank for rank in range(n) if rank % 3 == i % 3]
+        assert row[:3].tolist() == [out[0, 0], out[0, 1], i % n + 100 * len(kept)]
+        assert row[3:].tolist() == kept + [-1] * (32 - len(kept))

@@ -105,17 +105,19 @@ def queued(fake_cuda, monkeypatch):
     return told
 
 
+BLOCKS = -(-(rows.LOOKS + 6) // 8)  # of eight teams of a warp
+
+
 def test_rows_are_looked_at_by_the_first_teams_of_their_reduction(queued):
     """One launch; where a row is longer than a team takes, blocks of the rests and joins besides."""
-    teams = rows.LOOKS + 6
-    assert queued(rows.SHORT, pk.segmented_reduce) == [teams]
-    assert queued(rows.LONG, pk.segmented_reduce) == [teams, 1, 6]
+    assert queued(rows.SHORT, pk.segmented_reduce) == [BLOCKS]
+    assert queued(rows.LONG, pk.segmented_reduce) == [BLOCKS, 1, 1]
 
 
 def test_prefixes_of_long_rows_are_launched_at_once(queued):
     """Unless the call before with these sizes had a row that is too long. Then marks are cleared, and
     prefixes made of all values; offsets are looked at as that is queued."""
-    teams, marked = [rows.LOOKS + 6], [2, 1, "answer"]
+    teams, marked = [BLOCKS], [2, 1, "answer"]
     found = [queued(kind, pk.segmented_scan) for kind in map(int, "1122112")]
     assert found == [teams, teams, teams + marked, marked, marked, teams, teams + marked]
 
@@ -123,16 +125,16 @@ def test_prefixes_of_long_rows_are_launched_at_once(queued):
 def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
     """When all that was launched has ended: work before it may take long."""
     fake_cuda.calls.clear()
-    assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert queued(rows.UNSEEN, pk.segmented_reduce) == [BLOCKS, "answer"]
     assert fake_cuda.calls.count("cuStreamSynchronize") == 1
-    assert queued(rows.WRONG, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert queued(rows.WRONG, pk.segmented_reduce) == [BLOCKS, "answer"]
     assert fake_cuda.calls.count("cuStreamSynchronize") == 1
 
 
 def test_a_machine_whose_kernels_reach_no_memory_of_the_host(queued, monkeypatch):
     """Nothing is seen before the end there."""
     monkeypatch.setattr(registry.backend("cuda"), "pinned", lambda n_bytes: None, raising=False)
-    assert queued(rows.UNSEEN, pk.segmented_reduce) == [rows.LOOKS + 6, "answer"]
+    assert queued(rows.UNSEEN, pk.segmented_reduce) == [BLOCKS, "answer"]
 
 
 def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkeypatch):

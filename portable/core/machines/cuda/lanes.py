@@ -180,8 +180,10 @@ class CudaTeam(Members):
     def pick(self, ops, value, rank):
         if value.kind == UNIFORM:
             return value
-        if self.n == WARP and rank.const is not None:
-            return Value(value.dtype, UNIFORM, _shuffled(ops, value, "idx", rank.const, WARP - 1).ir)
+        if self.n == WARP:
+            return Value(
+                value.dtype, UNIFORM, _shuffled(ops, value, "idx", ops.get(rank, "int32"), WARP - 1).ir
+            )
         place = shared_words(ops, 1, "picked")
         here = ops.b.icmp_signed("==", thread(ops), ops.get(rank, "int"))
         with ops.b.if_then(here):
@@ -197,7 +199,7 @@ class CudaTeam(Members):
         kept = ops.get(keep, "bool")
         if self.n == WARP:
             votes = ops.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
-            lower_ranks = ops.b.sub(ops.b.shl(I32(1), ops.b.trunc(thread(ops), I32)), I32(1))
+            lower_ranks = ops.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
             before, total = (
                 Value("int", VARYING, ops.b.zext(ops.intrinsic("ctpop", [v]), I64))
                 for v in (ops.b.and_(votes, lower_ranks), votes)

@@ -32,6 +32,7 @@ from .lanes import (
 REDUCE_THREADS = 256
 # indices that a thread of a reduction has on their way, for states of one number, and of several
 _COPIES = 6, 4
+_TOGETHER = 8  # teams of a warp in a block: a multiprocessor holds 64 warps, but 32 blocks
 _SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -40,7 +41,7 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 class Blocks:
     """The blocks of one GPU architecture, of `team_size` threads a team, a multiple of a warp."""
 
-    chained = 1
+    chained = together = 1  # teams of a block
 
     def __init__(self, policy_kind, reducers, team_size, teams, tensor=None):
         self.tensor = tensor
@@ -65,7 +66,11 @@ class Blocks:
 def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None, tensor=None):
     """The entry of a kernel for one GPU architecture; `tensor`: see TeamHandle."""
     machine = Blocks(policy_kind, reducers, team_size, kernel.teams, tensor)
-    return Entry(machine, kernel, policy_kind, specs, reducers, watch)
+    entry = Entry(machine, kernel, policy_kind, specs, reducers, watch)
+    alone = reducers or watch or kernel.teams > 1 or entry.scratch_static or entry.scratch_open
+    if policy_kind == "team" and team_size == WARP and not alone:
+        machine.together, machine.threads = _TOGETHER, _TOGETHER * WARP
+    return entry
 
 
 def _emit(code):
@@ -296,7 +301,9 @@ def _deep(code, bounds, depth, step, offset, axis, body):
 def _team(code):
     ops = code.ops
     base = dynamic_shared(code.module)
-    rank, league_size = block(ops), code.extra("league_size")
+    rank, league_size, together = block(ops), code.extra("league_size"), code.machine.together
+    if together > 1:
+        rank = _sum(code, _times(code, rank, together), ops.b.lshr(thread(ops), I64(WARP.bit_length() - 1)))
     # an empty league's reduction has one block
     with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
         code.visit(CudaTeam(rank, league_size, code.machine.team_size, base))

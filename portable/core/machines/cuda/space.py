@@ -46,12 +46,8 @@ class Compiled:
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
         self._take_functions(entry, self._load(entry, kernel.name))
-        # of a block
-        self.kernel, self.threads, self.indices = (
-            kernel,
-            entry.machine.threads,
-            entry.machine.threads * entry.width,
-        )
+        self.kernel, self.threads = kernel, entry.machine.threads
+        self.indices = self.threads * entry.width  # of a block
         self.results, self.state_words = entry.results, entry.state_words
         self.team_size, self.scratch_static, self.scratch_open = (
             team_size,
@@ -106,7 +102,7 @@ class Compiled:
 
     def _take_functions(self, entry, module):
         self.function = module.function("entry")
-        self.handle = self.function.handle
+        self.handle, self.together = self.function.handle, entry.machine.together
         if entry.policy_kind.startswith("scan"):
             self.tile = items_of(entry) * entry.machine.threads
 
@@ -246,7 +242,7 @@ def _configure(space, compiled, policy):
             )
         compiled.function.allow_shared(shared)
         compiled.allowed = shared
-    return compiled, policy.league_size, shared
+    return compiled, -(-policy.league_size // compiled.together), shared
 
 
 def _tile_bits(extents, threads):
