@@ -12,6 +12,7 @@ from fake_cuda import fake_cuda  # noqa: F401
 import portable as pk
 from portable.library import rows, segments
 from portable.core import registry
+from portable.core.places.space import resolve
 from portable.core.machines.cuda import driver
 from portable.core.machines.cuda import space as launches
 
@@ -92,8 +93,9 @@ def queued(fake_cuda, monkeypatch):
         longest = segments.MOST + (found == rows.LONG)
 
         waited = types.SimpleNamespace(wait=lambda: fake_cuda.launches.append("answer"))
-        view, _ = rows.read_by_host(pk.Cuda(), 4, "int64")
-        segments._kept.look = pk.Cuda(), view, np.array([1, 0, n, longest])
+        space = resolve("cuda")
+        view, _ = rows.read_by_host(space, 4, "int64")
+        segments._kept.look = space, view, np.array([1, 0, n, longest]), ()
 
         monkeypatch.setattr(segments, "looks_of", lambda space: left(found, rows.looks_of(space)))
         monkeypatch.setattr(segments, "parallel_reduce", lambda *given, **options: None)
