@@ -278,7 +278,7 @@ def bound_of(team, n_chunks, k, guess, minima):
         low = min(low, m)
         finite = m < math.inf
         high = pk.where(finite, max(high, m), high)
-        above = pk.where(finite, above + 1.0, above)
+        above += pk.where(finite, 1.0, 0.0)
     enough = above >= k
     search = enough and above > k + SLACK
     nearest = low
@@ -295,9 +295,9 @@ def bound_of(team, n_chunks, k, guess, minima):
         n_right = 0.0
         for c in range(n_chunks):
             m = minima[c * team.size + team.rank]
-            n_left = pk.where(m <= left, n_left + 1.0, n_left)
-            n_middle = pk.where(m <= middle, n_middle + 1.0, n_middle)
-            n_right = pk.where(m <= right, n_right + 1.0, n_right)
+            n_left += pk.where(m <= left, 1.0, 0.0)
+            n_middle += pk.where(m <= middle, 1.0, 0.0)
+            n_right += pk.where(m <= right, 1.0, 0.0)
         search = middle > low and middle < high
         for probe, n in ((left, n_left), (middle, n_middle), (right, n_right)):
             low = pk.where(n < k, probe, low)

@@ -15,6 +15,7 @@ from portable.watch.counts.counting import Marked
 from portable.watch.counts.cuda import ptx as counting_ptx
 from portable.core.machines.cuda.lower import entry_of
 from portable.core.language.types import Known
+from portable.core.launch.dispatch import described
 from portable.core.places.policy import as_policy, kind_of
 
 from .lane_kernels import CASES
@@ -30,7 +31,7 @@ def spec(arg):
     """How the compiler is told of an argument (compiler/signature.py)."""
     if isinstance(arg, np.ndarray):
         return "view", arg.dtype.name, arg.ndim, True, False
-    return "number", type(arg).__name__
+    return described((arg,))[0]
 
 
 def lower(kernel, policy, args, capability, reducers=()):

@@ -110,8 +110,8 @@ def _describe_known(a, level):
     if callable(a) and hasattr(a, "__code__"):
         raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
     raise DTypeError(
-        f"{getattr(a, '__name__', f'a {type(a).__name__}')} is no argument for kernels; a view, an array, a"
-        " number, pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
+        f"{a!r:.60} of type {type(a).__name__} is no argument for kernels; a view, an array, a number,"
+        " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
     )
 
 

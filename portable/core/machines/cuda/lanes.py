@@ -119,6 +119,13 @@ def _roots(ops, x):
     return roots
 
 
+class CrowdedTarget(CudaTarget):
+    """The same where several teams are to share a multiprocessor: trips of a loop written side by side would
+    want the registers that these have."""
+
+    unrolled = staticmethod(lambda blocks: "")
+
+
 class BoxTarget(CudaTarget):
     """A pack's indices lie a warp apart along a box's last dimension, where a block's rows are short."""
 

@@ -18,6 +18,7 @@ from .lanes import (
     RANGE_THREADS,
     WARP,
     BoxTarget,
+    CrowdedTarget,
     CudaTarget,
     CudaTeam,
     barrier,
@@ -47,7 +48,8 @@ class Blocks:
         self.tensor = tensor
         self.team_size, self.identity = team_size, f"{team_size} {teams}"
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
-        self.target = BoxTarget if policy_kind.startswith("box") else CudaTarget
+        usual = CudaTarget if teams == 1 else CrowdedTarget
+        self.target = BoxTarget if policy_kind.startswith("box") else usual
         self.step = self.target.step
 
     @staticmethod
