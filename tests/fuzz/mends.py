@@ -68,8 +68,8 @@ MENDS = [
         6,
         "constants that are equal",
         "portable/core/launch/dispatch.py",
-        '("static", a.value, repr(a.value))), b""',
-        '("static", a.value)), b""',
+        "key = type(value), repr(value)",
+        "key = value, value",
     ),
     (
         6,

@@ -25,7 +25,7 @@ SHORT = (
     (store, "EVERY_S", 0.0),
     (store, "_SHARE", 0.0),
     (hawkes.sampler, "_REPLAYS", 1),
-    (resampling.sampling, "PIECE", 1),
+    (resampling.sampling.Chained, "piece", 1),
     (study, "LONG_ENOUGH", 0.0),
 )
 
