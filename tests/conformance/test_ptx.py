@@ -114,6 +114,25 @@ def test_teams_that_should_fit_a_multiprocessor():
         assert ptx.count(".minnctapersm 3") == wanted
 
 
+@pytest.mark.parametrize("n, teams, four", [(6, 1, True), (12, 1, False), (6, 4, False)])
+def test_short_loops_are_written_four_trips_at_a_time(n, teams, four):
+    """With a fifth for the rest. Longer ones, and those of teams that share a multiprocessor, are left to
+    LLVM: they want their registers."""
+
+    def body(team, n, x, out):
+        total = 0.0
+        for j in range(x.shape[0]):
+            near = x[j] - x[team.rank]
+            for _ in range(n):
+                near = near * near + 0.5
+            total += pk.rsqrt(near)
+        out[team.rank] = total
+
+    x = np.zeros(9, np.float32)
+    ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), (pk.static(n), x, x), (9, 0))
+    assert (ptx.count("rsqrt") == 5) == four
+
+
 @pk.kernel
 def rows_of_scratch(team, x, out):
     rows = team.scratch((32, 36), x.dtype)

@@ -15,7 +15,7 @@ from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = I32(-1)
-_SHORT_LOOP = 300  # instructions of a loop of which four trips are written one after the other
+_SHORT_LOOP = 80  # instructions of a loop of which four trips are written one after the other
 _TRIPS = '!{!"llvm.loop.unroll.count", i32 4}'
 
 
@@ -74,7 +74,8 @@ class CudaTarget:
     @staticmethod
     def unrolled(blocks):
         """Return what is written behind a loop's last branch: of a short one that LLVM writes several trips
-        one after the other, so that their loads are on their way together."""
+        one after the other, so that their loads are on their way together. Trips of a longer one have loads
+        enough, and four would want the registers of other warps."""
         lines = [line for block in blocks for line in block.instructions]
         if len(lines) > _SHORT_LOOP or any(map(_together, lines)):
             return ""
