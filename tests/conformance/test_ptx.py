@@ -220,6 +220,8 @@ def test_a_team_of_one_warp_meets_without_the_block():
         for size in (32, 64)
     ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
+    # eight share a block; that what follows from its rank is the same for a warp is seen by the assembler
+    assert [".maxntid 256" in text and "shfl.sync.idx" in text for text in ptx] == [True, False]
 
 
 def tile_of_a_sort(given, keys, word="int32", members=256):

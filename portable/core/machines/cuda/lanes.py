@@ -31,6 +31,14 @@ def grid(ops, axis="x"):
     return ops.b.sext(ops.call(f"llvm.nvvm.read.ptx.sreg.nctaid.{axis}", [], I32), I64)
 
 
+def warp(ops):
+    """Return the number of a thread's warp in its block, as the warp's first thread says it: NVIDIA's
+    assembler sees that all have the same, and keeps what follows from it in registers of the warp."""
+    number = ops.b.lshr(ops.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I32(WARP.bit_length() - 1))
+    said = ops.call("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
+    return ops.b.zext(said, I64)
+
+
 def barrier(ops):
     ops.call("llvm.nvvm.barrier.cta.sync.aligned.all", [I32(0)], _VOID)
 

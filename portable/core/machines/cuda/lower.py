@@ -28,6 +28,7 @@ from .lanes import (
     grid,
     shared_words,
     thread,
+    warp,
 )
 
 REDUCE_THREADS = 256
@@ -305,7 +306,7 @@ def _team(code):
     base = dynamic_shared(code.module)
     rank, league_size, together = block(ops), code.extra("league_size"), code.machine.together
     if together > 1:
-        rank = _sum(code, _times(code, rank, together), ops.b.lshr(thread(ops), I64(WARP.bit_length() - 1)))
+        rank = _sum(code, _times(code, rank, together), warp(ops))
     # an empty league's reduction has one block
     with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
         code.visit(CudaTeam(rank, league_size, code.machine.team_size, base))
