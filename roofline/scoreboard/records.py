@@ -26,7 +26,9 @@ TEXTS = ("name", "space", "title", "ours", "peer", "command", "date", "commit")
 
 
 def kind(facts: dict[str, Any]) -> str:
-    """The kind of machine that a record is about: a GPU's name, or a CPU's with its cores.
+    """Return the kind of machine that a record is about: a GPU's name, or a CPU's with its cores.
+
+    Processors of one name may be of several generations: family, model and stepping tell these apart.
 
     Parameters
     ----------
@@ -43,7 +45,8 @@ def kind(facts: dict[str, Any]) -> str:
             "--space: the driver does not tell the name of this GPU, neither in /proc nor by"
             " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
         )
-    return facts["device"] or f"{facts['cpu']}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
+    cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
+    return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
 
 
 def host(facts: dict[str, Any]) -> str:
