@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Iterator
 
 from ..core.launch import dispatch
 from ..core import events
 from ..core.language.annotations import SpaceLike
 from ..core import registry
-from ..errors import InputError, LaunchError
+from ..errors import DTypeError, InputError, LaunchError
 from ..core.locks import Lock, arm
-from ..core.places.policy import check_index
+from ..core.places.policy import check_index, kind_of, n_indices
 from ..core.places.space import require, resolve
 
 
-class Graph:
-    """What `capture` yields; `replay()` runs the recorded launches in order.
+class _Step:
+    """A recorded launch whose numbers may change."""
 
-    Numbers are frozen as they were when recorded; views are kept alive, their elements are read at each
-    replay.
+    def __init__(self, launch, bound):
+        self.launch, self.bound, self.call = launch, bound, dispatch.again(launch, bound)
+        self.places, words = dispatch.numbers_of(launch, bound[0])
+        self.words = words if bound[2].interprets else bound[-1]
+        self.prepared = hasattr(self.call, "block")  # an argument block that the call reads
+        self.block = memoryview(self.call.block if self.prepared else bytearray(self.words)).cast("B")
+
+    def put(self, numbers):
+        """Write numbers into the argument block."""
+        for name, number in numbers.items():
+            if name in self.places:
+                place, pack = self.places[name]
+                try:
+                    self.block[place : place + 8] = pack(number)
+                except struct.error:
+                    raise DTypeError(
+                        f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with an integer of"
+                        " 64 bits or less, and one is wanted"
+                    ) from None
+
+    def run(self, numbers, hooks):
+        """Run the launch once, with numbers that were put, or as a context's hooks want it."""
+        plain = hooks.recording is None and not hooks.listeners
+        if plain and self.prepared:
+            return self.call()
+        (*bound, backend, compiled, _), launch = self.bound, self.launch
+        params, given = launch.kernel.params, launch.args
+        names = (*params[n_indices(kind_of(launch.policy)) :], "out")  # a scan's last argument
+        args = tuple(numbers.get(name, a) for name, a in zip(names, given))
+        words = args if backend.interprets else bytes(self.block[: len(self.words)])
+        launch, bound = launch._replace(args=args), (*bound, backend, compiled, words)
+        if hooks.recording is not None:
+            return hooks.recording.record(launch, bound)
+        with events.kernel(launch):
+            return dispatch.repeat(launch, bound)
+
+
+class Graph:
+    """Launches that `capture` recorded: `replay()` runs them in order, `graph(k=3)` with another number.
+
+    Views are kept alive, their elements are read at each replay.
     """
 
     def __init__(self, space):
         self.space, self.launches, self._call, self._lock = space, [], None, Lock()
+        self._steps, self._put = None, frozenset()  # and the names of numbers that were put into blocks
 
     def record(self, launch, bound):
         """Remember a launch instead of running it."""
@@ -45,13 +86,71 @@ class Graph:
             with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)
 
-    def replay(self) -> None:
-        """Run the recorded launches; listeners hear of one event, or of each launch. In a capture they are
-        recorded again, one by one."""
+    def __call__(self, **numbers: float) -> None:
+        """Run the recorded launches once with other numbers.
+
+        Parameters
+        ----------
+        **numbers : int or float
+            Each for all recorded launches whose kernels have a parameter of that name. What is not given is
+            as it was recorded.
+
+        Raises
+        ------
+        InputError
+            No recorded kernel has a number of that name.
+        DTypeError
+            A float is given where an integer was recorded.
+
+        Examples
+        --------
+        >>> @pk.kernel
+        ... def put(i, k, x):
+        ...     x[i] += k
+        >>> x = np.zeros(2, np.int64)
+        >>> with pk.capture("serial") as graph:
+        ...     pk.parallel_for(pk.RangePolicy(0, 2, space="serial"), put, 1, x)
+        >>> graph(k=5); graph(k=10); graph.replay()
+        >>> x.tolist()
+        [16, 16]
+        """
+        if self._steps is None:
+            self._ended()
+            self._steps = [_Step(*recorded) for recorded in self.launches]
+        hooks = events.current()
+        try:
+            with self._lock.held:
+                if numbers.keys() != self._put:
+                    self._reset(numbers)
+                for step in self._steps:
+                    step.put(numbers)
+                    step.run(numbers, hooks)
+        except BaseException as error:
+            raise dispatch.interrupted(error)  # noqa: B904  (the same)
+
+    def _reset(self, numbers):
+        """Make all numbers what they were when recorded; refuse names of numbers that there are not."""
+        known = {name for step in self._steps for name in step.places}
+        if unknown := numbers.keys() - known:
+            raise InputError(
+                f"graph: no recorded kernel takes a number {', '.join(sorted(unknown))}; those that there are:"
+                f" {', '.join(sorted(known)) or 'none'}"
+            )
+        self._put = frozenset(numbers)
+        for step in self._steps:
+            step.block[: len(step.words)] = step.words
+
+    def _ended(self):
+        """Refuse a graph whose capture goes on, or failed."""
         if self._call is None:
             raise LaunchError(
                 "the capture of this graph has not ended, or failed; replay it after its with block"
             )
+
+    def replay(self) -> None:
+        """Run the recorded launches; listeners hear of one event, or of each launch. In a capture they are
+        recorded again, one by one."""
+        self._ended()
         hooks = events.current()
         if hooks.recording is not None:
             for launch in self.launches:

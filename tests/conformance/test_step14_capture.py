@@ -213,3 +213,72 @@ def test_another_space_is_refused():
     x = np.ones(9)
     with pytest.raises(LaunchError, match="serial"), pk.capture("threads"):
         pk.parallel_for(pk.RangePolicy(0, 9, space="serial"), axpy, 1.0, x, x)
+
+
+@pk.kernel
+def mixed(i, k, a, x):
+    x[i] += a * k
+
+
+@pk.kernel
+def scaled(i, k, x):
+    return k * x[i]
+
+
+@pk.kernel
+def of_teams(team, k, out):
+    if team.single():
+        out[team.league_rank] += k
+
+
+def test_numbers_of_a_graph_change_for_one_run(space):
+    """In launches of every pattern. What is not given, and a replay after it, has what was recorded; a graph
+    that is called within a capture is recorded with its numbers."""
+    n = 5000 if space != "checked" else 20
+    x, prefix, teams = (move(np.zeros(m, "f4"), space) for m in (n, n, 3))
+    total, last = move(np.zeros(1, "f4"), space), move(np.zeros(1, "f4"), space)
+    with pk.use(space), pk.capture() as graph:
+        pk.parallel_for(n, mixed, 2, 0.5, x)
+        pk.parallel_reduce(n, scaled, 2, x, out=total)
+        pk.parallel_scan(n, scaled, 2, x, out=prefix, total=last)
+        pk.parallel_for(pk.TeamPolicy(3), of_teams, np.int64(2), teams)
+    with pk.use(space), pk.capture(times=2) as outer:
+        graph(k=3, a=0.25)
+        graph(k=4)
+    state = np.zeros(2)  # an element of x, and of teams
+    for call, steps in [
+        (lambda: graph(k=3, a=0.25), [(3, 0.25)]),
+        (lambda: graph(k=np.int32(5)), [(5, 0.5)]),
+        (graph.replay, [(2, 0.5)]),
+        (lambda: graph(a=7), [(2, 7.0)]),
+        (outer.replay, [(3, 0.25), (4, 0.5)] * 2),
+        (lambda: outer(k=6), [(6, 0.25), (6, 0.5)] * 2),
+        (graph, [(2, 0.5)]),
+    ]:
+        call()
+        state += sum(a * k for k, a in steps), sum(k for k, _ in steps)
+        k = steps[-1][0]
+        assert set(content(x)) == {state[0]} and set(content(teams)) == {state[1]}
+        assert content(total)[0] == content(last)[0] == content(prefix)[-1] == k * n * state[0]
+
+
+def test_numbers_of_a_graph_are_of_the_type_that_was_recorded(space):
+    x, heard = move(np.zeros(3, "f4"), space), []
+    with pk.use(space), pk.capture() as graph:
+        pk.parallel_for(3, mixed, 1, 0.5, x)
+    graph(a=0.1)
+    assert content(x)[0] == np.float32(0.1)
+    with pk.listening(lambda phase, what, launch: heard.append(launch.args[:2])):
+        graph(k=4)
+    assert heard == [(4, 0.5)] * 2 and content(x)[0] == np.float32(0.1) + np.float32(2.0)
+    for numbers, error, text in [
+        ({"k": 1.5}, pk.DTypeError, "graph: k is 1.5; 'mixed' was recorded with an integer"),
+        ({"k": 2**63}, pk.DTypeError, "k is 9223372036854775808"),
+        ({"b": 1, "x": 2}, pk.InputError, "takes a number b, x; those that there are: a, k"),
+    ]:
+        with pytest.raises(error, match=text):
+            graph(**numbers)
+    graph(a=0.0)
+    assert content(x)[0] == np.float32(0.1) + np.float32(2.0)
+    with pytest.raises(LaunchError, match="has not ended"), pk.capture(space) as open_graph:
+        open_graph(k=1)

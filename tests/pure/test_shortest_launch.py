@@ -234,3 +234,17 @@ def test_captures_share_a_stream_and_pin_memory_for_reductions_alone(fake_cuda):
     with pk.capture("cuda") as graph:
         pk.parallel_reduce(policy, first, x, out=out)
     assert list(fake_cuda.live.values()).count("pinned") == 1
+
+
+def test_a_graph_with_another_number_is_one_call_of_the_driver(fake_cuda):
+    driver.context(0).alone = True
+    x, policy, scale = pk.zeros(9, space="cuda"), pk.RangePolicy(0, 9, space="cuda"), pk.kernel(scaled.fn)
+    with pk.capture("cuda") as graph:
+        pk.parallel_for(policy, scale, 2.0, x)
+    graph(a=1.0)
+    fake_cuda.block_bytes = 8 * 4
+    for call, a in ((lambda: graph(a=3), 3.0), (lambda: graph(a=4.5), 4.5), (graph, 2.0)):
+        fake_cuda.calls.clear()
+        call()
+        assert fake_cuda.calls == ["cuLaunchKernelEx"]
+        assert struct.unpack_from("=dq", fake_cuda.block) == (a, x.pointer)

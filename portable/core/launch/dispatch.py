@@ -380,17 +380,35 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     if len(specs) != len(names) - first:
         raise _wrong_count(kernel, names, first, len(specs))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
-    floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
     code(words)
     # where its text was not read, its code was found on disk, and so it has been accepted
     if key and not reducers and "portable_text" in vars(kernel):
         refuse_results(kernel)
-    pack_weak = None if backend.interprets else _pack_single if floats == {"float32"} else _pack_float
+    pack_weak = None if backend.interprets else _own_float(wanted)
     if key:
         kernel.compiled[key] = backend, code, pack_weak
     return backend, code, pack_weak
+
+
+def _own_float(wanted):
+    """Return what packs weak floats beside arguments that compilers are told so."""
+    floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
+    return _pack_single if floats == {"float32"} else _pack_float
+
+
+def numbers_of(launch, space):
+    """Return ({parameter: (its byte in the argument block, what packs it)} of a launch's numbers, the
+    block)."""
+    (specs, words, weak), kind = _describe(launch.args), kind_of(launch.policy)
+    own = _own_float(compiler_specs(launch.args, space, launch.kernel, kind, launch.reducers))
+    block, found, place = _block(words, weak, own), {}, 0
+    for name, spec, word in zip(launch.kernel.params[n_indices(kind) :], specs, words):
+        if spec[0] == "number":
+            found[name] = place, own if spec is _FLOAT else _PACK["int64" if spec is _INT else spec[1]]
+        place += len(word)
+    return found, block
 
 
 def _wrong_count(kernel, names, first, n_given):

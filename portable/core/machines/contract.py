@@ -206,7 +206,8 @@ class Launches(Protocol):
     def sequence(self, space: Space, recorded: list) -> Callable | None:
         """Return a function that runs launches again, in order, and keeps alive what they need: of a plan
         one, of a graph all. They are pairs of (what dispatch.bind returned, Launch). None if there is no
-        shorter way than one by one.
+        shorter way than one by one. The function of one launch may have `block`, the memory of its argument
+        block, read at each call.
         """
 
     def fence(self, space: Space):

@@ -395,7 +395,10 @@ def sequence(space, recorded):
     kept = _prepared(space, recorded)
     found = [kept[id(launch)] for _, launch in recorded]
     rows = [(ctypes.addressof(block), row) for block, _, rows, *_ in found for row in rows]
-    return _in_a_row(space, rows, list(kept.values()))
+    call = _in_a_row(space, rows, list(kept.values()))
+    if len(kept) == 1:
+        call.block = found[0][0]
+    return call
 
 
 def _in_a_row(space, rows, kept):
