@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.launch import dispatch
+from ..core.launch.launching import launching
 from ..core import events
 from ..core.events import current
 from ..core.locks import Lock, arm
@@ -60,7 +61,7 @@ class Plan:
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
 
 
-@dispatch.launching
+@launching
 def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
     """Prepare a launch: `p = plan(...); p()` costs the least host time.
 

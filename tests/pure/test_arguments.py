@@ -28,6 +28,36 @@ def test_indices_far_from_zero_reach_compiled_code_whole(begin):
     assert out.tolist() == [0, *[1] * 7, 0]
 
 
+class Lent:
+    """Another library's array, which counts how often it is asked for its memory."""
+
+    def __init__(self, elements):
+        self.elements, self.shares, self.asked = elements, True, 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.asked += 1
+        return self.elements if self.shares else self.elements.copy()
+
+
+def test_an_array_is_asked_once_whether_it_shares_its_memory_and_each_time_where_that_is():
+    """It may move its elements, or begin to hand out copies."""
+    lent, out, policy = Lent(np.arange(4)), np.zeros(4, np.int64), pk.RangePolicy(0, 4, space="serial")
+    pk.parallel_for(policy, add_own, lent, out)
+    lent.asked = 0
+    pk.parallel_for(policy, add_own, lent, out)
+    assert lent.asked == 1
+    before, lent.elements = lent.elements, np.full(4, 10)
+    pk.parallel_for(policy, add_own, lent, out)
+    assert out.tolist() == (2 * before + 10).tolist()
+    lent.shares = False
+    with pytest.raises(pk.DTypeError, match="'x': Lent shares no memory"):
+        pk.parallel_for(policy, add_own, lent, out)
+    other = Lent(lent.elements)
+    other.shares = False
+    with pytest.raises(pk.DTypeError, match="'x': Lent shares no memory"):
+        pk.parallel_for(policy, add_own, other, out)
+
+
 def test_arrays_of_other_libraries_are_arguments_where_they_share_memory():
     pandas = pytest.importorskip("pandas")
     series, out = pandas.Series(np.arange(5, dtype=np.int64)), np.zeros(5, np.int64)

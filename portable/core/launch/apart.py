@@ -3,11 +3,12 @@ aligned, or one that knows neither."""
 
 from __future__ import annotations
 
+import functools
 import struct
 from operator import itemgetter
 
 from .. import locks
-from ..language.types import itemsize, reach
+from ..language.types import itemsize
 
 ALIGNED = 16  # bytes
 _MOST = 1024  # sets of views whose code is kept
@@ -29,12 +30,11 @@ class Apart:
         places = [k for k, s in enumerate(specs) if s[0] == "view"]
         self.views = itemgetter(*places)
         self.latest = None, None  # words of a launch, and its code
-        self.rows = []  # of each view: its place, what reads its words, bytes of an element, whether it is
-        for k in places:  # only read, and whether it may be one of few elements that are only added to
+        self.rows = []  # of each view: its place, bytes of an element, whether it is only read, and whether
+        for k in places:  # it may be one of few elements that are only added to
             _, dtype, ndim, whole, readonly = specs[k]
-            unpack = struct.Struct(f"={1 + 2 * ndim}q").unpack
             self.rows.append(
-                (k, unpack, itemsize(dtype), readonly, added[k] and ndim == 1 and whole and not readonly)
+                (k, itemsize(dtype), readonly, added[k] and ndim == 1 and whole and not readonly)
             )
 
     def code(self, words):
@@ -70,12 +70,10 @@ class Apart:
     def _facts(self, words):
         """Whether each view is short and only added to; None where views are not apart."""
         spans, few = [], []
-        for k, unpack, size, readonly, added in self.rows:
-            first, *rest = unpack(words[k])
-            if first % ALIGNED:
+        for k, size, readonly, added in self.rows:
+            low, end, aligned = _span(words[k], size)
+            if not aligned:
                 return None
-            below, above = reach(rest[: len(rest) // 2], rest[len(rest) // 2 :], size)
-            low, end = first + below, first + above
             spans.append((low, end, readonly))
             few.append(added and 0 < end - low <= _FEW)
         reached = written = 0  # the ends of those before, of all and of those that may be written
@@ -84,6 +82,27 @@ class Apart:
                 return None
             reached, written = max(reached, end), max(written, 0 if readonly else end)
         return tuple(few)
+
+
+@functools.cache
+def _unpack(n_bytes):
+    """Return what reads that many bytes of words."""
+    return struct.Struct(f"={n_bytes // 8}q").unpack
+
+
+@functools.lru_cache(_MOST)
+def _span(words, size):
+    """Return where the bytes of a view begin, and end, by its words, and whether it begins at a multiple of
+    ALIGNED."""
+    first, *rest = _unpack(len(words))(words)
+    low, end = first, first + size
+    for n, step in zip(rest, rest[len(rest) // 2 :]):
+        way = step * (n - 1)
+        if way < 0:
+            low += way
+        else:
+            end += way
+    return low, end, first % ALIGNED == 0
 
 
 def knows(specs):

@@ -13,8 +13,7 @@ import functools
 import math
 import struct
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union, overload
+from typing import Any, NamedTuple, TypeAlias, Union, overload
 
 import numpy as np
 
@@ -35,11 +34,13 @@ from ..places.policy import (
     n_indices,
 )
 from ..language.reducer import Reducer, Reducers, Sum
+from ..arrays.lent import describe_lent
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
 from .apart import Apart, knows
+from .launching import launching
 
 compiling, _hooks = locks.compiling, events.current
 _PLAIN = None if events.NONE.debug else events.NONE  # hooks with which a launch is bound and run, and no more
@@ -53,7 +54,6 @@ _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _REFUSED = InputError, struct.error
-Given = TypeVar("Given", covariant=True)  # by a launch
 Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
@@ -115,18 +115,10 @@ def _describe_known(a, level):
     )
 
 
-def _describe_lent(a, level):
-    """The same of an array of pandas, xarray, polars, PyTorch or JAX on the host, whose memory it shares."""
-    view = asview(a)
-    if view.pointer != asview(a).pointer:
-        raise DTypeError(f"{type(a).__name__} shares no memory; keep a copy: v = pk.asview(...)")
-    return view.key
-
-
 def _describe_foreign(adopt, a, level):
     """The same of an array of a library that has some on a GPU."""
     if (adopted := adopt(a)) is None:
-        return _describe_lent(a, level)
+        return describe_lent(a)
     return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
 
 
@@ -163,7 +155,7 @@ def _describer(a, kind):
     elif hasattr(a, "__cuda_array_interface__"):
         found = functools.partial(_describe_foreign, registry.first("adopt", a)[0])
     elif any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__array__")):
-        found = _describe_lent
+        found = lambda a, level: describe_lent(a)  # noqa: E731
     else:
         return _describe_known
     if len(_of_type) >= _MOST_STATICS:  # of a program that makes types
@@ -556,45 +548,6 @@ def _with_producers(error, args):
         else ""
     )
     return ReadOnlyError(f"{error}{more}")
-
-
-class Launching(Protocol[Given]):
-    """How a launch is called: with a kernel of as many indices as its policy has, and the arguments behind
-    them."""
-
-    @overload
-    def __call__(
-        self, policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None
-    ) -> Given: ...
-    @overload
-    def __call__(
-        self,
-        policy: MDRangePolicy,
-        kernel: Kernel[Any, Any, *Arguments],
-        *args: *Arguments,
-        label: str | None = None,
-    ) -> Given: ...
-    @overload
-    def __call__(
-        self,
-        policy: MDRangePolicy,
-        kernel: Kernel[Any, Any, Any, *Arguments],
-        *args: *Arguments,
-        label: str | None = None,
-    ) -> Given: ...
-    @overload
-    def __call__(
-        self,
-        policy: MDRangePolicy,
-        kernel: Kernel[Any, Any, Any, Any, *Arguments],
-        *args: *Arguments,
-        label: str | None = None,
-    ) -> Given: ...
-
-
-def launching(launch: Callable[..., Given]) -> Launching[Given]:
-    """Return a function as it is, for type checkers one of a launch's arguments."""
-    return launch
 
 
 @launching
