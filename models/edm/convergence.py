@@ -57,8 +57,8 @@ class Convergence(Tabled):
     p_values: np.ndarray
     targets: list[str] | None = None
 
-    def _columns(self):
-        parts = {"rho": self.mean, **dict(zip(("low", "high"), self.interval())), "p": self.p_values}
+    def _columns(self, level=0.95):
+        parts = {"rho": self.mean, **dict(zip(("low", "high"), self.interval(level))), "p": self.p_values}
         return self._of_targets(self.mean, {"library_size": self.library_sizes}, parts)
 
     @property

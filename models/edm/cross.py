@@ -214,7 +214,7 @@ class Cross:
         check_choice(dtype, "dtype", DTYPES)
         if isinstance(dims, str):
             dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": space})
-        self.dims = dims
+        self.dims = dims = np.atleast_2d(dims)
         E, self.tau = check_embedding(int(dims.max()), windows["tau"], n_times, "dataset")
         self.Tp = check_horizon(Tp, n_times, E, self.tau)
         self.radius = check_radius(windows["exclusion_radius"])

@@ -10,6 +10,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..shared.checks import as_numbers, check_choice, check_count
+from ..shared.store import NOWHERE
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]
@@ -41,26 +42,36 @@ def check_dims(dims, n_series, libraries):
     return dims.astype(np.int64).reshape((1,) * (2 - dims.ndim) + dims.shape)
 
 
-def choose_dimensions(of, dataset, libraries, E_max, keys):
-    """What `check_dims` gives for the word `of`: the best dimension of each series in forecasts of itself.
+def choose_dimensions(of, dataset, libraries, E_max, keys, store=NOWHERE):
+    """Dimensions for the word `of`: the best of each series in forecasts of itself, shape (n_series,) for
+    targets, else (n_libraries, 1).
 
-    A library of several columns takes the largest of theirs. Only series that matter are forecast.
+    A library of several columns takes the largest of theirs. Only series that matter are forecast, and what
+    was found of them is kept in the store.
 
     keys : tau, exclusion_radius, lib, pred, valid, segments and space, as `embedding_dimension` takes them
     """
     wanted = np.unique(libraries.columns[libraries.rows]) if of == "library" else np.arange(dataset.shape[1])
     best = np.ones(dataset.shape[1], np.int64)
-    for c in wanted.tolist():
-        if np.nanmin(dataset[:, c]) < np.nanmax(dataset[:, c]):
-            best[c] = best_dimension(dataset[:, c], E_max, keys)
-    return best[None] if of == "target" else best[libraries.columns].max(axis=1)[:, None]
+
+    def compute(missing):
+        found = []
+        while len(found) < len(missing) and not (found and store.due()):
+            found.append(best_dimension(dataset[:, missing[len(found)]], E_max, keys))
+        return {"series": missing[: len(found)], "best": np.array(found)}
+
+    for part in store.rows("series-", wanted, compute, "series"):
+        best[part["series"]] = part["best"]
+    return best if of == "target" else best[libraries.columns].max(axis=1)[:, None]
 
 
 def best_dimension(series, E_max, keys):
-    """The best dimension of a series in forecasts of itself; 1 where none has a skill.
+    """The best dimension of a series in forecasts of itself; 1 where none has a skill, or nothing varies.
 
     If E_max is None, so many are tried as its length is worth, and its gaps leave points for.
     """
+    if not np.nanmin(series) < np.nanmax(series):
+        return 1
     if E_max is not None:
         return max(1, embedding_dimension(series, check_count(E_max, "E_max"), **keys).best)
     most = min(E_MAX, math.isqrt(len(series)))

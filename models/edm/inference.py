@@ -265,20 +265,17 @@ class _Found:
             part_name = f"{name}targets-{begin:08d}-rows-"
             if going is not None:  # which pairs go on depends on the others
                 part_name = f"{name}{digest(chosen)[:12]}-rows-"
-            missing, test = rows, None
-            for kept in filter(None, map(store.get, store.names(part_name))):
-                self._take(chosen, kept["libraries"], (kept[of] for of in _FOUND), going)
-                missing = np.setdiff1d(missing, kept["libraries"])
-            self.shown.advance(self.task, len(rows) - len(missing))
+            test = functools.cache(functools.partial(group, chosen, n, memory - each * len(chosen)))
             in_one = store.path is None and self.shown.disable
-            size = len(missing) if in_one else -(-len(rows) // STEPS)
-            while len(missing):
-                test = test or group(chosen, n, memory - each * len(chosen))
-                part, missing = missing[:size], missing[size:]
-                numbers = test.run(part, cross.candidates[None], stop)
-                self._take(chosen, part, numbers, going)
-                store.put(f"{part_name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
-                self.shown.advance(self.task, len(part))
+            size = len(rows) if in_one else -(-len(rows) // STEPS)
+
+            def compute(missing):
+                some = missing[:size]
+                return {"libraries": some} | dict(zip(_FOUND, test().run(some, cross.candidates[None], stop)))
+
+            for part in store.rows(part_name, rows, compute, "libraries"):
+                self._take(chosen, part["libraries"], (part[of] for of in _FOUND), going)
+                self.shown.advance(self.task, np.isin(part["libraries"], rows).sum())
 
     def _take(self, chosen, libraries, numbers, going):
         """What was found of some libraries, as far as they are asked for, and of the chosen targets."""

@@ -65,6 +65,11 @@ def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[...
     return kept.result
 
 
+def _views(args):
+    for one in args:
+        yield from [one] if isinstance(one, pk.View) else _views(one) if isinstance(one, tuple) else ()
+
+
 def _first(arrays, compute):
     """The first call of a form."""
     launches = []
@@ -78,6 +83,6 @@ def _first(arrays, compute):
         result = compute(*views)
     if any(launch.pattern != "for" for launch in launches):
         launches = []
-    held = {id(a): a.nbytes for launch in launches for a in launch.args if isinstance(a, pk.View)}
+    held = {id(view): view.nbytes for launch in launches for view in _views(launch.args)}
     plans = [pk.plan(one.policy, one.kernel, *one.args, label=one.label) for one in launches]
     return _Kept(views, plans, result, sum(held.values()))

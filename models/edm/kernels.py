@@ -1,23 +1,5 @@
 """Kernels that say where neighbours are; the equations are numbered in `portable.models.edm`.
 
-Arguments that recur, here and in `list_kernels`
-    n_dims      E, the coordinates of an embedded point
-    dims, wanted  shape (n_searches,): coordinates of each search, ascending, and its number k of neighbours
-    library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where
-                nothing was observed
-    place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is
-                none
-    series      the series of the queried points, one after the other, shape (n_columns * length,); NaN where
-                nothing was observed
-    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column
-                r
-    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first
-                column
-    closest     the smallest squared distance from each point, shape (n_sets, n_searches, n_points)
-    bounds      an upper bound of the k-th smallest, the same shape
-    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_words,
-                n_points)
-
 The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
 First a member owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and
 one more term. Only the smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest
@@ -26,6 +8,7 @@ within the bound are measured again, one member per candidate.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import portable as pk
 
@@ -38,11 +21,97 @@ LARGEST = 3e38  # finite in float32: a bound for all that was observed
 IN_FLIGHT = 8  # loads that a member has under way where a team goes through a whole column
 
 
+class Arranged(NamedTuple):
+    """Candidates of some sets in chunks, as `arrange` lays them out.
+
+    Attributes
+    ----------
+    n : int
+        Candidates of a set.
+    runs_on : bool
+        Whether their times are consecutive.
+    adjacent : pk.static
+        Whether coordinate e lies e rows of `values` before coordinate 0.
+    pad : int
+        Rows before the first candidate.
+    place : View of int32, shape (1 or n_sets, n_chunks * width)
+        Their times; -1 where there is none.
+    values : View, shape (n_sets, n_parts * depth * width)
+        Series; infinity where nothing was observed.
+    part, lead : Views of int32, shape (n_dims,)
+        Coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `values`, column r.
+    first : View of int32, shape (n_sets,)
+        Where in a series the first column of a set begins.
+    """
+
+    n: int
+    runs_on: bool
+    adjacent: Any
+    pad: int
+    place: pk.View
+    values: pk.View
+    part: pk.View
+    lead: pk.View
+    first: pk.View | None = None
+
+
+class Asked(NamedTuple):
+    """Points whose neighbours are searched.
+
+    Attributes
+    ----------
+    radius : int
+        Steps of time within which a candidate does not count; -1 excludes none.
+    offset : View of int32, shape (n_dims,)
+        Coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column.
+    series : View, shape (n_columns * length,)
+        One column after the other; NaN where nothing was observed.
+    """
+
+    radius: int
+    offset: pk.View
+    series: pk.View
+
+
+class Bounds(NamedTuple):
+    """Where the neighbours of points may be.
+
+    Attributes
+    ----------
+    dims, wanted : Views of int32, shape (n_searches,)
+        Coordinates E of each search, ascending, and its number k of neighbours.
+    closest, bounds : Views, shape (n_sets, n_searches, n_points)
+        The smallest squared distance from each point, and an upper bound of the k-th smallest.
+    marks : View of uint32, shape (n_sets, n_searches, n_words, n_points)
+        A bit for each chunk, set where it may hold a neighbour.
+    """
+
+    dims: pk.View
+    wanted: pk.View
+    closest: pk.View
+    bounds: pk.View
+    marks: pk.View
+
+
 @pk.function
-def with_value(v, low, high, n, total):
-    """Smallest and largest of what is known, how much that is, and its sum, with one more value."""
-    known = pk.isfinite(v)
-    return min(low, v), max(high, v), n + pk.where(known, 1.0, 0.0), total + pk.where(known, v, 0.0)
+def fold(team, n, ahead, parts, load, add, of, state):
+    """State after `add` of what `load` finds of all n items, `ahead` loads of a member under way at once.
+
+    ahead, parts : known at compile time; `load(of, i, own, m)` fills column m of `own`, of so many rows, and
+        `add(own, m, state)` is the state with it
+    """
+    own = pk.local((parts, ahead), pk.float64)
+    stride = ahead * team.size
+    whole = n // stride * stride
+    for base in range(0, whole, stride):
+        for m in range(ahead):
+            load(of, base + m * team.size + team.rank, own, m)
+        for m in range(ahead):
+            state = add(own, m, state)
+    for i in team.thread_range(whole, n):
+        load(of, i, own, 0)
+        state = add(own, 0, state)
+    return state
 
 
 @pk.function
@@ -50,6 +119,30 @@ def value_at(single, columns, t, c):
     """Column c at time t. `single`: known at compile time, whether there is one column, given as a vector:
     its neighbours lie side by side."""
     return columns[t] if single else columns[t, c]
+
+
+@pk.function
+def load_value(of, t, own, m):
+    """A value of a column, for `fold`."""
+    single, columns, c = of
+    own[0, m] = value_at(single, columns, t, c)
+
+
+@pk.function
+def with_value(own, m, state):
+    """Smallest and largest of what is known, how much that is, and its sum, with one more value."""
+    low, high, n, total = state
+    v = own[0, m]
+    known = pk.isfinite(v)
+    return min(low, v), max(high, v), n + pk.where(known, 1.0, 0.0), total + pk.where(known, v, 0.0)
+
+
+@pk.function
+def with_square(own, m, state):
+    """The sum of squares about a mean, in a unit, with that of one more value."""
+    mean, unit, square = state
+    u = (own[0, m] - mean) / unit
+    return mean, unit, square + pk.where(pk.isfinite(u), u * u, 0.0)
 
 
 @pk.kernel
@@ -60,44 +153,24 @@ def summarise(team, single, columns, summary):
     single, columns : as in `value_at`
     summary : shape (4, n_columns)
     """
-    c = team.league_rank
-    low = pk.float64(math.inf)
-    high = pk.float64(-math.inf)
-    n = pk.float64(0.0)
-    total = pk.float64(0.0)
-    n_times = columns.shape[0]
-    stride = 2 * IN_FLIGHT * team.size
-    whole = n_times // stride * stride
-    own = pk.local(2 * IN_FLIGHT, pk.float64)
-    for base in range(0, whole, stride):
-        for m in range(2 * IN_FLIGHT):
-            own[m] = value_at(single, columns, base + m * team.size + team.rank, c)
-        for m in range(2 * IN_FLIGHT):
-            low, high, n, total = with_value(own[m], low, high, n, total)
-    for t in team.thread_range(whole, n_times):
-        low, high, n, total = with_value(pk.float64(value_at(single, columns, t, c)), low, high, n, total)
+    of = single, columns, team.league_rank
+    n_times, zero = columns.shape[0], pk.float64(0.0)
+    state = pk.float64(math.inf), pk.float64(-math.inf), zero, zero
+    low, high, n, total = fold(team, n_times, 2 * IN_FLIGHT, 1, load_value, with_value, of, state)
     n = team.reduce(n)
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
     high = team.reduce(high, pk.Max)
     # squares of large or small numbers leave the range of floats
     unit = high - low if high > low else pk.float64(1.0)
-    square = pk.float64(0.0)
-    for base in range(0, whole, stride):
-        for m in range(2 * IN_FLIGHT):
-            own[m] = value_at(single, columns, base + m * team.size + team.rank, c)
-        for m in range(2 * IN_FLIGHT):
-            u = (own[m] - mean) / unit
-            square += pk.where(pk.isfinite(u), u * u, 0.0)
-    for t in team.thread_range(whole, n_times):
-        u = (value_at(single, columns, t, c) - mean) / unit
-        square += pk.where(pk.isfinite(u), u * u, 0.0)
+    state = mean, unit, zero
+    _, _, square = fold(team, n_times, 2 * IN_FLIGHT, 1, load_value, with_square, of, state)
     square = team.reduce(square)
     if team.single():
-        summary[0, c] = low
-        summary[1, c] = high
-        summary[2, c] = mean
-        summary[3, c] = unit * pk.sqrt(square / n)
+        summary[0, team.league_rank] = low
+        summary[1, team.league_rank] = high
+        summary[2, team.league_rank] = mean
+        summary[3, team.league_rank] = unit * pk.sqrt(square / n)
 
 
 @pk.function
@@ -161,46 +234,52 @@ def time_of(times, runs_on, q):
     return pk.int64(times[0]) + q if runs_on else pk.int64(times[q])
 
 
+@pk.function
+def n_chunks_of(team, library):
+    """How many chunks the candidates of a set fill."""
+    return (library.n + team.size - 1) // team.size
+
+
 @pk.kernel
-def arrange(team, runs_on, n_shares, n_candidates, pad, part_at, first, times, source, library, place, width):
-    """Lay a set's candidates out in chunks, n_shares teams per set: `library` and `place` above. 8 bytes an
-    element.
+def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
+    """Lay a set's candidates out in chunks, n_shares teams per set. 8 bytes an element.
 
     A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
 
     runs_on : known at compile time, whether times are consecutive, of which the first is enough
-    width : shape (1,), is told how many candidates a chunk has
+    part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
     times : shape (1 or n_sets, n_candidates or 1), ascending
     source : the series one after the other, NaN before their beginning
-    first : shape (n_sets,), where in `source` a set begins
-    part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
+    library : Arranged
+    width : shape (1,), is told how many candidates a chunk has
     """
     b = team.league_rank // n_shares
     share = team.league_rank % n_shares
     if team.league_rank == 0 and team.single():
         width[0] = team.size
     own_times = times[min(b, times.shape[0] - 1)]
-    n_chunks = (n_candidates + team.size - 1) // team.size
-    depth = n_chunks + pad + 1
-    if b < place.shape[0]:
+    n_chunks = n_chunks_of(team, library)
+    depth = n_chunks + library.pad + 1
+    if b < library.place.shape[0]:
         begin = share * (n_chunks + 1) // n_shares * team.size
         for item in team.thread_range(begin, (share + 1) * (n_chunks + 1) // n_shares * team.size):
             c = item // team.size
             q = (item % team.size) * n_chunks + c
-            there = (c < n_chunks) & (q < n_candidates)
-            time = time_of(own_times, runs_on, min(q, n_candidates - 1))
-            place[b, item] = pk.where(there, time, -1)
+            there = (c < n_chunks) & (q < library.n)
+            time = time_of(own_times, runs_on, min(q, library.n - 1))
+            library.place[b, item] = pk.where(there, time, -1)
     begin = share * depth // n_shares * team.size
     end = (share + 1) * depth // n_shares * team.size
     for p in range(part_at.shape[0]):
-        origin = pk.int64(first[b]) + part_at[p]
+        origin = pk.int64(library.first[b]) + part_at[p]
         for item in team.thread_range(begin, end):
-            c = item // team.size - pad
+            c = item // team.size - library.pad
             q = (item % team.size) * n_chunks + c
-            there = (c < n_chunks) & (q < n_candidates)
-            time = time_of(own_times, runs_on, min(max(q, 0), n_candidates - 1)) + min(q, 0)
+            there = (c < n_chunks) & (q < library.n)
+            time = time_of(own_times, runs_on, min(max(q, 0), library.n - 1)) + min(q, 0)
             value = source[origin + time]
-            library[b, p * depth * team.size + item] = pk.where(there & pk.isfinite(value), value, math.inf)
+            at = p * depth * team.size + item
+            library.values[b, at] = pk.where(there & pk.isfinite(value), value, math.inf)
 
 
 @pk.function
@@ -211,45 +290,41 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(
-    team,
-    n_dims,
-    skip,
-    n_chunks,
-    begin,
-    end,
-    runs_on,
-    tile,
-    radius,
-    place,
-    library,
-    row,
-    offset,
-    series,
-    point,
-    minima,
-):
+def find_rows(team, n_dims, library, row):
+    """Where in the library's values each coordinate of candidate 0 of a member is."""
+    depth = n_chunks_of(team, library) + library.pad + 1
+    for e in team.thread_range(n_dims):
+        row[e] = (library.part[e] * depth + library.lead[e]) * team.size
+    team.barrier()
+
+
+@pk.function
+def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row, point, minima):
     """The smallest squared distance in each chunk from `begin` to `end`, for skip + 1 to n_dims coordinates;
     3 operations a pair and coordinate."""
     s = tile + team.rank
+    series = asked.series[library.first[b] :]
     for e in range(n_dims):
-        point[e, team.rank] = series[pk.int64(offset[e]) + s]
-    d = pk.local(team.size, library.dtype)
-    reach = radius + team.size
+        point[e, team.rank] = series[pk.int64(asked.offset[e]) + s]
+    n_chunks = n_chunks_of(team, library)
+    place = library.place[min(b, library.place.shape[0] - 1)]
+    values = library.values[b]
+    d = pk.local(team.size, library.values.dtype)
+    reach = asked.radius + team.size
     # chunks until one with a candidate near the tile, if their times run on
     ahead = (tile - place[0] + reach - begin) % n_chunks
     for c in range(begin, end):
         for r in range(pk.static(team.size)):
             d[r] = 0.0
-        if ahead <= 2 * reach or not runs_on:
+        if ahead <= 2 * reach or not library.runs_on:
             for r in range(pk.static(team.size)):
-                d[r] = start(place[c * team.size + r], s, radius)
+                d[r] = start(place[c * team.size + r], s, asked.radius)
         ahead = ahead - 1 if ahead > 0 else n_chunks - 1
         for e in range(n_dims):
             here = point[e, team.rank]
-            first = (pk.int64(row[e]) + c) * team.size
+            first = pk.int64(row[e]) + c * team.size
             for r in range(pk.static(team.size)):
-                u = here - library[first + r]
+                u = here - values[first + r]
                 d[r] += u * u
             least = math.inf
             for r in range(pk.static(team.size)):  # in pairs, so that few wait for the one before
@@ -323,136 +398,52 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
         marks[w, number] = word
 
 
-@pk.function
-def find_rows(team, n_dims, depth, part, lead, row):
-    """Where in `library` each coordinate of candidate 0 is."""
-    for e in team.thread_range(n_dims):
-        row[e] = part[e] * depth + lead[e]
-    team.barrier()
-
-
 @pk.kernel
-def measure(
-    team,
-    n_dims,
-    skip,
-    n_candidates,
-    runs_on,
-    pad,
-    first_point,
-    n_tiles,
-    n_parts,
-    radius,
-    place,
-    library,
-    part,
-    lead,
-    first,
-    offset,
-    series,
-    minima,
-):
+def measure(team, n_dims, skip, first_point, n_tiles, n_parts, library, asked, minima):
     """The smallest distance in each chunk, n_parts teams per set and tile of points, a member a point: for
     `bound` where there are so few tiles that its teams would not fill the machine.
 
+    library, asked : Arranged, Asked
     minima : shape (n_sets * n_tiles at least, n_dims - skip, n)
     """
-    n_chunks = (n_candidates + team.size - 1) // team.size
+    n_chunks = n_chunks_of(team, library)
     row = team.scratch(n_dims, pk.int32)
-    point = team.scratch((n_dims, team.size), library.dtype)
-    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
+    point = team.scratch((n_dims, team.size), library.values.dtype)
+    find_rows(team, n_dims, library, row)
     task = team.league_rank // n_parts
     share = team.league_rank % n_parts
-    b = task // n_tiles
-    measure_minima(
-        team,
-        n_dims,
-        skip,
-        n_chunks,
-        share * n_chunks // n_parts,
-        (share + 1) * n_chunks // n_parts,
-        runs_on,
-        first_point + task % n_tiles * team.size,
-        radius,
-        place[min(b, place.shape[0] - 1)],
-        library[b],
-        row,
-        offset,
-        series[first[b] :],
-        point,
-        minima[task],
-    )
+    begin, end = share * n_chunks // n_parts, (share + 1) * n_chunks // n_parts
+    b, tile = task // n_tiles, first_point + task % n_tiles * team.size
+    measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row, point, minima[task])
 
 
 @pk.kernel
-def bound(
-    team,
-    measured,
-    n_dims,
-    skip,
-    n_candidates,
-    runs_on,
-    pad,
-    first_point,
-    n_tiles,
-    n_sets,
-    radius,
-    guess,
-    place,
-    library,
-    part,
-    lead,
-    first,
-    offset,
-    series,
-    dims,
-    wanted,
-    minima,
-    closest,
-    bounds,
-    marks,
-):
+def bound(team, measured, n_dims, skip, first_point, n_tiles, n_sets, guess, library, asked, minima, found):
     """Closest candidates, bounds and marks of every search; one team per set and tile of points, a member a
     point.
 
     measured : known at compile time, whether `minima` holds them, a team's own its first task's
-    runs_on : whether the candidates' times are consecutive
     guess : where between the extremes of a point's minima the bound of the first search may lie
+    library, asked, found : Arranged, Asked, Bounds
     minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
     """
-    n_chunks = (n_candidates + team.size - 1) // team.size
+    n_chunks = n_chunks_of(team, library)
     row = team.scratch(n_dims, pk.int32)
-    point = team.scratch((n_dims, team.size), library.dtype)
-    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
-    own_minima = minima[team.league_rank]
+    point = team.scratch((n_dims, team.size), library.values.dtype)
+    find_rows(team, n_dims, library, row)
+    own = minima[team.league_rank]
     for turn in range((n_sets * n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         task = team.league_rank + turn * team.league_size
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
         if not measured:
-            measure_minima(
-                team,
-                n_dims,
-                skip,
-                n_chunks,
-                0,
-                n_chunks,
-                runs_on,
-                first_point + tile,
-                radius,
-                place[min(b, place.shape[0] - 1)],
-                library[b],
-                row,
-                offset,
-                series[first[b] :],
-                point,
-                own_minima,
-            )
+            tile += first_point
+            measure_minima(team, n_dims, skip, 0, n_chunks, b, tile, library, asked, row, point, own)
         share = guess
-        for u in range(dims.shape[0]):
-            smallest = own_minima[dims[u] - 1 - skip]
-            nearest, limit, share = bound_of(team, n_chunks, wanted[u], share, smallest)
-            closest[b, u, number] = nearest
-            bounds[b, u, number] = limit
-            mark_chunks(team, n_chunks, limit, smallest, number, marks[b, u])
+        for u in range(found.dims.shape[0]):
+            smallest = own[found.dims[u] - 1 - skip]
+            nearest, limit, share = bound_of(team, n_chunks, found.wanted[u], share, smallest)
+            found.closest[b, u, number] = nearest
+            found.bounds[b, u, number] = limit
+            mark_chunks(team, n_chunks, limit, smallest, number, found.marks[b, u])

@@ -1,17 +1,18 @@
 """Kernels that list neighbours and predict from them; the equations are numbered in `portable.models.edm`.
 
-Arguments are those of `kernels`, and
-    adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0
-    row         in a team's scratch, where in `library` coordinate e of candidate 0 is
+Arguments that recur
+    library, asked, found  of `kernels`: Arranged, Asked, Bounds
+    row         in a team's scratch, where in the library coordinate e of candidate 0 is
     point       in a team's scratch, the coordinates of one point, the last one first
     distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
 """
 
 import math
+from typing import NamedTuple
 
 import portable as pk
 
-from .kernels import SLACK, STEPS, start
+from .kernels import SLACK, STEPS, find_rows, n_chunks_of, start
 
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
@@ -22,6 +23,27 @@ WEIGHING, LOOKING_UP = 20, 24
 APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
+
+
+class Lists(NamedTuple):
+    """Lists of weighted neighbours.
+
+    Attributes
+    ----------
+    room : int
+        Points for which there is room.
+    begin : View of int32, shape (n_searches + 1,)
+        Lists of search u have begin[u + 1] - begin[u] entries, a multiple of AT_ONCE, of which the last have
+        weight 0.
+    weights, rows : Views, shape (n_sets, begin[-1] * room)
+        Simplex weights, and the rows of the targets that they are for. The lists of search u begin at
+        begin[u] * room, one after the other. The first weight is below 0 where nothing is predicted.
+    """
+
+    room: int
+    begin: pk.View
+    weights: pk.View
+    rows: pk.View
 
 
 @pk.function
@@ -108,14 +130,14 @@ def choose_chunks(team, w, n_chosen, word, chosen):
 
 
 @pk.function
-def add_term(team, adjacent, e, last, newest, row, point, library, q, d):
+def add_term(team, adjacent, e, last, newest, row, point, values, q, d):
     """Coordinate e of the squared distances of a point from candidates of four chunks."""
     here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
-    u0 = here - library[first + q[0]]
-    u1 = here - library[first + q[1]]
-    u2 = here - library[first + q[2]]
-    u3 = here - library[first + q[3]]
+    u0 = here - values[first + q[0]]
+    u1 = here - values[first + q[1]]
+    u2 = here - values[first + q[2]]
+    u3 = here - values[first + q[3]]
     return d[0] + u0 * u0, d[1] + u1 * u1, d[2] + u2 * u2, d[3] + u3 * u3
 
 
@@ -140,7 +162,7 @@ def cut_list(team, n, k, limit, lists):
 
 
 @pk.function
-def measure_chosen(team, adjacent, n_dims, k, n, limit, s, radius, n_chosen, place, library, own, lists):
+def measure_chosen(team, n_dims, k, n, limit, s, radius, n_chosen, place, values, adjacent, own, lists):
     """Add to a list of n candidates those of the chosen chunks within the limit; returns how many there are.
 
     2 E operations a candidate; AT_ONCE chunks and terms at a time, so that few instructions wait for the one
@@ -156,9 +178,9 @@ def measure_chosen(team, adjacent, n_dims, k, n, limit, s, radius, n_chosen, pla
         d = start(t[0], s, radius), start(t[1], s, radius), start(t[2], s, radius), start(t[3], s, radius)
         for begin in range(0, n_dims - AT_ONCE + 1, AT_ONCE):
             for e in range(pk.static(AT_ONCE)):
-                d = add_term(team, adjacent, begin + e, n_dims - 1, newest, row, point, library, q, d)
+                d = add_term(team, adjacent, begin + e, n_dims - 1, newest, row, point, values, q, d)
         for e in range(n_dims - n_dims % AT_ONCE, n_dims):
-            d = add_term(team, adjacent, e, n_dims - 1, newest, row, point, library, q, d)
+            d = add_term(team, adjacent, e, n_dims - 1, newest, row, point, values, q, d)
         for own_time, own_distance in zip(t, d):
             keep = own_distance <= limit
             team.append(time, n, own_time, keep)
@@ -169,51 +191,32 @@ def measure_chosen(team, adjacent, n_dims, k, n, limit, s, radius, n_chosen, pla
 
 
 @pk.function
-def find_rows(team, n_dims, depth, part, lead, row):
-    """Where in `library` each coordinate of candidate 0 of a member is."""
-    for e in team.thread_range(n_dims):
-        row[e] = (part[e] * depth + lead[e]) * team.size
-    team.barrier()
-
-
-@pk.function
-def list_neighbours(
-    team,
-    adjacent,
-    n_dims,
-    k,
-    s,
-    number,
-    radius,
-    bound,
-    n_chunks,
-    marks,
-    place,
-    library,
-    offset,
-    series,
-    own,
-    lists,
-):
+def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own, lists):
     """All candidates of the marked chunks within the bound, in no order; returns their number.
 
+    b, u : the set and the search
     number : of the point, among those that have marks
     """
     row, point, chosen = own
-    oldest = series[pk.int64(offset[n_dims - 1]) + s :]
+    adjacent = library.adjacent
+    series = asked.series[library.first[b] :]
+    oldest = series[pk.int64(asked.offset[n_dims - 1]) + s :]
     for i in team.thread_range(n_dims):
-        point[i] = oldest[i] if adjacent else series[pk.int64(offset[n_dims - 1 - i]) + s]
+        point[i] = oldest[i] if adjacent else series[pk.int64(asked.offset[n_dims - 1 - i]) + s]
     n = 0
     n_chosen = 0
+    n_chunks = n_chunks_of(team, library)
+    place, values = library.place[min(b, library.place.shape[0] - 1)], library.values[b]
+    bound = found.bounds[b, u, number]
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
-        n_chosen = choose_chunks(team, w, n_chosen, marks[w, number], chosen)
+        n_chosen = choose_chunks(team, w, n_chosen, found.marks[b, u, w, number], chosen)
         if n_chosen > 32 or w == n_words - 1:
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
             n = measure_chosen(
-                team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, own, lists
+                team, n_dims, k, n, bound, s, asked.radius, n_chosen, place, values, adjacent, own, lists
             )
             n_chosen = 0
             team.barrier()
@@ -267,95 +270,49 @@ def weigh(team, n, k, nearest, lists):
     return total
 
 
+@pk.function
+def list_at(lists, b, u):
+    """Weights and rows of set b and search u, and how many a point has."""
+    begin = pk.int64(lists.begin[u]) * lists.room
+    length = pk.int64(lists.begin[u + 1] - lists.begin[u])
+    return lists.weights[b][begin:], lists.rows[b][begin:], length
+
+
 @pk.kernel(teams=WEIGHING)
 def weigh_neighbours(
-    team,
-    adjacent,
-    n_most,
-    most_wanted,
-    n_candidates,
-    pad,
-    room,
-    first_point,
-    last_point,
-    block,
-    radius,
-    Tp,
-    n_times,
-    place,
-    library,
-    part,
-    lead,
-    first,
-    offset,
-    series,
-    dims,
-    wanted,
-    closest,
-    bounds,
-    marks,
-    list_room,
-    list_begin,
-    weights,
-    rows,
+    team, n_most, most_wanted, room, first_point, last_point, block, Tp, n_times, library, asked, found, into
 ):
-    """Simplex weights, and the rows of the targets that they are for; one team per set, block of points, and
-    search.
+    """Weighted lists of neighbours; one team per set, block of points, and search.
 
     n_most, most_wanted : the largest of dims and of wanted
     n_times : of the observed targets; a point is predicted if Tp later is one of them
-    list_room : points for which there is room in `weights` and `rows`
-    list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a
-        multiple of
-        AT_ONCE, of which the last have weight 0
-    weights, rows : shape (n_sets, list_begin[-1] * list_room); the lists of search u begin at list_begin[u] *
-        list_room, one
-        after the other. The first weight is below 0 where nothing is predicted
+    into : Lists
     """
-    distance, time = team.scratch(room, library.dtype), team.scratch(room, pk.int32)
-    spare_distance, spare_time = team.scratch(most_wanted, library.dtype), team.scratch(most_wanted, pk.int32)
-    row, point = team.scratch(n_most, pk.int32), team.scratch(n_most, library.dtype)
-    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, spare_distance, spare_time)
+    distance, time = team.scratch(room, library.values.dtype), team.scratch(room, pk.int32)
+    near, near_time = team.scratch(most_wanted, library.values.dtype), team.scratch(most_wanted, pk.int32)
+    row, point = team.scratch(n_most, pk.int32), team.scratch(n_most, library.values.dtype)
+    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, near, near_time)
     n_blocks = (last_point - first_point + block - 1) // block
-    u = team.league_rank % dims.shape[0]
-    n_dims = pk.int64(dims[u])
-    k = pk.int64(wanted[u])
-    length = pk.int64(list_begin[u + 1] - list_begin[u])
-    b = team.league_rank // dims.shape[0] // n_blocks
-    n_chunks = (n_candidates + team.size - 1) // team.size
-    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
-    own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
-    own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
-    begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
+    n_searches = found.dims.shape[0]
+    u = team.league_rank % n_searches
+    n_dims = pk.int64(found.dims[u])
+    k = pk.int64(found.wanted[u])
+    b = team.league_rank // n_searches // n_blocks
+    weights, rows, length = list_at(into, b, u)
+    find_rows(team, n_dims, library, row)
+    begin = first_point + team.league_rank // n_searches % n_blocks * block
     for s in range(begin, min(begin + block, last_point)):
         number = s - first_point
         at = pk.int64(number) * length
-        n = list_neighbours(
-            team,
-            adjacent,
-            n_dims,
-            k,
-            s,
-            number,
-            radius,
-            bounds[b, u, number],
-            n_chunks,
-            marks[b, u],
-            place[min(b, place.shape[0] - 1)],
-            library[b],
-            offset,
-            series[first[b] :],
-            own,
-            lists,
-        )
+        n = list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own, lists)
         if n >= k and 0 <= s + Tp and s + Tp < n_times:
-            share = 1.0 / weigh(team, n, k, pk.sqrt(closest[b, u, number]), lists)
-            first_time = spare_time[0]
+            share = 1.0 / weigh(team, n, k, pk.sqrt(found.closest[b, u, number]), lists)
+            first_time = near_time[0]
             for m in team.thread_range(length):
-                own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
-                own_rows[at + m] = (spare_time[m] if m < k else first_time) + Tp
+                weights[at + m] = near[m] * share if m < k else 0.0
+                rows[at + m] = (near_time[m] if m < k else first_time) + Tp
         elif team.single():
-            own_weights[at] = -1.0
+            weights[at] = -1.0
         team.barrier()
 
 
@@ -369,10 +326,7 @@ def look_up(
     block,
     Tp,
     slices,
-    list_room,
-    list_begin,
-    weights,
-    rows,
+    lists,
     target,
     observed,
     stopping,
@@ -386,8 +340,8 @@ def look_up(
     from there.
 
     slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most,
-    where in `sums`
-        the first belongs, and whose surrogates these are
+        where in `sums` the first belongs, and whose surrogates these are
+    lists : Lists
     stopping : whether only slices are looked up of which `still_open`, shape (n_sets, n_owners), is not 0
     target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
         from the first of a slice on. `observed` is the same on the points' times
@@ -404,9 +358,7 @@ def look_up(
     first = slices[which, 1]
     last = first + slices[which, 2]
     shift = slices[which, 3] - first
-    length = pk.int64(list_begin[u + 1] - list_begin[u])
-    own_weights = weights[b][pk.int64(list_begin[u]) * list_room :]
-    own_rows = rows[b][pk.int64(list_begin[u]) * list_room :]
+    own_weights, own_rows, length = list_at(lists, b, u)
     own_sums = sums[b, n_block]
     begin = n_block * block
     end = min(begin + block, last_point - first_point)
@@ -482,62 +434,23 @@ def correlate(b, q, least, target_of, sums, rho):
 
 
 @pk.kernel
-def nearest(
-    team,
-    adjacent,
-    n_dims,
-    n_candidates,
-    pad,
-    room,
-    k,
-    first_point,
-    last_point,
-    radius,
-    place,
-    library,
-    part,
-    lead,
-    offset,
-    series,
-    bounds,
-    marks,
-    distances,
-    times,
-):
+def nearest(team, n_dims, room, k, first_point, last_point, library, asked, found, distances, times):
     """The k nearest candidates of each point, sorted; one team per group of points.
 
     distances, times : shape (n_points, k); infinity and -1 where there are fewer
     """
-    distance, time = team.scratch(room, library.dtype), team.scratch(room, pk.int32)
-    spare_distance, spare_time = team.scratch(k, library.dtype), team.scratch(k, pk.int32)
-    row, point = team.scratch(n_dims, pk.int32), team.scratch(n_dims, library.dtype)
-    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, spare_distance, spare_time)
-    n_chunks = (n_candidates + team.size - 1) // team.size
-    find_rows(team, n_dims, n_chunks + pad + 1, part, lead, row)
+    distance, time = team.scratch(room, library.values.dtype), team.scratch(room, pk.int32)
+    near, near_time = team.scratch(k, library.values.dtype), team.scratch(k, pk.int32)
+    row, point = team.scratch(n_dims, pk.int32), team.scratch(n_dims, library.values.dtype)
+    own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, near, near_time)
+    find_rows(team, n_dims, library, row)
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
-        n = list_neighbours(
-            team,
-            adjacent,
-            n_dims,
-            k,
-            s,
-            number,
-            radius,
-            bounds[0, 0, number],
-            n_chunks,
-            marks[0, 0],
-            place[0],
-            library[0],
-            offset,
-            series,
-            own,
-            lists,
-        )
-        sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+        n = list_neighbours(team, n_dims, k, 0, 0, s, number, library, asked, found, own, lists)
+        sort_nearest(team, n, k, distance, time, near, near_time)
         for m in team.thread_range(k):
             there = m < n
-            distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
-            times[number, m] = spare_time[m] if there else -1
+            distances[number, m] = pk.sqrt(near[m]) if there else math.inf
+            times[number, m] = near_time[m] if there else -1
         team.barrier()

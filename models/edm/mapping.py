@@ -169,7 +169,7 @@ class Mapping:
                         BLOCK,
                         self.Tp,
                         slices,
-                        *room.lists,
+                        room.lists,
                         table.values,
                         table.observed,
                         stopping,
@@ -183,28 +183,18 @@ class Mapping:
         pk.parallel_for(
             search.policy(n_teams),
             kernels.weigh_neighbours,
-            library.adjacent,
             self.n_dims,
             search.most_wanted,
-            library.n_candidates,
-            library.pad,
             search.room,
             start,
             end,
             BLOCK,
-            self.radius,
             self.Tp,
             n_times,
-            *library.arguments,
-            library.first,
-            search.offset,
-            self.points,
-            search.dims,
-            search.wanted,
-            search.closest,
-            search.bounds,
-            search.marks,
-            *self.room.lists,
+            library.record,
+            search.asked,
+            search.found,
+            self.room.lists,
             label="edm.weigh_neighbours",
         )
 
@@ -366,5 +356,6 @@ class Room:
             )
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points
-            self.lists = n_points, pk.copy_of(begins), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
+            lists = pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
+            self.lists = kernels.Lists(n_points, pk.copy_of(begins), *lists)
         return self.library, self.search

@@ -11,7 +11,7 @@ import math
 
 import portable as pk
 
-from .kernels import IN_FLIGHT, power_of_two, standard, value_at
+from .kernels import IN_FLIGHT, fold, power_of_two, standard, value_at
 from .list_kernels import weight_of
 
 
@@ -121,23 +121,49 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
 
 
 @pk.function
-def pair_at(i, q, n_targets, single, every, asked, observed, out):
-    """Whether prediction and observation of point i are there, and both; zeros if not."""
+def load_pair(of, i, own, m):
+    """Whether prediction and observation of point i are there, 1 or 0, and both; zeros if not."""
+    q, n_targets, single, every, asked, observed, out = of
     o = pk.float64(value_at(single, observed, i, q))
     p = out[i if n_targets == 1 else i * n_targets + q]
     there = pk.isfinite(p) & pk.isfinite(o)
     if not every:
         there = there & (asked[i, 0] > 0)
-    return there, pk.where(there, p, 0.0), pk.where(there, o, 0.0)
+    own[0, m] = pk.where(there, 1.0, 0.0)
+    own[1, m] = pk.where(there, p, 0.0)
+    own[2, m] = pk.where(there, o, 0.0)
 
 
 @pk.function
-def pairs_at(team, base, n_targets, single, every, asked, observed, out, known, p, o):
-    """`pair_at` of IN_FLIGHT points of each member, all loads under way at once; 1 where it is known."""
-    for m in range(IN_FLIGHT):
-        i = base + m * team.size + team.rank
-        there, p[m], o[m] = pair_at(i, team.league_rank, n_targets, single, every, asked, observed, out)
-        known[m] = pk.where(there, 1.0, 0.0)
+def with_pair(own, m, state):
+    """How many pairs there are, and the sums of both, with one more."""
+    n, p, o = state
+    return n + own[0, m], p + own[1, m], o + own[2, m]
+
+
+@pk.function
+def about(own, m, means):
+    """A pair less its means; zeros where it is not there."""
+    there = own[0, m] > 0.0
+    return pk.where(there, own[1, m] - means[0], 0.0), pk.where(there, own[2, m] - means[1], 0.0)
+
+
+@pk.function
+def with_widest(own, m, state):
+    """The largest distances from the means, with one more pair."""
+    means, p_most, o_most = state
+    p, o = about(own, m, means)
+    return means, max(p_most, abs(p)), max(o_most, abs(o))
+
+
+@pk.function
+def with_products(own, m, state):
+    """The sums of squares and products about the means, in units, with one more pair."""
+    means, scales, pp, oo, po = state
+    p, o = about(own, m, means)
+    p *= scales[0]
+    o *= scales[1]
+    return means, scales, pp + p * p, oo + o * o, po + p * o
 
 
 @pk.kernel
@@ -150,65 +176,20 @@ def correlate_points(team, least, n_points, n_targets, single, every, asked, obs
     single, observed : as in `value_at`
     every : known at compile time, whether all points count; else those where `asked` is above 0
     """
-    q = team.league_rank
-    n = pk.float64(0.0)
-    p_mean = pk.float64(0.0)
-    o_mean = pk.float64(0.0)
-    stride = IN_FLIGHT * team.size
-    whole = n_points // stride * stride
-    known = pk.local(IN_FLIGHT, pk.float64)
-    predicted = pk.local(IN_FLIGHT, pk.float64)
-    seen = pk.local(IN_FLIGHT, pk.float64)
-    for base in range(0, whole, stride):
-        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
-        for m in range(IN_FLIGHT):
-            n += known[m]
-            p_mean += predicted[m]
-            o_mean += seen[m]
-    for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
-        n += pk.where(there, 1.0, 0.0)
-        p_mean += p
-        o_mean += o
+    zero = pk.float64(0.0)
+    of = team.league_rank, n_targets, single, every, asked, observed, out
+    n, p, o = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_pair, of, (zero, zero, zero))
     n = team.reduce(n)
-    p_mean = team.reduce(p_mean) / n
-    o_mean = team.reduce(o_mean) / n
-    p_most = pk.float64(0.0)
-    o_most = pk.float64(0.0)
-    for base in range(0, whole, stride):
-        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
-        for m in range(IN_FLIGHT):
-            p_most = max(p_most, pk.where(known[m] > 0.0, abs(predicted[m] - p_mean), 0.0))
-            o_most = max(o_most, pk.where(known[m] > 0.0, abs(seen[m] - o_mean), 0.0))
-    for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
-        p_most = max(p_most, pk.where(there, abs(p - p_mean), 0.0))
-        o_most = max(o_most, pk.where(there, abs(o - o_mean), 0.0))
-    p_most = team.reduce(p_most, pk.Max)
-    o_most = team.reduce(o_most, pk.Max)
+    means = team.reduce(p) / n, team.reduce(o) / n
+    _, p, o = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_widest, of, (means, zero, zero))
+    p_most = team.reduce(p, pk.Max)
+    o_most = team.reduce(o, pk.Max)
     # squares of large or small numbers leave the range of floats
-    p_scale = min(1.0 / power_of_two(p_most), 2.0**1023)
-    o_scale = min(1.0 / power_of_two(o_most), 2.0**1023)
-    pp = pk.float64(0.0)
-    oo = pk.float64(0.0)
-    po = pk.float64(0.0)
-    for base in range(0, whole, stride):
-        pairs_at(team, base, n_targets, single, every, asked, observed, out, known, predicted, seen)
-        for m in range(IN_FLIGHT):
-            p = pk.where(known[m] > 0.0, (predicted[m] - p_mean) * p_scale, 0.0)
-            o = pk.where(known[m] > 0.0, (seen[m] - o_mean) * o_scale, 0.0)
-            pp += p * p
-            oo += o * o
-            po += p * o
-    for i in team.thread_range(whole, n_points):
-        there, p, o = pair_at(i, q, n_targets, single, every, asked, observed, out)
-        p = pk.where(there, (p - p_mean) * p_scale, 0.0)
-        o = pk.where(there, (o - o_mean) * o_scale, 0.0)
-        pp += p * p
-        oo += o * o
-        po += p * o
+    scales = min(1.0 / power_of_two(p_most), 2.0**1023), min(1.0 / power_of_two(o_most), 2.0**1023)
+    state = means, scales, zero, zero, zero
+    _, _, pp, oo, po = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_products, of, state)
     spread = pk.sqrt(team.reduce(pp) * team.reduce(oo))
     po = team.reduce(po)
     if team.single():
         varies = (n >= 2.0) & (p_most > least * o_most) & (spread > 0.0)
-        rho[q] = pk.where(varies, po / spread, math.nan)
+        rho[team.league_rank] = pk.where(varies, po / spread, math.nan)

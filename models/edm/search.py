@@ -162,35 +162,33 @@ class Library:
         else:
             parts, self.pad = column * stride + front - lag, 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
-        self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
+        adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
         self.width = None
-        self.parts, self.part, self.lead = packed(parts, part, lead)
+        self.parts = _integers(parts)
         most = -(-TEAMS_AT_A_TIME * pk.concurrency() // n_sets)
         self.n_shares = max(1, min(most, self.n_candidates // SHARE))
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
         self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
-        self.arguments = self.place, self.values, self.part, self.lead
+        form = self.n_candidates, self.runs_on, adjacent, self.pad
+        self.record = kernels.Arranged(*form, self.place, self.values, *packed(part, lead))
 
     def arrange(self, first, times):
         """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
         self.n_sets = len(first)
         times = times[:, :1] if self.runs_on else times
-        self.first, there = packed(first, times)
+        first, there = packed(first, times)
+        self.record = self.record._replace(first=first)
         width = pk.empty(1, np.int32)
         pk.parallel_for(
             pk.TeamPolicy(self.n_sets * self.n_shares, TEAM),
             kernels.arrange,
             pk.static(int(self.runs_on)),
             self.n_shares,
-            self.n_candidates,
-            self.pad,
             self.parts,
-            self.first,
             there.reshape(times.shape),
             self.source,
-            self.values,
-            self.place,
+            self.record,
             width,
             label="edm.arrange",
         )
@@ -220,17 +218,23 @@ class Search:
     """
 
     def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes, beside=0):
-        self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
-        self.dims, self.wanted, self.offset = packed(dims, wanted, offset)
-        self.most_wanted, self.series = int(max(wanted)), series
+        self.library, self.n_dims, self.skip, self.dtype = (
+            library,
+            int(dims[-1]),
+            int(dims[0]) - 1,
+            series.dtype,
+        )
+        *searches, offset = packed(dims, wanted, offset)
+        self.most_wanted, self.asked = int(max(wanted)), kernels.Asked(radius, offset, series)
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
         shape = library.most_sets, len(dims)
         at_once = memory_bytes // (
             4 * library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside)
         )
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
-        self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
-        self.marks = pk.empty((*shape, n_words, self.n_points), np.uint32)
+        near = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
+        marks = pk.empty((*shape, n_words, self.n_points), np.uint32)
+        self.found = kernels.Bounds(*searches, *near, marks)
         room = self.n_dims - self.skip, library.n_candidates + WIDEST
         n_tasks = library.most_sets * self.n_points // library.width
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
@@ -249,22 +253,20 @@ class Search:
             yield first, last
 
     def _bound(self, first, last):
-        scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.series.dtype))
+        scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.dtype))
         library = self.library
         n_tiles = -(-(last - first) // library.width)
         n_tasks, n_chunks = n_tiles * library.n_sets, -(-library.n_candidates // library.width)
         n_parts = min(TEAMS_AT_A_TIME * pk.concurrency() // n_tasks, n_chunks // LEAST_CHUNKS)
         alone = n_parts > 1 and n_tasks <= self.n_teams
-        form = self.n_dims, self.skip, library.n_candidates, library.runs_on, library.pad, first, n_tiles
-        series = *library.arguments, library.first, self.offset, self.series
+        form, both = (self.n_dims, self.skip, first, n_tiles), (library.record, self.asked)
         if alone:
             pk.parallel_for(
                 pk.TeamPolicy(n_tasks * n_parts, TEAM, scratch_bytes=scratch),
                 kernels.measure,
                 *form,
                 n_parts,
-                self.radius,
-                *series,
+                *both,
                 self.minima,
                 label="edm.measure",
             )
@@ -274,22 +276,17 @@ class Search:
             pk.static(int(alone)),
             *form,
             library.n_sets,
-            self.radius,
             self.guess,
-            *series,
-            self.dims,
-            self.wanted,
+            *both,
             self.minima,
-            self.closest,
-            self.bounds,
-            self.marks,
+            self.found,
             label="edm.bound",
         )
 
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
         lengths = self.room, self.most_wanted, self.n_dims
-        lists = [(n, dtype) for n in lengths for dtype in (self.series.dtype, np.int32)]
+        lists = [(n, dtype) for n in lengths for dtype in (self.dtype, np.int32)]
         return pk.TeamPolicy(
             n_teams, TEAM, scratch_bytes=pk.scratch_bytes(*lists, (list_kernels.CHOSEN, np.int32))
         )

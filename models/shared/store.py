@@ -210,6 +210,37 @@ class Store:
             part, at = kept, int(kept["end"])
             yield part
 
+    def rows(
+        self, name: str, wanted: Array, compute: Callable[[Array], dict], key: str = "rows"
+    ) -> Iterator[dict]:
+        """The parts of a job whose rows do not know of each other.
+
+        Parameters
+        ----------
+        name : str
+            Which the parts' names begin with, before their first row.
+        wanted : array of int
+            Rows, ascending.
+        compute : callable
+            Called with the rows that are missing; returns the arrays of a part: some first ones of these
+            rows, and what the job wants of them.
+        key : str
+            Of the rows in a part.
+
+        Yields
+        ------
+        dict of arrays
+            Parts that were kept, which may be of other rows too, then those that were computed.
+        """
+        for part in filter(None, map(self.get, self.names(name))):
+            wanted = np.setdiff1d(wanted, part[key])
+            yield part
+        while len(wanted):
+            part = compute(wanted)
+            self.put(f"{name}{part[key][0]:08d}", **part)
+            wanted = wanted[len(part[key]) :]
+            yield part
+
     def _file(self, part: str) -> Path:
         return self.path / f"{part}.npz"
 
