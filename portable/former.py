@@ -1,5 +1,4 @@
-"""Where portable.models and portable.roofline lie, and a word for programs that import them by their former
-names."""
+"""Find portable.models and portable.roofline, and warn programs that import them by their former names."""
 
 from __future__ import annotations
 

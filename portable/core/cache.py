@@ -145,7 +145,7 @@ def get(name, told=True):
 
 
 def _is_own(mode):
-    """Whether a file is one that this user, and nobody else, can write."""
+    """Return True for a file that this user, and no other, can write."""
     own = (
         os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
@@ -204,7 +204,8 @@ def _trim():
 
 
 def statistics() -> dict[str, Any]:
-    """What `python -m portable cache` prints: folder, files, bytes, and this process's hits and misses."""
+    """Return the facts that `python -m portable cache` prints: folder, files, bytes, and this process's
+    hits and misses."""
     path, sizes = folder(), []
     with contextlib.suppress(OSError):  # somebody has removed the folder
         sizes = [e.stat().st_size for e in os.scandir(path)] if path else []

@@ -56,7 +56,7 @@ def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator
 
 
 def _deepest(tree):
-    """How many nodes lie within each other, and the line of the innermost."""
+    """Return the number of nodes within each other, and the line of the innermost."""
     found, left = (0, 0), [(1, 0, tree)]
     while left:
         levels, line, node = left.pop()

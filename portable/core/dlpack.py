@@ -63,7 +63,7 @@ _capsule_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_voi
 
 
 def read(array):
-    """What `array.__dlpack__` exports.
+    """Return the export of `array.__dlpack__`.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def _interface(array, managed):
 
 
 def _may_be_written(array, pointer):
-    """Whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing about it:
-    JAX's arrays never change."""
+    """Return whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing
+    about it: JAX's arrays never change."""
     try:
         seen = np.asarray(array)
     except Exception:  # noqa: BLE001  (whatever another library raises: a device's memory, gradients)

@@ -13,7 +13,7 @@ from ..errors import LaunchError
 
 
 class Hooks(NamedTuple):
-    """What a context does with its launches.
+    """Callbacks of a context for its launches.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ _PARTS = {
 
 
 def knows(name):
-    """Whether there is a backend for the space of this name."""
+    """Return True if there is a backend for the space of this name."""
     if name not in _loaders:
         _discover()
     return name in _loaders
@@ -84,7 +84,7 @@ def backend(name):
 
 @functools.cache
 def launches(name):
-    """What runs the kernels of the space of this name."""
+    """Return the object that runs the kernels of the space of this name."""
     with locks.compiling:
         return backend(name).launches()
 

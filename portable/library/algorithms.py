@@ -55,7 +55,7 @@ _TILES, _LEAST_TILE = 8, 2048  # on a CPU: tiles for each thread, and keys of on
 # ---- order
 @function
 def _ordered(x, i):
-    """Of element i an unsigned integer that orders as the numbers do: NaN above all, -0.0 like 0.0."""
+    """Return an unsigned integer that orders element i as the numbers do: NaN above all, -0.0 like 0.0."""
     v = x[i]
     if x.dtype == float64:
         b = bits(where(isnan(v), math.nan, v + 0.0))
@@ -117,7 +117,7 @@ def _count(team, tile, n_digits, shift, keys, counts):
 
 @function
 def _add_counts(begin, end, counts, sums):
-    """How many keys of tiles begin .. end - 1 have each digit."""
+    """Count the keys of tiles begin .. end - 1 by digit."""
     for d in range(sums.shape[0]):
         sums[d] = 0
     for t in range(begin, end):
@@ -215,8 +215,8 @@ def _start_digits(team, digit_bits, n_keys, state):
 
 @function
 def _known(digit_bits, n_places, place, state):
-    """Of a place: the shift of its digit, which round it is (-1 of none), how many rounds there are, where
-    digits start, and the words of tiles."""
+    """Return a place's facts: the shift of its digit, its round (-1: none), the number of rounds, the
+    starts of digits, and the words of tiles."""
     first = state.shape[0] - 1 - n_places
     turn, n_rounds = 0, 0
     for q in range(n_places):
@@ -242,7 +242,8 @@ def _next_tile(team, n_keys, n, state, counts):
 
 @function
 def _place(team, m, n_each):
-    """Where in a tile a member's m-th key stands: a warp's are neighbours, and so are its members' m-th."""
+    """Return the place in a tile of a member's m-th key: a warp's are neighbours, and so are its members'
+    m-th."""
     return (team.rank // team.warp_size * n_each + m) * team.warp_size + team.rank % team.warp_size
 
 
@@ -273,7 +274,7 @@ def _take_keys(team, descending, turn, begin, n_here, given, keys, own):
 
 @function
 def _tally_keys(team, shift, counts, own, ranks):
-    """Of each of a member's keys how many of its digit come before it in its warp's part."""
+    """Rank each of a member's keys among those of its digit in its warp's part."""
     row = counts[team.rank // team.warp_size]
     for m in range(own.shape[0]):
         ranks[m] = team.tally(row, _digit(own[m], shift, counts.shape[1]))
@@ -299,7 +300,7 @@ def _publish_counts(team, tile, parity, counts, totals, words):
 
 @function
 def _begin_digits(team, start, counts, totals, begins):
-    """Where each digit's keys begin in the sorted tile, and there each warp's."""
+    """Set the beginning of each digit's keys in the sorted tile, and of each warp's in it."""
     low, high = _share(team, totals.shape[0])
     for d in range(low, high):
         begins[d] = start
@@ -310,8 +311,9 @@ def _begin_digits(team, start, counts, totals, begins):
 
 @function
 def _count_before(n_digits, tile, parity, d, words):
-    """How many keys of the tiles before have a digit: the sum of what these have left, back to the first tile
-    that knows its own prefix. Waits for tiles that have left nothing yet, which are all at work."""
+    """Return the number of keys of the tiles before that have a digit: the sum of these tiles' counts,
+    back to the first that knows its own prefix. Waits for tiles that have written nothing yet, which are
+    all running."""
     n, t = 0, tile - 1
     while t >= 0:
         word = atomic_add(words, t * n_digits + d, 0)
@@ -323,7 +325,7 @@ def _count_before(n_digits, tile, parity, d, words):
 
 @function
 def _look_back(team, tile, parity, starts, totals, begins, words):
-    """Of each digit what to add to a place in the sorted tile for the place in the output."""
+    """Find for each digit the number that turns a place in the sorted tile into one in the output."""
     n_digits = totals.shape[0]
     low, high = _share(team, n_digits)
     for d in range(low, high):
@@ -573,7 +575,7 @@ def _argsort_by_several(keys, space, descending):
 
 
 def _by_teams(space):
-    """Whether teams have many members, so that their work is in scratch."""
+    """Return True if teams have many members, so that their work is in scratch."""
     return registry.backend(space.name).team_size > 1
 
 

@@ -199,9 +199,8 @@ def deep_copy(
 
 
 def _copied(target, source):
-    """Whether a view and a NumPy array were alike, and so copied at once: most copies are these, and of small
-    ones all other questions would be half the time.
-    """
+    """Return True after copying, if a view and a NumPy array are alike: the most frequent case, in which
+    all other checks would take half of the time."""
     up = source.__class__ is np.ndarray
     host, view = (source, target) if up else (target, source)
     if view.__class__ is not View or host.__class__ is not np.ndarray:

@@ -51,7 +51,7 @@ def row_of(offsets, i):
 # ---- what offsets are like, and the rows of tiles
 @kernel
 def row_length(r, offsets):
-    """What `_looked_at` returns."""
+    """Return a row's length, as `_looked_at` does."""
     return _looked_at(r, offsets)
 
 
@@ -78,8 +78,8 @@ def find_row(t, tile, offsets, rows):
 
 @kernel
 def row_length_and_tiles(r, tile, offsets, rows):
-    """What `row_length` returns, and what `find_row` finds: for machines where a search, one load after
-    the other, takes longer than to go through the rows."""
+    """Return a row's length and the row that `find_row` finds: for machines where a search, one load after
+    the other, takes longer than passing through the rows."""
     begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
     behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
     if behind < last:
@@ -123,7 +123,7 @@ def _look(team, most, n_values, offsets, looks):
 
 @function
 def _row(r, values, offsets):
-    """Where a row begins and ends; within the values, whatever `offsets` holds."""
+    """Return begin and end of a row; within the values, whatever `offsets` holds."""
     begin = min(max(int64(offsets[r]), 0), values.shape[0])
     return begin, min(max(int64(offsets[r + 1]), begin), values.shape[0])
 
@@ -238,7 +238,7 @@ def read_by_host(space, extent, dtype):
 
 
 def seen(space, looks):
-    """What all teams that look have left; UNSEEN where a launch did not come to its end."""
+    """Return the largest finding of all teams that check; UNSEEN if a launch did not end."""
     for _ in range(_POLLS):
         found = bytes(looks[1])
         if UNSEEN not in found:

@@ -59,7 +59,7 @@ _LONGER = 768  # the same, from which on a member reads twice as many ahead: gai
 # ---- what is found in sorted numbers
 @function
 def _first_not_below(edges, x, i, right):
-    """How many edges are below x[i], or (right) not above it."""
+    """Return the number of edges below x[i], or (right) not above it."""
     key = _ordered(x, i)
     low, high = 0, edges.shape[0]
     while low < high:
@@ -79,7 +79,7 @@ def _search(i, right, edges, x, out):
 
 @kernel
 def _differs(i, x, out):
-    """Whether a number of a sorted row is another than the one before."""
+    """Return 1 if a number of a sorted row differs from the one before."""
     out[i] = i == 0 or _ordered(x, i) != _ordered(x, max(i - 1, 0))
 
 
@@ -99,7 +99,7 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     space: SpaceLike | None = None,
 ) -> View:
-    """Where values would go among sorted edges, as NumPy's.
+    """Return the places at which values would be inserted among sorted edges, as NumPy's.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def unique(
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None
 ) -> View:
-    """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
+    """Count each whole number from 0 on, or sum its weights: the same bits each time.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def _bounds(tile, number, n_values, n_rows, rows):
 
 @function
 def _ends(r, offsets):
-    """Where a row begins and ends; of one behind all rows, those of the last."""
+    """Return begin and end of a row; of one behind all rows, those of the last."""
     there = max(min(r, offsets.shape[0] - 2), 0)
     return int64(offsets[there]), int64(offsets[there + 1])
 
@@ -646,7 +646,7 @@ def _teams(space, n):
 
 
 def _are_long(space, n, n_rows):
-    """Whether a team takes a row."""
+    """Return True if a team takes a row."""
     return _by_teams(space) and 0 < n_rows * _LONG <= n
 
 
@@ -667,8 +667,8 @@ def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
 
 
 def _too_long(sizes, offsets, looks):
-    """Whether a row is longer than MOST, as the first teams of what is at work have seen; raises as the check
-    of `_checked_rows`."""
+    """Raise if a row is longer than MOST, by the findings of the first running teams; the error is that of
+    `_checked_rows`."""
     found = seen(sizes[0], looks)
     if WRONG in found or UNSEEN in found:
         return _checked_rows(sizes, offsets, row_length, offsets)() > MOST
@@ -677,8 +677,8 @@ def _too_long(sizes, offsets, looks):
 
 @functools.lru_cache(maxsize=256)
 def _cut(space, n, n_rows):
-    """How values and rows are cut into tiles: (a tile, how many, the policies of their ends, of a team a
-    tile, of a team _JOINED tiles)."""
+    """Return the division of values and rows into tiles: (size of a tile, number of tiles, the policies of
+    their ends, of one team for each tile, of one team for _JOINED tiles)."""
     tile, members = _tiling(space)
     n_tiles = -(-(n + n_rows) // tile)
     teams, joining = TeamPolicy(n_tiles, members, space=space), -(-n_tiles // _JOINED)

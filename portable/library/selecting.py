@@ -60,7 +60,7 @@ def _kth_key(team, k, low, high, falling, row):
 
 @function
 def _count_around(team, kth, falling, row):
-    """How many of the keys that this member reads are above the k-th, and how many equal it."""
+    """Count this member's keys that are above the k-th, and those that equal it."""
     n_above, n_equal = 0, 0
     for j in team.thread_range(row.shape[0]):
         key = uint64(_ranked(row, j, falling))
@@ -102,7 +102,7 @@ def _collect(team, kth, last, falling, row, n_found, keys, columns):
 
 @function
 def _n_better(e, keys, columns):
-    """How many keys beat key e, or equal it in an earlier column."""
+    """Return the number of keys that beat key e, or equal it in an earlier column."""
     n = 0
     for other in range(keys.shape[0]):
         n += 1 if keys[other] > keys[e] or keys[other] == keys[e] and columns[other] < columns[e] else 0

@@ -21,7 +21,7 @@ _VERSION = "0.68"  # whose LLVM is ours
 
 @functools.cache
 def missing():
-    """Why numba cannot be used here, in one line; None if it can."""
+    """Return the reason why numba cannot be used here, in one line; None if it can."""
     try:
         import numba
     except ImportError as error:
@@ -35,7 +35,7 @@ def missing():
 
 
 def most_threads():
-    """How many threads numba starts; 1 if it is missing."""
+    """Return the number of threads that numba starts; 1 if it is missing."""
     if missing():
         return 1
     from numba import config

@@ -191,7 +191,7 @@ def linked(target, text, links):
 
 @functools.cache
 def _versions():
-    """Of what makes code of numba's functions, on a GPU too."""
+    """Return the versions of the packages that make code of numba's functions, on a GPU too."""
     found = []
     for name in ("numba", "numba-cuda", "nvidia-nvvm"):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -249,7 +249,7 @@ def _element(b, place, kind, k):
 
 
 def _n_results(function):
-    """How many numbers a function returns, by what stands before the returns in its bytecode."""
+    """Return the number of a function's results, by the instruction before each return in its bytecode."""
     found, before = 0, None
     for now in dis.get_instructions(function.py_func):
         value = before if now.opname == "RETURN_VALUE" else now if now.opname == "RETURN_CONST" else None

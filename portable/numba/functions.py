@@ -146,9 +146,8 @@ def name_of(written, identity):
 
 
 class Unchanged:
-    """What numba calls when it takes code from its cache. It travels with the code, and looks whether our
-    texts are the same: numba looks at the file of the caller alone.
-    """
+    """Function that numba calls on taking code from its cache. It travels with the code and compares our
+    sources: numba compares the caller's file alone."""
 
     def __init__(self, made):
         self.made = made

@@ -250,7 +250,7 @@ class Launch:
         return [I64(n) for n in (*scratch, *facts)]
 
     def _room(self, context, b, kind, value):
-        """How many prefixes a scan's arrays hold."""
+        """Return the number of prefixes that a scan's arrays hold."""
         room = I64(MOST)
         for extent in words(context, b, kind, value)[1::3] if self.pattern == "scan" else ():
             room = b.select(b.icmp_signed("<", extent, room), extent, room)

@@ -104,7 +104,7 @@ def _named(builder, name, result, *values):
 
 @intrinsic
 def n_threads(typingctx):
-    """How many threads the user left to numba."""
+    """Return the number of threads that the user left to numba."""
     return _int(), lambda context, builder, signature, args: _named(builder, "get_num_threads", I64)
 
 
@@ -220,7 +220,7 @@ def _shared(most, function, block, begin, end, chunk):
 
 
 class Pool:
-    """What backends/cpu/pool.py's Pool is, for at most `n_threads` of the threads that numba has."""
+    """Pool like that of the CPU's machines, for at most `n_threads` of numba's threads."""
 
     native = True
 

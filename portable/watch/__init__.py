@@ -1,1 +1,1 @@
-"""What watches kernels: the checked space, debug builds, counts."""
+"""Room of those parts that watch kernels: the checked space, debug builds, counts."""

@@ -185,7 +185,7 @@ def _check_shape(shape):
 
 
 class _Fields:
-    """What a View is made of, while it is made: setting a View's own takes five times as long."""
+    """Parts of a View while it is made: setting a View's own takes five times as long."""
 
     __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
 
@@ -259,7 +259,7 @@ class View(_Fields):
 
     @property
     def readonly(self) -> bool:
-        """Whether writing is refused."""
+        """Return True if writing is refused."""
         return self.spec[3]
 
     @property
@@ -508,7 +508,7 @@ def _allocate(shape, dtype, space, label, *, zero):
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _row_major(shape, dtype, space):
-    """What new arrays that are asked for alike have in common: (space, its name, shape, dtype, spec, words
+    """Return the parts that new arrays of one kind share: (space, its name, shape, dtype, spec, words
     behind the address)."""
     where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
     if math.prod(shape) * dtype.itemsize > _MAX_BYTES:

@@ -1,5 +1,5 @@
-"""Which of two codes a launch takes: one that knows of its views that they overlap nothing and how they are
-aligned, or one that knows neither."""
+"""Choose between two codes of a launch: one for views that overlap nothing and are aligned, or one that
+assumes neither."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Apart:
         return tuple(known)
 
     def _facts(self, words):
-        """Whether each view is short and only added to; None where views are not apart."""
+        """Return for each view whether it is short and only added to; None if views overlap."""
         spans, few = [], []
         for k, size, readonly, added in self.rows:
             low, end, aligned = _span(words[k], size)

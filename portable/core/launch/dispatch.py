@@ -84,7 +84,7 @@ def _describe(args, before=(), level=0):
 
 
 def described(args):
-    """What the compiler knows arguments by."""
+    """Return the compiler's description of arguments."""
     return _describe(args)[0]
 
 
@@ -164,7 +164,7 @@ def _describer(a, kind):
 
 
 def is_record(a):
-    """Whether an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
+    """Return True if an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
     return isinstance(a, (tuple, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
 
 
@@ -193,7 +193,8 @@ def _pack_single(number):
 
 
 def _compiler_specs(specs, space, kernel, names):
-    """What the compiler is told of the arguments; WrongSpaceError for a view that the space cannot reach."""
+    """Return the arguments' types for the compiler; raises WrongSpaceError for a view that the space
+    cannot reach."""
     result = []
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
@@ -250,7 +251,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
 
 
 def compiler_specs(args, space, kernel, policy_kind, reducers=()):
-    """What the compiler is told of a launch's arguments."""
+    """Return the types of a launch's arguments for the compiler."""
     specs, words, _ = _describe(args)
     names = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
     wanted = _compiler_specs(specs, space, kernel, names)
@@ -260,13 +261,13 @@ def compiler_specs(args, space, kernel, policy_kind, reducers=()):
 
 
 def _added(kernel, names, policy_kind, reducers):
-    """Of each argument whether a launch may do with it as with a ScatterView."""
+    """Return for each argument whether a launch may treat it as a ScatterView."""
     added = only_added(kernel) if policy_kind == "range" and not reducers else ()
     return [name in added for name in names]
 
 
 def _two_codes(space, backend, specs):
-    """Whether a launch chooses among two codes."""
+    """Return True if a launch chooses between two codes."""
     return backend.apart and not space.debug and knows(specs)
 
 
@@ -488,7 +489,7 @@ def _run(found, reducers=(), scan=None, outs=()):
 
 
 def interrupted(error):
-    """What was raised within a launch; a KeyboardInterrupt tells so."""
+    """Return an error that was raised within a launch; a KeyboardInterrupt says so."""
     for forget in locks.ending:
         forget()
     if isinstance(error, KeyboardInterrupt):
@@ -588,7 +589,8 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
 
 
 def _check_reducers(policy, reducers, several):
-    """Whether contributions are combined in the order of indices; refuse what are no reducers."""
+    """Return True if contributions are combined in the order of indices; refuse arguments that are no
+    reducers."""
     if not reducers:
         raise InputError("reducer is an empty tuple; at least one reducer is wanted")
     for r in reducers:

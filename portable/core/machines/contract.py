@@ -1,5 +1,5 @@
-"""What a backend is, typed: the spaces that it offers (Backend), their memory (Memory), and how it runs
-kernels (Launches).
+"""Define a backend by types: the spaces that it offers (Backend), their memory (Memory), and the way it
+runs kernels (Launches).
 
 A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a
 module will do for Launches). What is abstract must be written. `portable.register` makes it known under the
@@ -68,19 +68,17 @@ class Memory(Protocol):
         self.copy_to_device(target, through.ctypes.data, nbytes)
 
     def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
-        """As `copy`, but queued in this memory's space behind what is there, and in no order with what is
-        queued in another's: see `follow`.
-        """
+        """Queue a copy in this memory's space behind the work that is there, in no order with the work
+        queued in another's: see `follow`."""
         self.copy(target, source, nbytes, origin)
 
     def reaches(self, other: Memory) -> bool:
-        """Whether kernels that run on this memory may read another device's, in their queue."""
+        """Return whether kernels that run on this memory may read another device's, in their queue."""
         return False
 
     def follow(self, other: Memory):
-        """What is queued in this memory's spaces from now on comes after what was queued in those of
-        another.
-        """
+        """Order all work queued in this memory's spaces from now on after the work queued in those of
+        another."""
         other.synchronize()
 
     def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
@@ -132,7 +130,7 @@ class Backend(Protocol):
 
     @abstractmethod
     def launches(self) -> Launches:
-        """What runs the kernels."""
+        """Return the object that runs kernels."""
 
     def space(self, name: str, number: int | None) -> Space | None:
         """The space that "name" means, or "name:number"; None if it has no such number."""
@@ -145,11 +143,11 @@ class Backend(Protocol):
         raise SpaceError(f"memory '{name}' is unknown")
 
     def unavailable(self, space: Space) -> str | None:
-        """Why the space cannot run here, in one line; None if it can."""
+        """Return the reason why the space cannot run here, in one line; None if it can."""
         return None
 
     def concurrency(self, space: Space) -> int:
-        """How many teams run at one time, about."""
+        """Return the number of teams that run at one time, about."""
         return space.n_threads
 
     def instances(self, space: Space, n: int) -> tuple[Space, ...]:
@@ -173,7 +171,7 @@ class Backend(Protocol):
 
 
 class Launches(Protocol):
-    """How kernels are made ready and run.
+    """Preparation and execution of kernels.
 
     `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total";
     `specs` are the arguments' types and `words` the argument block, bytes, both as in compiler/signature.py,
@@ -231,7 +229,7 @@ class Launches(Protocol):
     def counted(
         self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words, build: str
     ) -> dict:
-        """What portable.count returns, for one of `builds`."""
+        """Return the counts of portable.count, for one of `builds`."""
 
 
 def register(name: str, backend: Backend) -> None:

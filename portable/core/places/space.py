@@ -128,7 +128,7 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
 
 
 def unavailable_because(space: SpaceLike) -> str | None:
-    """Why a space cannot run here.
+    """Return the reason why a space cannot run here.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def unavailable_because(space: SpaceLike) -> str | None:
 
 
 def concurrency(space: SpaceLike | None = None) -> int:
-    """How many teams a space works on at one time, about: what room of their own costs that they keep between
-    tasks.
+    """Return the number of teams that a space runs at one time, about: the cost of workspaces that are
+    kept between tasks.
 
     Parameters
     ----------
@@ -175,8 +175,8 @@ def concurrency(space: SpaceLike | None = None) -> int:
 
 
 def queued(space: SpaceLike | None = None) -> bool:
-    """Whether launches on a space return before they have run, so that one thread keeps several such spaces
-    busy.
+    """Return True if launches on a space return before they have run, so that one thread keeps several
+    such spaces busy.
 
     Parameters
     ----------

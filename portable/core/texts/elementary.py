@@ -151,8 +151,8 @@ def divmod_of(x, y):
 
 
 def _remainder(a, b, q, exact, more):
-    """How often b goes into a, if that is below `exact`, and what remains; q is their quotient but for its
-    sign."""
+    """Return how often b goes into a, if that is below `exact`, and the remainder; q is their quotient but
+    for its sign."""
     n = floor(abs(q))
     r = where(n == 0.0, a, fma(-n, b, a))  # b may be infinite
     n, r = where(r < 0.0, n - 1.0, n), where(r < 0.0, r + b, r)

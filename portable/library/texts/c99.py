@@ -267,7 +267,7 @@ def fmod_of(x, y):
 
 
 def remainder_of(x, y):
-    """What is left of x beside the multiple of y that is next, of two the even one."""
+    """Return the remainder of x beside the nearest multiple of y; of two nearest, the even one."""
     b = abs(y)
     r = abs(x) % (b + b)
     s = where(r + r > b, r - b, r)

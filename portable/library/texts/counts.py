@@ -102,7 +102,8 @@ def _pair(seed, stream, draw):
 
 @function
 def _candidate(u, hat, mean, shift):
-    """What Hoermann's rejections propose, a whole float; and how far its uniform is from the nearer end."""
+    """Return the candidate of Hoermann's rejection, a whole float; and the distance of its uniform number
+    from the nearer end."""
     b, a, _, _ = hat
     u -= 0.5
     left = 0.5 - abs(u)
@@ -119,7 +120,7 @@ def _poisson_hat(mean):
 
 @function
 def _poisson_accepts(k, v, left, hat, mean):
-    """Whether v, uniform, lies below the probability of a candidate as part of the hat's."""
+    """Return whether v, uniform, lies below the ratio of a candidate's probability and the hat's."""
     b, a, scale, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and (left >= 0.013 or v <= left):
@@ -185,7 +186,7 @@ def _binomial_accepts(k, v, left, hat, trials, p, top):
 
 @function
 def _successes(seed, stream, draw, trials, p):
-    """How many of so many tries succeed, as a float; p is at most 1/2."""
+    """Return the number of successes among so many trials, as a float; p is at most 1/2."""
     mean = trials * p
     k = 0.0
     if mean < 10.0:

@@ -88,7 +88,7 @@ def gamma_of(x):
 # the logarithm of (a - 1) (a - 2) ... (t + 1), or minus that of a below 1; above 8 it is Stirling's formula.
 # Negative x are reflected.
 def lgamma_argument(x):
-    """What to take the logarithm of; below 1, the reflection of a negative x does without it."""
+    """Return the argument of the logarithm; below 1, the reflection of a negative x does without it."""
     a = abs(x)
     chain = where(a < 1.0, where(x < 0.0, 1.0, a), 1.0)
     for c in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0):

@@ -18,7 +18,7 @@ FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
 class Numbers:
-    """What integers that do not fit become. Where nobody watches, as in the steps of a reducer, nothing is
+    """Rules for integers that do not fit. Outside of a kernel, as in the steps of a reducer, nothing is
     noted."""
 
     def overflow(self, message, site):
@@ -93,8 +93,7 @@ def shifted(op, a, n, dtype):
 
 
 def called(foreign, *args):
-    """What the text of a function that numba compiles gives in plain Python, of the dtypes that numba
-    finds."""
+    """Return the result of a numba function's Python source, in the dtypes that numba finds."""
     result = foreign.function.py_func(*args)
     if foreign.n_results is None:
         return number(result, foreign.dtypes[0])

@@ -22,7 +22,7 @@ TEAM_SIZES = (1, 2, 7, 32)
 
 
 class Report:
-    """What `check` found; true if it found nothing. Prints as text, shows as a table in notebooks.
+    """Findings of `check`; true if there are none. Prints as text, shows as a table in notebooks.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Return True if there are no findings."""
         return not self.findings
 
     def __bool__(self) -> bool:

@@ -180,7 +180,7 @@ class Code:
 
     @kept
     def leaks(self):
-        """Whether a float64 that is stored in float32 is a mistake."""
+        """Return True if storing a float64 in float32 is reported as a mistake."""
         own = [text.tree for text in self.texts if not text.file.startswith(_OWN)]
         says_double = any(
             "float64" in (getattr(n, "id", ""), getattr(n, "attr", ""))
@@ -409,7 +409,7 @@ class Code:
         return next((_TEXTS[k] for k in keys if k in _TEXTS), "{0:=} {o.attr} {1:=}")
 
     def facts(self, o, dtype, args):
-        """What a row of `_TEXTS` may name besides the arguments."""
+        """Return the names that a row of `_TEXTS` may use besides the arguments."""
         site = site_of(*self.place)
         facts = {
             "o": o,
@@ -440,7 +440,7 @@ class Code:
 
     # ---- facts of single operations
     def element(self, o, args):
-        """Of an access the view, the element, and what is written."""
+        """Return an access's view, its element, and the value that is written."""
         n, view = o.view.n_indices, self.names[o.view]
         index = "".join(map("{:i}, ".format, args[:n]))
         values = "".join(map(", {:v}".format, args[n:])) if o.op in ("store", "atomic") else ""

@@ -1,5 +1,4 @@
-"""What the checked space has to say: findings, each with its place, its memory and the members that it is
-about."""
+"""Findings of the checked space, each with its place, its memory and the members that it is about."""
 
 from __future__ import annotations
 

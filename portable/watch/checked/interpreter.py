@@ -68,8 +68,8 @@ class Run(Numbers):
 
     # ---- running
     def results(self):
-        """What the kernel returned at each index (a team: its member 0), in order; None where it did not come
-        to an end."""
+        """Return the kernel's results by index (a team: of its member 0), in order; None for one that did
+        not end."""
         results = [None] * len(self.places)
 
         def body(member):
@@ -214,8 +214,8 @@ class Run(Numbers):
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
 
     def look_at_reducers(self, values, in_order=False):
-        """Whether combinations of the first contributions depend on how they are grouped, or (unless
-        `in_order`) on which comes first."""
+        """Note reducers whose combination of the first contributions depends on the grouping or (unless
+        `in_order`) on the order."""
         with np.errstate(all="ignore"):
             first = [] if None in values else list(_states(self, values[:_TRIED]))
         for folding, states in first:

@@ -151,8 +151,8 @@ class Watched:
 
     @property
     def name(self):
-        """What messages call it: a view's label, a parameter, or the variable that scratch was assigned
-        to."""
+        """Return the memory's name for messages: a view's label, a parameter, or the variable that scratch
+        was assigned to."""
         return self.root.label or ("scratch" if self.root.valid is None else "local")
 
 

@@ -112,14 +112,15 @@ def _suspects(some):
 
 
 def _runs(*columns):
-    """Where rows that are equal in all columns begin and end."""
+    """Return begin and end of each stretch of rows that are equal in all columns."""
     starts = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
     bounds = np.concatenate([[0], np.flatnonzero(starts) + 1, [len(columns[0])]])
     return bounds[:-1], bounds[1:]
 
 
 def _conflicts(how, who, first):
-    """Of groups of accesses that begin at `first`, whether several made them and one of these wrote."""
+    """Return a flag for each group of accesses, beginning at `first`: True if several members took part
+    and one of them wrote."""
     many = np.minimum.reduceat(who, first) != np.maximum.reduceat(who, first)
     has = np.bitwise_or.reduceat(1 << how, first)
     return many & ((has & 2 > 0) | (has & 1 > 0) & (has >> UPDATE > 0))
@@ -205,7 +206,7 @@ def _in_turn(all_of, group, a, b, same_team):
 
 
 def _kind(group, a, b, same_team):
-    """What to call a race, and what to do about it."""
+    """Return a race's name and its remedy."""
     here, there = SITES[group.site[a]].line, SITES[group.site[b]].line
     if max(group.how[a], group.how[b]) > WRITE:
         return "non-atomic update", "Make every access that may meet an update an atomic one"
@@ -220,8 +221,8 @@ def _kind(group, a, b, same_team):
 
 
 def _later(all_of, group, a, b, same_team):
-    """Whether access `a` comes after `b` in the kernel's course: as a member goes that makes both, else as
-    the text does."""
+    """Return True if access `a` comes after `b`: in the order of execution if one member makes both, else
+    in the source's order."""
     one, two = group.site[a], group.site[b]
     near = (all_of.site == one) | (all_of.site == two)
     if same_team:

@@ -29,7 +29,7 @@ def _known(like, numbers):
 
 
 def _state(dtypes):
-    """How a state is arranged: a number, or a tuple of several."""
+    """Return the layout of a state: a number, or a tuple of several."""
     return None if len(dtypes) == 1 else (None,) * len(dtypes)
 
 
@@ -124,7 +124,7 @@ class Folding:
         return self.finish(*state) if self.finish is not None else state
 
     def result(self, state):
-        """What a last state gives: a Python number or a tuple of them."""
+        """Return the result of the last state: a Python number or a tuple of them."""
         return arranged(
             self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)])
         )

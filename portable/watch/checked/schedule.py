@@ -1,4 +1,4 @@
-"""Who runs next: members as greenlets, switched at collectives and, under a seed, at accesses.
+"""Schedule members as greenlets, switched at collectives and, under a seed, at accesses.
 
 Seed 0 runs indices, teams and members in their order, and switches only where members meet. Any other seed
 draws which of several indices or teams in flight goes on, and after how many accesses the next one does: by
@@ -93,8 +93,8 @@ class Schedule:
                 alive -= not going
 
     def _going(self, group):
-        """Of a group whose members all wait, or have returned, those that go on: none where they wait at
-        different places."""
+        """Return the members that can continue in a group that all waits or has returned: none if they
+        wait at different places."""
         if all(m.done for m in group.members):
             return []
         if (apart := group.disagreement()) is not None:

@@ -1,4 +1,4 @@
-"""Whether results depend on the size of the teams, which is the machine's choice."""
+"""Test whether results depend on the team size, which is the machine's choice."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .memory import arrays_in, in_parts
 
 
 def disagreements(kernel, groups):
-    """What differs by more than rounding between trials of different team sizes.
+    """Return the results that differ by more than rounding between trials of different team sizes.
 
     Parameters
     ----------
@@ -46,14 +46,15 @@ def results(args, reduced):
 
 
 def names(kernel, trial):
-    """What to call each of `results`."""
+    """Return a name for each of `results`."""
     params = kernel.portable_text.params
     yield from (name for name, _ in arrays_in(trial.args, params[len(params) - len(trial.args) :]))
     yield from ("the result" for _ in trial.reduced)
 
 
 def bound(ones, inputs, terms):
-    """How far two orders of adding so many terms may lie apart, for terms as large as any number here.
+    """Return a bound of the difference between two orders of adding so many terms, for terms as large as
+    any number here.
 
     Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and
     products.
@@ -66,7 +67,8 @@ def bound(ones, inputs, terms):
 
 
 def apart(a, b, limit):
-    """Where two arrays differ by more than a limit; integers at all. Two NaN are equal."""
+    """Return the places at which two arrays differ by more than a limit (integers: at all). Two NaN are
+    equal."""
     if a.dtype.kind != "f":
         return a != b
     with np.errstate(all="ignore"):

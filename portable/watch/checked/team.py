@@ -13,7 +13,7 @@ DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
 
 
 class Team:
-    """What a kernel of a TeamPolicy gets first, one object a member.
+    """A kernel's first argument under a TeamPolicy, one object for each member.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Group:
         self._arrays, self._used = {}, 0
 
     def settled(self):
-        """Whether no member can go on by itself."""
+        """Return True if no member can continue by itself."""
         return all(m.done or m.place for m in self.members)
 
     def disagreement(self):
@@ -106,7 +106,8 @@ class Group:
         return few[0], most[0]
 
     def answers(self):
-        """What each member gets at the collective where all of them stand; the next phase begins."""
+        """Return each member's result of the collective that all of them have reached; the next phase
+        begins."""
         word = self.members[0].place[0]
         result = self.members[0].answer([m.value for m in self.members])
         for m in self.members:

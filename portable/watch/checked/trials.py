@@ -132,12 +132,12 @@ class Trial:
         self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
 
     def first_few(self):
-        """How many teams or indices the other trials visit; None for all."""
+        """Return the number of teams or indices that the other trials visit; None for all."""
         return None if self.n_accesses <= MANY else max(MANY * self.n_indices // self.n_accesses, 2)
 
 
 def _labels(kernel, args, policy):
-    """What to call each argument: a view's label, else the parameter."""
+    """Return a name for each argument: a view's label, else the parameter."""
     names = kernel.portable_text.params[n_indices(kind_of(policy)) :]
     return [getattr(a, "label", None) or name for a, name in zip(args, names)]
 

@@ -1,5 +1,4 @@
-"""How often a launch does what: counted, not estimated, by a build of the kernel that counts while it
-runs."""
+"""Count a launch's operations, by a build of the kernel that counts while it runs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Tally(Named):
             b.atomic_rmw("add", total, b.load(place, I64), "monotonic")
 
     def counted(self, totals):
-        """How often each (line, operation, type) happened, from what the counters hold."""
+        """Return the number of times that each (line, operation, type) happened, from the counters."""
         found = collections.Counter()
         for (mix, _), runs in zip(self.kept, totals):
             for key, n in mix.items():
@@ -316,7 +316,7 @@ class _Passes:
         return taken, least
 
     def most(self, bank, lanes, among, first):
-        """How many words the bank with most has to give to these lanes."""
+        """Return the number of words that the most loaded bank serves for these lanes."""
         most = self.bits(0)
         for k in lanes:
             each = self.b.ctpop(self.alike(bank, k, among, first))

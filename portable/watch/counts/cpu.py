@@ -28,7 +28,7 @@ from .touched import Marks
 
 
 class _WideTeam(CpuTeam):
-    """Of more members than registers have lanes: LLVM compresses no such vectors."""
+    """A team of more members than registers have lanes: LLVM compresses no such vectors."""
 
     def append(self, here, view, at, value, keep):
         ops, b = here.ops, here.b
@@ -56,7 +56,7 @@ class _Executed(Executed):
         return "\n".join(parts)
 
     def _row(self, function, n):
-        """Where the counters of this call's worker begin."""
+        """Return the address of the counters of this call's worker."""
         names = [f"%{a.name or k}" for k, a in enumerate(function.value.arguments)]
         worker = names[3] if len(names) > 3 else "0"
         place = 8 * (self.entry.signature.n_words + EXTRA.index("counter"))

@@ -124,7 +124,7 @@ class Executed:
         return "\n".join(lines)
 
     def is_free(self, instruction):
-        """Whether an instruction is no work on this machine."""
+        """Return True if an instruction costs nothing on this machine."""
         return False
 
     def _line(self, text):
@@ -132,7 +132,8 @@ class Executed:
         return self.entry.watch.lines[self.lines.get(mark, 0)]
 
     def counted(self, totals, inside=()):
-        """How often each (line, instruction, type) ran, from the runs of blocks: rows of them, one a worker.
+        """Return the number of times that each (line, instruction, type) ran, from the runs of blocks:
+        rows of them, one for each worker.
 
         `inside`: a dict of the instructions in special functions that have no counters.
         """
@@ -153,7 +154,8 @@ def _callee(call):
 
 
 def _moved(instruction):
-    """What is done with each byte by an instruction that fills or copies memory, in words; else nothing."""
+    """Return the name of what an instruction that fills or copies memory does with each byte; else
+    nothing."""
     if instruction.opcode != "call":
         return ()
     return _BYTES.get(".".join(_callee(instruction).split(".")[:2]), ())

@@ -1,4 +1,4 @@
-"""What became of a kernel: packed or scalar, registers and spills, and the lines whose memory accesses are
+"""Explain a kernel's code: packed or scalar, registers and spills, and the lines whose memory accesses are
 not contiguous."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ...core.language.reducer import Reducers
 
 
 class Access(NamedTuple):
-    """How one line reaches one view: "uniform" (all lanes the same element), "contiguous", or "strided or
-    gathered"."""
+    """Access pattern of one line to one view: "uniform" (all lanes the same element), "contiguous", or
+    "strided or gathered"."""
 
     line: str
     view: str
@@ -69,8 +69,8 @@ class Explanation:
 
 
 def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
-    """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches
-    memory.
+    """Explain the code that parallel_for would run: packed or scalar, registers, spills, occupancy, and
+    each line's access pattern.
 
     Parameters
     ----------

@@ -73,14 +73,14 @@ class _Sample:
         self.workers = [_Worker(records[workers == worker], self.share) for worker in np.unique(workers)]
 
     def again(self, n_lines):
-        """How often caches of so many lines fetch a line that they had before, and write one back that they
-        wrote back before."""
+        """Return the number of times that caches of so many lines fetch a line again, and write one back
+        again."""
         return self.weight * sum((worker.again(n_lines) for worker in self.workers), np.zeros(2))
 
 
 class _Worker:
-    """What one worker does: of each access, line by line, whether it is the first, how many other lines were
-    touched since the one before, and whether it reads and writes."""
+    """Accesses of one worker, line by line: whether each is the first, how many other lines were touched
+    since the one before, and whether it reads and writes."""
 
     def __init__(self, records, share):
         line = records & np.uint64((1 << STORES) - 1)
@@ -103,7 +103,7 @@ class _Worker:
 
 
 def _smaller_before(values):
-    """Of each value how many of those before it are smaller: counted while sorted by merging."""
+    """Return for each value the number of smaller ones before it: counted while sorted by merging."""
     places, found, width = np.arange(len(values)), np.zeros(len(values), np.int64), 1
     span = len(values) + 2
     while width < len(values):

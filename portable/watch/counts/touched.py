@@ -1,5 +1,5 @@
-"""Which elements of a launch's arguments are touched: a byte for each, set by the build that counts, and a
-sample of the accesses to lines of memory."""
+"""Find the elements of a launch's arguments that are touched: a byte for each, set by the build that
+counts, and a sample of the accesses to lines of memory."""
 
 import functools
 import struct
@@ -38,8 +38,8 @@ class Marks:
         return [marks.ctypes.data - region.first for marks in region.marks]
 
     def found(self, counted):
-        """What was counted, and {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
-        ...): lines}, and ("", "bytes NAMES", ""), and what the trace tells."""
+        """Return the counts, with {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
+        ...): lines}, ("", "bytes NAMES", ""), and the figures of the trace."""
         result, touched, total = counted, 0, [0, 0]
         for k, sample in enumerate(self.trace.samples):
             sample[0] += result.pop(("", f"{LATE}{k}", ""), 0)

@@ -63,7 +63,8 @@ class Debug(Watch):
             self._tell_at_end(code.ops, block, looks)
 
     def loop(self, here, loop, test):
-        """Where a kernel goes on after a fault, what it reads may never end a `while`: the fault does."""
+        """End a `while` at the first fault: beyond it, the values that a kernel reads may never end the
+        loop."""
         if loop.form == "while" and not self.leaves and not _meets(loop.body):
             return functools.partial(self._unless_faulty, test)
         return test
@@ -120,8 +121,8 @@ class Debug(Watch):
         return functools.reduce(here.b.and_, found)
 
     def _spare(self, ops, view, pointer, use):
-        """Where an access goes instead of outside: a place that holds 0 (`use` 0), or one that is never read
-        (1). In memory of the same kind, so that the instruction stays the same."""
+        """Return the place that replaces an access outside: one that holds 0 (`use` 0), or one that is
+        never read (1). In memory of the same kind, so that the instruction stays the same."""
         b = ops.b
         if getattr(pointer.type, "addrspace", 0):
             return spare_word(b, int(use), pointer.type)
@@ -149,7 +150,7 @@ class Debug(Watch):
         return None
 
     def _among(self, here, v, n, site):
-        """Whether an index, or each lane's, is one of n; else it is told."""
+        """Return whether an index, or each lane's, is one of n; else report it."""
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
         if not self.leaves and ops.W == 1:
@@ -163,8 +164,8 @@ class Debug(Watch):
         return ok
 
     def _with_others(self, b, x, n):
-        """Whether an index is inside, and with it others of this block that are as far from it as numbers of
-        the text say: their ends alone are looked at."""
+        """Return whether an index is inside, together with those of this block that lie at constant
+        distances from it: only their ends are checked."""
         base, k = _parted(x)
         known = self._facts(b)[1]
         key = base, n.constant if isinstance(n, ir.Constant) else n
@@ -177,7 +178,8 @@ class Debug(Watch):
         return ok
 
     def _facts(self, b):
-        """What is known in this block: what variables hold, by their places, and looks by base and extent."""
+        """Return the facts of this block: values of variables, by their places, and checks by base and
+        extent."""
         if self.facts[0] is not b.block:
             self.facts = b.block, {}, {}
         return self.facts[1:]
@@ -306,7 +308,7 @@ class Debug(Watch):
 
 
 def _bad(here, ok):
-    """Whether it does not hold for a live lane; and the lanes in bits, or None."""
+    """Return whether a check fails for a live lane; and the lanes in bits, or None."""
     ops, b, bits = here.ops, here.b, None
     if isinstance(ok.type, ir.VectorType):
         bad = b.not_(ok) if here.mask is None else b.select(here.mask, b.not_(ok), ops.full(I1, 0))
@@ -321,7 +323,7 @@ def _bad(here, ok):
 
 
 def _alone(b, look, fine):
-    """Whether a look does not hold: an index by itself, which others may have been looked at with."""
+    """Return whether a check fails for an index by itself, which was checked together with others."""
     ok, number, limit, _, kind, _ = look
     if kind == "index" and not isinstance(ok.type, ir.VectorType):
         return b.icmp_unsigned(">=", number, limit)
@@ -329,7 +331,7 @@ def _alone(b, look, fine):
 
 
 def _of_all(b, ok):
-    """Whether something holds in all lanes."""
+    """Return whether a condition holds in all lanes."""
     if not isinstance(ok.type, ir.VectorType):
         return ok
     bits = b.bitcast(ok, ir.IntType(ok.type.count))
@@ -362,7 +364,7 @@ def _first(ops, v):
 
 
 def _meets(block):
-    """Whether members meet in what a block runs: those that have left would be waited for."""
+    """Return True if members meet in a block: those that have left would be waited for."""
     return any(
         node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
         for node in block.body
@@ -379,5 +381,5 @@ def _parted(x):
 
 
 def watching(debug):
-    """What makes the watch of an entry's debug build; `debug`: True, or "nan" to look for NaN too."""
+    """Return the watch of an entry's debug build; `debug`: True, or "nan" to find NaN too."""
     return functools.partial(Debug, debug == "nan")

@@ -1,4 +1,5 @@
-"""What a debug build found: the function that leaves it in words, and the Fault that is made from these."""
+"""Findings of a debug build: the function that leaves them in words, and the Fault that is made from
+these."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ...core.compiler.writing.values import I64, PTR
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the debug build found.
+    """Finding of the debug build.
 
     Attributes
     ----------
@@ -57,7 +58,8 @@ class Fault:
 
 
 class Sites:
-    """What the sites of one kernel's debug build mean; `raise_if` reads the words that a launch has left."""
+    """Meanings of the sites of one kernel's debug build; `raise_if` reads the words that a launch has
+    left."""
 
     def __init__(self, kernel, policy_kind, step):
         self.kernel, self.policy_kind, self.step, self.known = kernel, policy_kind, step, []

@@ -141,7 +141,7 @@ def optimised(text, kernel_name, level=3):
 
 @functools.cache
 def target():
-    """What code is made for, and by which LLVM."""
+    """Return the processor for which code is made, and the version of LLVM."""
     return llvm.get_process_triple(), *cpu(), llvm.llvm_version_info
 
 

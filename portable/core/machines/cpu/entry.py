@@ -47,8 +47,8 @@ def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
 
 
 def _in_turn(entry):
-    """Whether a scan goes from element to element, several blocks side by side: a state of two numbers whose
-    combination calls nothing is combined in less time than it takes from lane to lane."""
+    """Return True if a scan takes elements in turn, several blocks side by side: a state of two numbers
+    whose combination calls nothing is combined in less time than it takes from lane to lane."""
     text = entry.reducers[0].combine.portable_text
     calls = any(isinstance(node, ast.Call) for node in text.nodes)
     return entry.state_words == 2 and not (entry.has_loops or calls)

@@ -1,4 +1,4 @@
-"""What a lane and a team are on the CPU: the lanes of one thread's pack are the members of its team."""
+"""Define lanes and teams on the CPU: the lanes of one thread's pack are the members of its team."""
 
 from llvmlite import ir
 
@@ -20,8 +20,8 @@ class CpuTarget:
 
     @staticmethod
     def branches(what, element):
-        """Whether LLVM makes a branch a lane of a masked access: AVX2 has loads and stores of 32 and 64 bits,
-        AVX-512 all loads and stores, and gathers and scatters of 32 and 64."""
+        """Return True if LLVM makes one branch for each lane of a masked access: AVX2 has loads and stores
+        of 32 and 64 bits, AVX-512 all loads and stores, and gathers and scatters of 32 and 64."""
         narrow, scattered = element in (I8, I16), what in ("gather", "scatter")
         return narrow + scattered > (engine.pack_registers() == 32)
 
@@ -163,8 +163,8 @@ class CpuTeam(Members):
             return Value("int", LINEAR, first(), step=1, aligned=aligned)
 
         def more(here):
-            """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks
-            for all."""
+            """Return whether a member is left; of whole packs, which no member leaves early, the first
+            member stands for all."""
             return ops.compare("<", member() if loop.breaks else Value("int", UNIFORM, first()), hi)
 
         def advance():
@@ -175,7 +175,7 @@ class CpuTeam(Members):
 
 
 def _whole_packs(ops, lo, hi):
-    """Where the whole packs of the members lo..hi end."""
+    """Return the end of the whole packs of the members lo..hi."""
     W, b = ops.W, ops.b
     if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
         return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
@@ -190,8 +190,7 @@ def _may_lie_between(first, last):
 
 
 def lane_prefixes(ops, state, neutral, combine):
-    """What the states of the lanes up to each one combine to, and up to the one before it: doubling steps
-    over the lanes."""
+    """Return the prefixes of the lanes' states, inclusive and exclusive: doubling steps over the lanes."""
     lane = ops.lanes(I64(0))
 
     def from_lane(by, back, front):

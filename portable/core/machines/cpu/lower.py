@@ -201,7 +201,7 @@ def _rows(code, first, last, copies):
 
 
 def _within(code, number, first, last, length):
-    """What lies between the indices first and last of a row, counted from where it begins."""
+    """Return the part between the indices first and last of a row, counted from its beginning."""
     b, zero = code.b, I64(0)
     before = b.mul(number, length, flags=NSW)
     low, high = b.sub(first, before), smaller(code, b.sub(last, before), length)

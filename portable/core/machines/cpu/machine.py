@@ -26,7 +26,7 @@ class Serial(Backend):
 
     @once
     def pool(self, space):
-        """What deals the chunks of a launch to threads."""
+        """Return the pool that deals a launch's chunks to threads."""
         from .pool import Pool
 
         return Pool(space.n_threads)

@@ -15,7 +15,7 @@ _PAUSE = {"x86": "pause", "aarch64": "isb"}.get(engine.MACHINE, "")
 
 
 class Operation:
-    """What a function of the builder and of int64 makes; `n_results` int64, or one where it is None."""
+    """Results of a function of the builder and of int64; `n_results` int64, or one if it is None."""
 
     def __init__(self, name, made, n_results=None):
         self.__name__, self.made, self.n_results = name, made, n_results

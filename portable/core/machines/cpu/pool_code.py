@@ -61,7 +61,8 @@ def now():
 
 
 def enters(gate, seen):
-    """Whether a worker that has been in launch `seen` may enter: an open launch, and each launch once."""
+    """Return whether a worker that has been in launch `seen` may enter: an open launch, and each launch
+    once."""
     return (gate & 1) == 1 and gate != seen
 
 
@@ -82,7 +83,7 @@ def work(pool, worker):
 
 
 def shared(pool):
-    """Whether a worker is inside."""
+    """Return whether a worker is inside."""
     k = load(pool + WORKERS)
     while k > 0:
         if read(pool + INSIDE + 128 * k):
@@ -221,7 +222,7 @@ FUNCTIONS = pool_run, pool_worker, pool_stop, pool_copy, pool_pause
 
 @functools.cache
 def threads():
-    """Whether there are POSIX threads: C's functions are known from then on."""
+    """Return True if there are POSIX threads: C's functions are known from then on."""
     try:
         for function in _C_FUNCTIONS:
             llvm.add_symbol(function.__name__, ctypes.cast(posix(function.__name__), ctypes.c_void_p).value)
@@ -255,7 +256,8 @@ def posix(name):
 
 
 def _spins(pause_many):
-    """How many pauses last SPIN_MICROSECONDS: one takes 10 to 140 cycles, depending on the processor."""
+    """Return the number of pauses that last SPIN_MICROSECONDS: one takes 10 to 140 cycles, depending on
+    the processor."""
     n, shortest = 1000, 1.0
     for _ in range(3):
         begin = time.perf_counter()

@@ -61,8 +61,8 @@ def ring_move(ring, target, source, n, serial):
 
 
 def ring_came(block, piece):
-    """Whether a stamp has come, which is waited for as the driver waits, but not for ever. `block`: target,
-    pinned memory, stamps, serial, pauses, bytes, bytes that were taken."""
+    """Return whether a stamp has come; waits as the driver does, but not for ever. `block`: target, pinned
+    memory, stamps, serial, pauses, bytes, bytes that were taken."""
     stamps, serial, spins = _three(block + 16)
     stamp = stamps + 8 * piece
     while spins and read(stamp) != serial:

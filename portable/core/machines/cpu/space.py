@@ -190,7 +190,7 @@ def _strips(compiled, begin, end, chunk, n_threads):
 
 
 def copies_fit(compiled, words, n_threads):
-    """Whether a launch's copies of ScatterViews take no more memory than they may."""
+    """Return True if a launch's copies of ScatterViews take no more memory than they may."""
     found = _sizes(compiled, words) if compiled.merges else ()
     return (n_threads - 1) * sum(n_bytes for _, n_bytes in found) <= _MOST_COPIES
 
@@ -294,7 +294,7 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
 
 
 def _ends(policy):
-    """Where a policy's stretch of indices, of places in its box or of teams begins and ends."""
+    """Return begin and end of a policy's stretch of indices, of places in its box or of teams."""
     if policy.__class__ is RangePolicy:
         return policy.begin, policy.end
     return 0, policy.league_size if policy.__class__ is TeamPolicy else math.prod(policy.extents)
@@ -321,7 +321,8 @@ def _pool(space):
 
 
 def _is_alone(space, begin, end, chunk):
-    """Whether the calling thread takes [begin, end): one chunk holds it, or there is no other thread."""
+    """Return True if the calling thread takes [begin, end) by itself: one chunk holds it, or there is no
+    other thread."""
     return end - begin <= abs(chunk) or space.n_threads == 1
 
 

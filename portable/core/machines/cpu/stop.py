@@ -52,7 +52,7 @@ def on_sigint(number):
 
 
 def poll(block, worker):
-    """Whether the launch with this block is to end."""
+    """Return whether the launch with this block is to end."""
     raised, thread = read(_flag()), _thread()
     if thread != load(_main()):
         if worker != 0:
@@ -105,8 +105,8 @@ if not HEARS:
 
 
 def sequence(calls):
-    """What plans and graphs call, with the address of: how many launches, the pool's `run`, and for each
-    launch (function, block, begin, end, chunk, pool or 0)."""
+    """Run the launches of a plan or graph, from the address of: their number, the pool's `run`, and for
+    each launch (function, block, begin, end, chunk, pool or 0)."""
     n, run = pair(calls)
     row = calls + 16
     while n > 0:

@@ -241,7 +241,7 @@ class Context(contract.Memory):
             cu.cuMemcpyDtoH(target, source, nbytes)  # in the default stream, and waits for it
 
     def _staged(self, way, target, source, nbytes, host):
-        """Whether a copy of pageable memory, at address `host`, went through pinned pieces."""
+        """Copy pageable memory, at address `host`, through pinned pieces; returns False if it did not."""
         if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
             self.synchronize()
         large = nbytes >= _LARGE
@@ -296,7 +296,7 @@ class Context(contract.Memory):
         return alone and self._linked(other)
 
     def _linked(self, other):
-        """Whether kernels here reach another device's memory, from now on."""
+        """Return True if kernels here reach another device's memory, from now on."""
         if other.ordinal not in self._links:
             self.activate()
             self._links[other.ordinal] = cu.enable_peer(other.handle, 0) in (0, _ENABLED_ALREADY)
@@ -453,8 +453,8 @@ class Function:
         cu.cuFuncSetAttribute(self.handle, 8, nbytes)
 
     def blocks_per_sm(self, block, shared_bytes=0):
-        """How many blocks of `block` threads with that much dynamic shared memory a multiprocessor holds at
-        once."""
+        """Return the number of blocks of `block` threads with that much dynamic shared memory that a
+        multiprocessor holds at once."""
         self.module.context.activate()
         value = ctypes.c_int()
         cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(value), self.handle, block, shared_bytes)
@@ -561,5 +561,5 @@ class _Log:
 
 
 def _image(image):
-    """What the driver loads: PTX must end with a zero byte, machine code may."""
+    """Return the bytes that the driver loads: PTX must end with a zero byte, machine code may."""
     return (image.encode() if isinstance(image, str) else bytes(image)) + b"\0"

@@ -1,4 +1,4 @@
-"""What a lane and a team are on CUDA: a lane is a thread, a team is a block."""
+"""Define lanes and teams on CUDA: a lane is a thread, a team is a block."""
 
 import functools
 
@@ -66,7 +66,7 @@ def dynamic_shared(module):
 
 
 def _together(line):
-    """Whether an instruction is a loop's last one, or one that threads run together."""
+    """Return True for an instruction that is a loop's last one, or that threads run together."""
     text = getattr(line, "text", "")
     return " !llvm.loop " in text or ".sync" in text or "convergent" in getattr(line, "attributes", ())
 
@@ -342,7 +342,7 @@ def _keep(ops, place, warp, state):
 
 
 def _kept(ops, place, number, state, kind):
-    """What a warp has left, shaped like `state`."""
+    """Return a warp's stored state, shaped like `state`."""
     words = words_of(ops, place, I64(number), len(state))
     return tuple(Value(v.dtype, kind, ops.b.load(word, ops.scalar(v.dtype))) for v, word in zip(state, words))
 

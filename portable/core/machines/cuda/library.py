@@ -83,7 +83,7 @@ _TYPES = {
 
 
 class Shape(ctypes.Structure):
-    """What `cu.launch_as` takes of a launch, on the default stream: the driver's CUlaunchConfig."""
+    """Launch parameters of `cu.launch_as`, on the default stream: the driver's CUlaunchConfig."""
 
     _fields_ = [
         *((name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
@@ -98,7 +98,7 @@ cu = types.SimpleNamespace()
 
 
 def available():
-    """Whether CUDA can be used in this process.
+    """Return True if CUDA can be used in this process.
 
     Returns
     -------
@@ -193,7 +193,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """What the driver says of one GPU; an SM is a multiprocessor."""
+    """Properties of one GPU as the driver reports them; an SM is a multiprocessor."""
 
     ordinal: int
     name: str

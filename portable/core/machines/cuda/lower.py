@@ -293,7 +293,7 @@ def _reduced_box(code):
 
 
 def _deep(code, bounds, depth, step, offset, axis, body):
-    """What is before a tile: `depth` steps from this block's own on."""
+    """Emit the part before a tile: `depth` steps from this block's own on."""
     b, (begin, end) = code.b, bounds
     start = _sum(code, begin, b.mul(b.mul(block(code.ops, axis), depth), step))
     last = _sum(code, start, b.mul(depth, step))

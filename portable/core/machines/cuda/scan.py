@@ -130,11 +130,12 @@ class Scan(Scanned):
             self._prefixes(behind)
 
     def _is_warp(self, number):
-        """Whether this thread is one of the warp of that number."""
+        """Return whether this thread belongs to the warp of that number."""
         return self._equal(self.b.sub(thread(self.ops), self.lane), number * WARP)
 
     def _hint(self, policy):
-        """How the kernel's elements are read from here on; those of loops are read more often than twice."""
+        """Set the cache policy of the kernel's reads from here on; the elements of loops are read more
+        often than twice."""
         self.code.lower.memory.hints = None if self.code.has_loops else Hints(self.b, policy)
 
     def _equal(self, number, n):
@@ -225,7 +226,7 @@ class Scan(Scanned):
         self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
-        """What the kernel returns at one index."""
+        """Return the kernel's result at one index."""
         return self._contributed(self.ops.lanes(index))
 
     def _own(self):
@@ -320,17 +321,17 @@ class Scan(Scanned):
         return level, b.add(b.mul(group, I64(GROUP)), lane), b.icmp_signed("<", lane, n)
 
     def _origin(self, section):
-        """What lies before a section."""
+        """Return the prefix before a section."""
         return 2, section, self.b.icmp_signed(">", section, I64(0))
 
     # ---- what tiles leave for those behind
     def _halves(self):
-        """Of each number of a state how many halves of 64 bits it has."""
+        """Return for each number of a state how many halves of 64 bits it has."""
         return [t.BITS[v.dtype] // 32 for v in self.state]
 
     def _places(self, level, number):
-        """Where the halves of a state are left: the same half of a group's members side by side, and then the
-        next half, so that a thread has one address and constants."""
+        """Return the places of a state's halves: the same half of a group's members side by side, and then
+        the next half, so that a thread has one address and constants."""
         b, n_halves = self.b, sum(self._halves())
         entries = b.and_(b.add(grid(self.ops), I64(GROUP)), I64(-GROUP))
         entry = b.add(b.mul(entries, I64(level)), number)

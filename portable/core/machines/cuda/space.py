@@ -85,7 +85,7 @@ class Compiled:
         return _box_grid(extents, self.threads, self.indices // self.threads)
 
     def _resident_blocks(self, shared=0):
-        """How many blocks the device runs at once."""
+        """Return the number of blocks that the device runs at once."""
         return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
 
     def _load(self, entry, name):
@@ -141,7 +141,7 @@ def _tensor_cores(number):
 
 
 def _same(number):
-    """How many numbers of a tile of 128 tensor cores find as a chain of fma does."""
+    """Return the number of elements of a tile of 128 for which tensor cores agree with a chain of fma."""
     space, same = Space("cuda", device=number), ctypes.c_int64()
     specs = (("view", "int64", 1, True, False),)
     compiled = Compiled(space, in_order, "team", specs, (), WARP, lambda: True)
@@ -153,7 +153,7 @@ def _same(number):
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault: its words are the host's, so that looking at
+    """Memory for the first fault of a debug build's launches: its words are the host's, so that reading
     them costs neither a copy nor a call of the driver."""
 
     def __init__(self, context, entry):
@@ -271,7 +271,7 @@ def _deep_grid(extents, threads):
 
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
-    """What lies behind the arguments, in the order of compiler.block.EXTRA."""
+    """Return the words behind the arguments, in the order of compiler.block.EXTRA."""
     begin, end, bits = 0, 0, 0
     if policy.__class__ is TeamPolicy:
         return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
@@ -377,7 +377,7 @@ def _scan(space, compiled, policy, words, outs, work):
 
 
 def _kernels(*rows):
-    """Those with something to do; InputError if CUDA cannot launch one."""
+    """Return the kernels with something to do; raises InputError if CUDA cannot launch one."""
     for _, _, grid, _, _ in rows:
         n_blocks = grid if grid.__class__ is int else grid[0]
         if n_blocks > _MAX_GRID:
@@ -456,8 +456,8 @@ def sequence(space, recorded):
 
 
 class _Workspace:
-    """What the reductions of one stream share: partial states, the counter of arrived blocks, results in
-    pinned memory."""
+    """Memory shared by the reductions of one stream: partial states, the counter of arrived blocks,
+    results in pinned memory."""
 
     def __init__(self, context):
         self.context = context
@@ -471,7 +471,8 @@ class _Workspace:
         return self._last(self.partials, n_bytes)
 
     def words(self, n_bytes):
-        """What scans alone write, zero before the first: a word there is a number with a launch's mark."""
+        """Return the words that only scans write, zero before the first: a word there is a number with a
+        launch's mark."""
         return self._last(self.scans, n_bytes, zero=True)
 
     def _last(self, kept, n_bytes, zero=False):
