@@ -34,7 +34,7 @@ METHODS = {
 
 
 def groups():
-    """Of portable: title -> names; every public name is in one group."""
+    """Return the public names of portable by group: title -> names; each is in one group."""
     import portable
     from portable.core.language.words import NAMES
 

@@ -16,8 +16,8 @@ A, Q, R = 0.9, 0.5, 1.0  # x_t = A x_(t-1) + N(0, Q), x_0 = 0; y_t = x_t + N(0, 
 
 
 def then(e, f):
-    """Of two stretches one: gain, offset and variance of the state given what is before, and what they tell
-    of that."""
+    """Combine two stretches: gain, offset and variance of the state given the data before, and the
+    information on that."""
     share = 1.0 / (1.0 + e[2] * f[4])
     forward, back = f[0] * share, e[0] * share
     return (

@@ -1,4 +1,5 @@
-"""How soon z -> z z + c leaves the circle of radius 2: a loop whose length depends on the data.
+"""Count the steps of z -> z z + c until it leaves the circle of radius 2: a loop whose length depends on
+the data.
 
 python docs/examples/mandelbrot.py [space]
 """

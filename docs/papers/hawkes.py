@@ -123,7 +123,7 @@ class Paper(Speed):
 
     @property
     def real(self):
-        """Whether the paper's files are there."""
+        """Return True if the paper's files are there."""
         return self.file("hawkes", FILES["full"]) is not None
 
     @functools.cached_property
@@ -177,7 +177,7 @@ class Paper(Speed):
             self._against_long()
 
     def _rows(self, name):
-        """Of the table of a data set's parameters."""
+        """Return the rows of a data set's parameter table."""
         likelihood, posterior, took = self.posteriors[name]
         could, summary = attainable(posterior, self.thin), posterior.summary([*posterior.free, "1/omega"])
         for quantity, unit, factor in (_H, _DELAY, ("theta", "", 1.0), ("mu0", "", 1.0)):
@@ -243,7 +243,7 @@ class Paper(Speed):
     # ---- Figures 3 and 4
     @functools.cached_property
     def probabilities(self):
-        """Of the full data, with draws kept."""
+        """Return the parent probabilities of the full data, with draws kept."""
         likelihood, posterior, _ = self.posteriors["full"]
         return posterior_probabilities(likelihood, posterior, n_draws=self.size.n_average, keep=True)
 

@@ -1,5 +1,5 @@
-"""What the paper's page computes of events and draws: thinned data, intervals of highest density, smoothed
-shares."""
+"""Compute the numbers of the paper's page from events and draws: thinned data, intervals of highest
+density, smoothed shares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SHARES = 0.08, 0.15, 0.20  # of events that the paper removes, the first by a mi
 
 
 def thin_near(locations, times, within_h, within_km):
-    """Which events stay: those that no earlier one that stays is near, both in time and in space.
+    """Return a mask of events that stay: those that no earlier one that stays is near, both in time and in
+    space.
 
     Parameters
     ----------

@@ -114,12 +114,12 @@ class Paper(page.Study):
 
     @functools.cached_property
     def cells(self):
-        """Of our schemes and of the peers."""
+        """Return the cells of our schemes and of the peers."""
         return self._cells((*self.size.schemes, *PEERS), self.size.exponents, self.size.ys, "schemes")
 
     @functools.cached_property
     def fewer_steps(self):
-        """Of Metropolis with B = B* / C, at y = 4."""
+        """Return the cells of Metropolis with B = B* / C, at y = 4."""
         return self._cells(STEPS, self.size.exponents_3, (4.0,), "steps")
 
     def of(self, name, cells=None):
@@ -282,7 +282,7 @@ class Paper(page.Study):
             )
 
     def counts(self):
-        """How many sets and vectors each cell has: of the schemes that cost alike, one."""
+        """Return the numbers of sets and vectors of each cell: one for schemes that cost alike."""
         like = {
             "multinomial": "all schemes but these",
             "metropolis": "Metropolis, Megopolis",

@@ -333,7 +333,7 @@ class Paper(page.Study):
 
 
 def _row(name, log_likelihood, seconds, n_gaps, beside):
-    """Of Table 1."""
+    """Return the row of Table 1."""
     each = 1e9 * seconds / (N_ITERATIONS * n_gaps)
     return (
         name,

@@ -22,7 +22,7 @@ def tree(path):
 
 
 def breaches(found, paths=SOURCES):
-    """What a function of a file finds, file by file where it finds something."""
+    """Return the findings of a function in each file that has some."""
     return {str(path): wrong for path in paths if (wrong := found(path))}
 
 
@@ -146,7 +146,7 @@ def test_models_and_roofline_use_public_names_only():
 
 
 def not_public(path):
-    """What a file names of portable that is not public."""
+    """Return the names of portable in a file that are not public."""
     text = tree(path)
     inner = [
         (line, name)
@@ -179,8 +179,8 @@ SPACES = {"serial", "threads", "cuda", "checked", "cpu"}
 
 
 def test_nothing_depends_on_which_space_it_is():
-    """What differs between machines, their backends say; a space's name, alone or in a table, decides nothing
-    elsewhere."""
+    """Backends state the differences between machines; a space's name, alone or in a table, decides
+    nothing elsewhere."""
     told = ("core", "machines"), ("core", "registry.py"), ("watch", "checked"), ("watch", "counts")
     told = [("portable", *folder) for folder in told]
     files = [p for p in outside(*told) if within(p, "portable")]

@@ -39,7 +39,7 @@ print("all mine")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """What the wheel of this checkout holds, as pip would install it."""
+    """Return the files of this checkout's wheel, as pip would install them."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("wheel")
     ignored = shutil.ignore_patterns("__pycache__")
@@ -121,7 +121,7 @@ def test_the_former_names_say_what_to_write(command):
 
 @pytest.mark.parametrize("name, now", [("models", "portable.models"), ("roofline", "portable.roofline")])
 def test_a_name_that_nobody_has_is_told(wheel, tmp_path, name, now):
-    """As in a pickle of an earlier version."""
+    """A pickle of an earlier version names such a module."""
     where = f"{wheel}{os.pathsep}{Path(np.__file__).parents[1]}"  # without checkouts that are installed
     done = run(where, tmp_path, "-S", "-c", f"import portable, pickle; pickle.loads(b'c{name}.edm\\nx\\n.')")
     assert done.returncode and now in done.stderr.splitlines()[-1]

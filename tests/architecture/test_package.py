@@ -1,4 +1,4 @@
-"""What an installed package has: commands that exist, types, one version."""
+"""Test an installed package: commands that exist, types, one version."""
 
 import configparser
 import importlib

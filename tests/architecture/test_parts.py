@@ -1,4 +1,5 @@
-"""What writes code is made of parts, its operations are rows of a table, and names are names."""
+"""Test that the emitter is made of parts, that operations are rows of a table, and that no name is made of
+strings."""
 
 import ast
 import importlib

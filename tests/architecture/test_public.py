@@ -110,7 +110,7 @@ def missing(name, value):
 
 
 def refuses(value):
-    """Whether a function, or what a class is made by, raises or checks its arguments."""
+    """Return True if a function, or a class's constructor, raises or checks its arguments."""
     made = (
         vars(value).get("__init__") or vars(value).get("__post_init__") if inspect.isclass(value) else value
     )

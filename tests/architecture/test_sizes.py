@@ -1,5 +1,5 @@
-"""How large each room may be, in tokens. Caps only fall: one that is far above its room is lowered, and one
-that has to rise falls elsewhere in the same commit, with a page in docs/decisions that says why."""
+"""Measure rooms in tokens. Caps only fall: one that is far above its room is lowered, and one that has to
+rise falls elsewhere in the same commit, with a page in docs/decisions that says why."""
 
 import ast
 import io
@@ -50,7 +50,7 @@ def tokens(text):
 
 
 def docstrings(tree):
-    """Where docstrings begin."""
+    """Yield the places at which docstrings begin."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             if ast.get_docstring(node, clean=False) is not None:

@@ -1,4 +1,4 @@
-"""What a check costs: 1,000 teams of 16 members, 100 accesses a member.
+"""Measure the cost of a check: 1,000 teams of 16 members, 100 accesses for each member.
 
 python -m tests.checked.cost
 """

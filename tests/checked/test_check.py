@@ -1,4 +1,4 @@
-"""What pk.check promises beside finding things: copies, reports, schedules that replay, and no cost
+"""Test pk.check's promises besides its findings: copies, reports, schedules that replay, and no cost
 elsewhere."""
 
 import subprocess
@@ -152,7 +152,7 @@ def test_memory_that_is_only_allocated():
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
 def test_memory_bears_a_mark_whatever_the_default_space(dtype):
-    """What is made for the checked space bears a mark, also if another space is the default."""
+    """Memory made for the checked space bears a mark, also if another space is the default."""
     with pk.use("serial"):
         x = pk.empty(100, dtype, space="checked")
         report = pk.check(100, copy, x, np.zeros(100, dtype))
@@ -192,7 +192,7 @@ def test_a_cast_that_cuts_is_reported():
 
 
 def test_large_arrays_of_which_little_is_reached():
-    """What the analysis takes depends on the accesses, not on the arrays."""
+    """The time of the analysis depends on the accesses, not on the arrays."""
     x = np.zeros(3_000_000)
     (found,) = pk.check(4, copy_far, x).findings
     assert (found.kind, found.index) == ("race", (2_999_999,))

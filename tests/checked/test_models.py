@@ -88,7 +88,7 @@ def describe(arg):
 
 
 def names_its_size(kernel):
-    """Whether a kernel, or a function that it calls, mentions the size of its team."""
+    """Return True if a kernel, or a function that it calls, mentions the size of its team."""
     text = kernel.portable_text
     called = {
         value
@@ -127,8 +127,8 @@ def test_no_kernel_is_accused(name):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_kernel_of_a_model_ran(package):
-    """What is missing here is missing in tests/models/test_ptx.py too: its run of the model should reach
-    every kernel."""
+    """A kernel that is missing here is missing in tests/models/test_ptx.py too: its run of the model
+    should reach every kernel."""
     runs = {run for name, (run, _) in MODELS.items() if name.partition(",")[0] == package}
     ran = set().union(*(checked(run).kernels for run in runs))
     wanted = set()

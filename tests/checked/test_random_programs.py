@@ -101,7 +101,7 @@ class Enumeration:
 
 
 def conflict(a, b):
-    """Whether two steps must not come at once."""
+    """Return True if two steps must not come at once."""
     return a[1] is not None and a[1] == b[1] and {a[0], b[0]} not in ({READ}, {ADD})
 
 

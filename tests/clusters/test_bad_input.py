@@ -1,4 +1,4 @@
-"""What is refused before work begins, by name; what a scheduler's death ends in."""
+"""Test inputs that are refused before work begins, by name, and the end of a run whose scheduler dies."""
 
 import asyncio
 import os

@@ -62,7 +62,7 @@ def test_several_spaces_of_one_process(wanted, name):
 
 @pytest.mark.parametrize("name", jobs.JOBS)
 def test_several_spaces_by_one_thread(wanted, name, monkeypatch):
-    """As GPUs work, whose launches are queued: sums are added up in the first space."""
+    """Several GPUs' launches are queued: sums are added up in the first space."""
     monkeypatch.setattr(pk, "queued", lambda space: True)
     equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
 
@@ -196,7 +196,7 @@ def test_the_slowest_worker_is_watched(cluster_of):
 
 
 def test_sums_do_not_depend_on_who_adds_them():
-    """Of numbers whose sum depends on the order: every way to cut 1 to 20 shards in two or three."""
+    """Sums of numbers that depend on the order: every way to cut 1 to 20 shards in two or three."""
     random = np.random.default_rng(0)
     for n in range(1, 21):
         values = [(v, np.array([v, -v])) for v in random.normal(size=n) * 10.0 ** random.integers(-8, 8, n)]

@@ -45,8 +45,7 @@ def example(name):
 
 
 def launch(space, name, n, dtype, packed=True):
-    """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the
-    sum."""
+    """Return the example's result on a space, and its own NumPy result: the last array, or the sum."""
     kernel = getattr(example(name), KERNELS[name][0])
     kernel = kernel if packed is True else pk.kernel(kernel.fn, packed=packed)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))

@@ -28,7 +28,7 @@ TEAM_SIZE = 128
 
 
 def spec(arg):
-    """How the compiler is told of an argument (compiler/signature.py)."""
+    """Return an argument's type for the compiler (compiler/signature.py)."""
     if isinstance(arg, np.ndarray):
         return "view", arg.dtype.name, arg.ndim, True, False
     return described((arg,))[0]

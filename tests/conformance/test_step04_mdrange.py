@@ -181,7 +181,8 @@ def test_four_dimensions_lower_to_ptx(reducers, tmp_path):
 
 
 def test_parts_of_a_box_of_four_dimensions():
-    """What CUDA launches at once: the first two extents' product, and the third, fit an axis of the grid."""
+    """CUDA launches at once as many as fit an axis of the grid: the first two extents' product, and the
+    third."""
     policy = pk.MDRangePolicy((5, 0, 2, 0), (700, 70_000, 65_600, 3))
     parts = _boxes(policy)
     assert sum(math.prod(p.extents) for p in parts) == math.prod(policy.extents)

@@ -101,8 +101,8 @@ def float_modulo(i, a, b, out):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_remainder_of_floats_is_pythons(space, dtype):
-    """As Python and NumPy: the sign of the divisor, less than it in size, and exact where the quotient is not
-    whole."""
+    """The remainder is that of Python and NumPy: the sign of the divisor, less than it in size, and exact
+    for whole quotients."""
     a = np.array([1.0, 5.5, -5.5, 0.3, 1e6 + 0.1, -1e-3, 7.0, 4.0, -4.0]).astype(dtype)
     b = np.array([0.1, 2.0, 2.0, 0.1, 0.7, 3.0, -2.5, 2.0, -2.0]).astype(dtype)
     out = launch_for(space, len(a), float_modulo, a, b, np.zeros((2, len(a)), dtype))[-1]
@@ -185,7 +185,7 @@ def reads_where_it_may(i, x, out):
 
 @pytest.mark.parametrize("kernel", [escapes, grows_in_memory, both_loops_write, reads_where_it_may])
 def test_lanes_leave_a_loop_one_by_one(space, kernel):
-    """What a lane had when it left is what stands afterwards, whatever the others went on to compute."""
+    """A lane keeps its values from when it left, whatever the others went on to compute."""
     for n in [1, 8, 27]:
         if space == "checked":
             pytest.skip("the checked space is the reference here")

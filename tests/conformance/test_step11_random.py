@@ -283,7 +283,7 @@ def test_binomial_numbers(n, p):
 
 
 def test_the_logarithms_that_decide():
-    """Of Poisson and binomial probabilities, against 40 digits, to the 1e-12 that the docstrings tell."""
+    """Poisson and binomial probabilities agree with 40 digits, to the 1e-12 that the docstrings state."""
     import mpmath
 
     mpmath.mp.dps = 40

@@ -58,7 +58,8 @@ def test_a_replay_runs_what_was_recorded_so_many_times(space):
 
 
 def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
-    """Which another thread's launch may hold: those of "serial", and launches too small to be shared."""
+    """Another thread's launch may hold the pool: graphs of "serial", and of launches too small to be
+    shared, run all the same."""
     if not space.startswith(("serial", "threads")):
         pytest.skip("has no pool")
     x, y = np.ones(9), np.zeros(9)

@@ -127,7 +127,7 @@ def members(team, x):
 
 
 def test_lanes_that_draw_are_sixteen(space):
-    """Where an operation waits for the one before, another pack's fill the gap; the members of a team are
+    """Another pack fills the gap of an operation that waits for the one before; the members of a team are
     lanes too."""
     if space in ("checked", "cuda"):
         pytest.skip("lanes of packs are the CPU's")

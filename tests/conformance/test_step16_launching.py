@@ -34,7 +34,7 @@ def test_threads_launch_at_once(space):
 
 
 def test_one_policy_again_and_again(space):
-    """What a kernel remembers of the launch before does not outlive a change of the arguments."""
+    """Facts of the launch before do not outlive a change of the arguments."""
     policy, y = pk.RangePolicy(1, 20, space=space), move(np.zeros(20), space)
     one, two = (move(np.full(20, value), space) for value in (1.0, 2.0))
     added = np.zeros(20)

@@ -134,7 +134,7 @@ def members(team, sizes, ranks):
 
 @pytest.mark.parametrize("width", [8, 32, 64])
 def test_packs_may_be_as_wide_as_another_machine_has_them(cpu, width):
-    """Where arrays were arranged for teams of that size."""
+    """Arrays may be arranged for teams of that size."""
     sizes, ranks = np.zeros(3), np.zeros(100)
     found = totals(pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=f"lanes:{width}"))
     assert (sizes == width).all() and (ranks == np.arange(100) % width).all()
@@ -328,7 +328,8 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
 
 
 def test_listeners_that_ask_hear_of_copies(space):
-    """Of each copy once, however many pieces it has; whoever does not ask hears of launches alone."""
+    """A listener that asks for copies hears of each once, however many pieces it has; others hear of
+    launches alone."""
     heard, launches = [], []
     x = pk.zeros((N, 2), np.float64, space)
     with (
@@ -359,7 +360,7 @@ def gathered(team, x, kept):
 
 
 def test_a_list_that_a_team_appends_to_is_counted():
-    """What append returns is the same for all members, in a team of one too."""
+    """The result of append is the same for all members, in a team of one too."""
     x = np.where(np.arange(N) % 4, -1.0, 1.0)
     with pk.use("serial"):
         found = pk.count(pk.TeamPolicy(1), gathered, x, np.zeros(N))
@@ -446,7 +447,8 @@ def strided_scratch(team, stride, out):
 
 
 def conflicts(words, n_bytes):
-    """How often banks are asked, by hand: 32 of four bytes; as many lanes at once as 128 bytes hold."""
+    """Return the number of requests to banks, by hand: 32 of four bytes; as many lanes at once as 128
+    bytes hold."""
     at_once, taken = 128 // n_bytes, 0
     for start in range(0, 32, at_once):
         different = set(words[start : start + at_once])
@@ -457,7 +459,7 @@ def conflicts(words, n_bytes):
 @pytest.mark.parametrize("stride", [0, 1, 2, 8, 16, 32, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_words_in_one_bank_of_a_gpus_scratch(cpu, stride, dtype):
-    """Of a sample: all accesses that are not in order are alike."""
+    """A sample tells all: accesses that are not in order are alike."""
     out = np.zeros((17, 32), dtype)
     found = pk.count(pk.TeamPolicy(17), strided_scratch, stride, out, build="banks")
     taken, least = (found["", f"banks {name}", ""] for name in ("taken", "least"))

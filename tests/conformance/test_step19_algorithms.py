@@ -14,7 +14,7 @@ DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
 
 
 def numbers(rng, dtype, shape):
-    """Of both signs where there are two, with many that are equal."""
+    """Return numbers of both signs where there are two, with many that are equal."""
     x = np.rint(rng.normal(size=shape) * 300)
     return (np.abs(x) if dtype[0] == "u" else x / 8 if dtype[0] == "f" else x).astype(dtype)
 

@@ -177,7 +177,7 @@ def gather_twice(i, k, j, x, y):
 
 @pytest.mark.parametrize("n", [5000])
 def test_the_lane_of_a_pack_is_named(space, n):
-    """Of long ranges, which machines take in packs; of several looks of a block, the first is told."""
+    """Long ranges are taken in packs; of several checks of a block, the first is reported."""
     right = whole(n=n)
     x, y = move(numbers(n), space), move(np.zeros(n), space)
     for first, second in ((3000, None), (17, 17), (None, 4999), (2047, None), (1023, 2048)):
@@ -200,7 +200,7 @@ def tally(i, k, counts):
 
 
 def test_a_count_outside_is_named_and_the_others_stay(space):
-    """Of a ScatterView, which threads and a GPU's blocks have copies of in their debug build, too."""
+    """A ScatterView has copies for threads and a GPU's blocks in their debug build, too."""
     counts = move(np.zeros(N, np.int64), space)
     with pk.use(debug=True):
         for k in (whole(), whole((5, N)), whole((5, -1))):

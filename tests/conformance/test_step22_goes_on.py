@@ -183,7 +183,7 @@ def test_what_is_wrong_is_named_in_loops(kernel, args, number, limit, index):
 
 
 def test_a_fault_goes_nowhere_else():
-    """What is outside is neither read nor written, also by parts of views and where nothing is left."""
+    """Elements outside are neither read nor written, also through parts of views and empty ones."""
     x, out = np.arange(64.0), np.zeros(64)
     inner, into = x[16:48], out[16:48]
     for k in (whole((7, -16), n=32), whole((7, 32), n=32), whole((7, 1 << 60), n=32)):

@@ -123,7 +123,7 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
 
 @pytest.mark.parametrize("mean", [300, 1000])
 def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
-    """Of which each member reads some values ahead, twice as many where rows are longer."""
+    """Each member reads some values ahead, twice as many for longer rows."""
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     few_looks(monkeypatch)
     rng, offsets = np.random.default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
@@ -149,8 +149,8 @@ def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
 
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_prefixes_of_rows_of_the_sizes_of_the_call_before(space, inclusive, long_rows):
-    """As many rows and values, of which now one is longer than a team takes, now none: a GPU goes on before
-    it is known."""
+    """There are as many rows and values as before, of which now one is longer than a team takes, now none:
+    a GPU goes on before it is known."""
     x = np.random.default_rng(11).integers(1, 9, 48)
     for lengths in ([16] * 3, [15, 16, 17], [16] * 3, [16, 15, 17], [0, 48, 0], [16] * 3, [16] * 3):
         offsets = np.cumsum([0, *lengths])
@@ -270,8 +270,8 @@ def test_wrong_offsets_of_long_rows(space, long_rows):
 
 @pytest.mark.parametrize("n_rows", [3, 12, 9_000])
 def test_wherever_offsets_of_long_rows_are_wrong(space, n_rows, long_rows):
-    """Of fewer rows than teams that look at them, of more, and of more than their members take at once; in
-    the middle an end that falls by one is enough."""
+    """Offsets of fewer rows than checking teams, of more, and of more than their members take at once, are
+    checked; in the middle an end that falls by one is enough."""
     n_rows = min(n_rows, 20 if space == "checked" else n_rows)
     n = 3 * n_rows
     x, whole = move(np.arange(float(n)), space), 3 * np.arange(n_rows + 1)

@@ -101,7 +101,7 @@ HOST = [
 
 @pytest.mark.parametrize("name, of", HOST, ids=lambda v: v if isinstance(v, str) else "")
 def test_host_forms_take_arrays(name, of):
-    """Of each argument; one number by itself is the same."""
+    """Each argument may be an array; one number by itself is the same."""
     word, streams = getattr(pk.random, name), np.arange(12).reshape(3, 4)
     got = word(2**64 - 1, streams, 5, *of)
     assert got.shape == (3, 4) and got.dtype.name == {"poisson": "int64", "binomial": "int64"}.get(

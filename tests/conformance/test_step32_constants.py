@@ -209,7 +209,7 @@ def cuts_off(i, n, narrow, wide):
 
 @pytest.mark.parametrize("value", [1e10, -(2.0**31), 2.0**62, math.inf, -math.inf])
 def test_a_float_cut_off_wraps_where_it_is_stored(space, value):
-    """Whether it is a constant or an argument: beyond 32 bits, into an int32."""
+    """A constant and an argument give the same: beyond 32 bits, into an int32."""
     if space.startswith("checked"):
         pytest.skip("an overflow is reported there")
     found = []

@@ -1,4 +1,5 @@
-"""What has no derivative here is refused, with its line and the reason: nothing passes that no table has."""
+"""Test that operations without a derivative are refused, with line and reason: none passes that no table
+has."""
 
 import re
 

@@ -49,7 +49,7 @@ def test_both_sides_agree(page, tmp_path):
 
 
 def without_a_gpu():
-    """Why CuPy cannot run here; None if it can."""
+    """Return the reason why CuPy cannot run here; None if it can."""
     import cupy
 
     try:

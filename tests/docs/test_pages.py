@@ -41,7 +41,7 @@ def prose(page):
 
 
 def anchors(page):
-    """Of a page's headings, as hosts of repositories and Sphinx make them."""
+    """Return the anchors of a page's headings, as hosts of repositories and Sphinx make them."""
     headings = re.findall(r"^#+ +(.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 

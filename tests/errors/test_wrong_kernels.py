@@ -185,7 +185,7 @@ def test_a_complex_number_is_one_contribution(space, reducer):
 
 
 def test_variables_have_the_users_names(space):
-    """Those of one name are told apart inside the compiler alone."""
+    """Variables of one name differ inside the compiler alone."""
     with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))
 

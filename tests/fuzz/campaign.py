@@ -55,7 +55,7 @@ class Enough(KeyboardInterrupt):
 
 @dataclass
 class Outcome:
-    """What became of some programs of one kind."""
+    """Results of some programs of one kind."""
 
     kind: str
     programs: int = 0

@@ -41,7 +41,7 @@ class Build:
 
     @property
     def packed(self):
-        """What the kernel is marked with."""
+        """Return the kernel's `packed` mark."""
         return {1: False, 2: 2, 4: 4}.get(self.lanes, True)
 
     @property
@@ -161,7 +161,7 @@ class RefusedBySpace(Exception):
 
 
 def _pad(program):
-    """Which argument `pad` is: an array, the last the kernel has."""
+    """Return the name of the argument `pad`: an array, the last that the kernel has."""
     return len(program.args) - (2 if program.launch == "scan" else 1)
 
 

@@ -112,7 +112,7 @@ def exact(function, x, y, n):
 
 
 def wrong(text):
-    """What is wrong of a text's derivatives, or None; the number of derivatives compared."""
+    """Return the error in a source's derivatives, or None; and the number of derivatives compared."""
     function = load(text, "<derived>")["f"]
     out = np.zeros((3, POINTS.shape[1]))
     d = pk.derivative(function, ("x", "y"), value=True)

@@ -1,4 +1,5 @@
-"""What expressions mean to the oracle: closures of the variables, with their dtypes known before they run."""
+"""Evaluate expressions for the oracle: closures of the variables, with their dtypes known before they
+run."""
 
 import ast
 import functools

@@ -123,7 +123,7 @@ class Grammar:
     # ---- statements
     @contextlib.contextmanager
     def scope(self, loop=None):
-        """What is named inside is not known behind."""
+        """Open a scope: names defined inside are unknown behind it."""
         kept = (
             {k: list(v) for k, v in self.leaves.items()},
             {k: list(v) for k, v in self.variables.items()},

@@ -1,4 +1,4 @@
-"""What an operation on numbers of one dtype means, on Python's integers and NumPy's floats.
+"""Evaluate an operation on numbers of one dtype, on Python's integers and NumPy's floats.
 
 Values: Python's int and bool for integers and bools, np.float32 and np.float64 for floats. Dtypes are names;
 "int" and "float" are the weak ones of docs/kernels.md. Nothing here comes from the compiler or from the
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class Notes:
-    """What the checked space may report although the value is defined: integers that did not fit."""
+    """Notes that the checked space may report although the value is defined: integers that did not fit."""
 
     overflow = False
 

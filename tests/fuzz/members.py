@@ -31,7 +31,7 @@ class Member:
 
 
 def run(program, team_size, fused):
-    """What a program does, by the meaning of its text.
+    """Run a program by the meaning of its source.
 
     Returns
     -------

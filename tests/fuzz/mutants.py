@@ -206,7 +206,7 @@ def attempt(change, seed, programs, accepted):
 
 
 def try_here(programs, seed, hashes):
-    """What runs in the changed copy."""
+    """Run the comparison in the changed copy."""
     tried, difference = campaign.until_first(programs, seed, set(Path(hashes).read_text().split()))
     print(f"after {tried} programs: {difference}" if difference else f"none of {tried}")
     return 1 if difference else 0

@@ -17,7 +17,7 @@ BREAK, CONTINUE, RETURN = "break", "continue", "return"
 
 
 class Frame:
-    """What is known of one function while it is read."""
+    """Facts of one function while it is read."""
 
     def __init__(self, tree, types):
         self.types = dict(zip((a.arg for a in tree.args.args), types))

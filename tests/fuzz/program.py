@@ -49,7 +49,7 @@ class Program:
 
     @property
     def narrow(self):
-        """Whether no array has elements wider than 32 bits: packs have sixteen lanes then."""
+        """Return True if no array has elements wider than 32 bits: packs have sixteen lanes then."""
         return all(a.dtype.itemsize <= 4 for a in self.args if isinstance(a, np.ndarray))
 
 

@@ -1,4 +1,4 @@
-"""What reducers mean: contributions folded in the order of indices or members. Sums of floats are exact in
+"""Evaluate reducers: contributions folded in the order of indices or members. Sums of floats are exact in
 the programs drawn here."""
 
 import ast

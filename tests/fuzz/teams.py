@@ -74,7 +74,7 @@ class TeamGrammar(Grammar):
 
     @contextlib.contextmanager
     def at(self, level):
-        """Where members have values of their own."""
+        """Return the place of members' own values."""
         outer = self.level, self.leaves, self.variables, self.in_loop
         item = ITEM if level == "item" else {k: [] for k in "fiuc"}
         known = {

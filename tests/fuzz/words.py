@@ -1,5 +1,5 @@
-"""What the words of the kernel language mean to the oracle: casts, atomics, minima, rounding, collectives of
-a team."""
+"""Evaluate the words of the kernel language for the oracle: casts, atomics, minima, rounding, collectives
+of a team."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""What real programs do to a launch: threads, forks, signals, Ctrl-C, exits, pickles, limits. A table of
+"""Attack a launch as real programs do: threads, forks, signals, Ctrl-C, exits, pickles, limits. A table of
 attacks.
 
 Each is a function of a random generator and of how often it is to try; it returns how often it did, and

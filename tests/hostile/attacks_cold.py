@@ -113,7 +113,7 @@ class _Run:
 
 
 def _one(number, seed):
-    """What did not hold in one condition; None if all did."""
+    """Return the failure of one condition; None if all held."""
     condition = CONDITIONS[number % len(CONDITIONS)]
     with tempfile.TemporaryDirectory() as folder:
         try:

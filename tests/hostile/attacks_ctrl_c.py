@@ -184,7 +184,7 @@ class _Rain:
             time.sleep(0.01)
 
     def on(self, launch):
-        """Whether a launch raised KeyboardInterrupt."""
+        """Return True if a launch raised KeyboardInterrupt."""
         before = self.raised
         try:
             self.open = True

@@ -110,7 +110,7 @@ def ctrl_c_in_a_forked_child(random, times):
 
 
 def job(n, kernel=None):
-    """What a worker process does."""
+    """Run a worker process's job."""
     x = np.zeros(1000)
     for _ in range(n):
         pk.parallel_for(on("threads:2", 1000), kernel or add_one, x)

@@ -194,7 +194,7 @@ def result(job, folder, longer=False):
 
 
 def same(one, other):
-    """Whether two results are equal, bit by bit."""
+    """Return True if two results are equal, bit by bit."""
     return one.keys() == other.keys() and all(
         np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes()
         and np.shape(one[name]) == np.shape(other[name])

@@ -87,7 +87,8 @@ def started(work):
 
 
 def ended(child, reading):
-    """What a fork's work has returned, or the words of the error that it raised; None where it was killed."""
+    """Return the result of a fork's work, or the words of the error that it raised; None if it was
+    killed."""
     with os.fdopen(reading, "rb") as pipe:
         sent = pipe.read()
     os.waitpid(child, 0)
@@ -119,7 +120,7 @@ class Trial:
         return started(work)
 
     def _goes_on(self):
-        """What is wrong with the result of the same job now, or None."""
+        """Return the error in the result of the same job now, or None."""
         before = jobs.parts(self._folder)
         found = forked(lambda: jobs.result(self.job, self._folder))
         if found is None or isinstance(found, str):

@@ -36,7 +36,7 @@ def _held():
 
 
 class Watched:
-    """What threading.RLock gives, with a rank."""
+    """Lock like threading.RLock, with a rank."""
 
     def __init__(self, rank, name, found):
         self.lock, self.rank, self.name, self.found = _make(), rank, name, found

@@ -1,4 +1,5 @@
-"""What tells functions, models and values from others: all that decides what they do, and nothing else."""
+"""Test that fingerprints differ for functions, models and values that act differently, and for no
+others."""
 
 import os
 import subprocess

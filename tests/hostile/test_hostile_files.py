@@ -271,7 +271,7 @@ def test_nothing_is_dropped_without_a_word(tmp_path):
 
 
 def test_names_of_channels_lose_their_quotes(tmp_path):
-    """As R writes them: scatter and time are known for what they are."""
+    """R writes channel names in quotes: scatter and time are recognised all the same."""
     (tmp_path / "r.csv").write_text('"FSC-A","FITC-A","Time"\n1,2,3\n4,5,6\n')
     assert cytometry.read(tmp_path / "r.csv").channels == ("FSC-A", "FITC-A", "Time")
     (tmp_path / "rows.csv").write_text('"","FITC-A"\n"1",2\n')

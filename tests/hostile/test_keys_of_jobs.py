@@ -23,7 +23,7 @@ PLACES = {"self", "checkpoint", "progress", "space", "client", "options"}  # whe
 
 
 class Reached(Exception):
-    """Of a job that has come to its checkpoint."""
+    """Raised by a job that has come to its checkpoint."""
 
 
 @pytest.fixture
@@ -445,7 +445,7 @@ def test_another_release_is_named(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_of_the_first_form_names_its_release(tmp_path):
-    """Which was in the key itself."""
+    """The first form has its release in the key itself."""
     import hashlib
 
     run = {"format": 1, "job": "a job", "portable": "0.0.9", "numpy": "2.4", "tau": 1}

@@ -226,7 +226,7 @@ def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "pipe", "folder"])
 def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
-    """Which it would write over."""
+    """Following the link would write over another file."""
     thesis, kept = tmp_path / "thesis.txt", tmp_path / "run"
     thesis.write_text("precious")
     kept.mkdir()
@@ -326,7 +326,7 @@ def test_a_closed_lock_is_not_another_file(tmp_path):
 
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
-    """Of two calls that write to one place, the second to finish is refused; where the system has no links,
+    """Two calls that write to one place: the second to finish is refused; where the system has no links,
     too."""
     path = tmp_path / "r.npy"
 

@@ -1,4 +1,4 @@
-"""What attacks share: their table, kernels, and how to tell that a process is usable."""
+"""Hold what attacks share: their table, kernels, and a test that a process is usable."""
 
 import concurrent.futures
 import contextlib

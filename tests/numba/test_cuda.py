@@ -259,7 +259,7 @@ def _ptx(text, name="outer"):
 
 
 def test_a_function_s_ptx_becomes_a_block_that_another_text_takes():
-    """What was a function has no call, parameter or name left, and LLVM's text of its caller holds it."""
+    """An inlined function has no call, parameter or name left, and LLVM's text of its caller holds it."""
     from llvmlite import ir
 
     double, long, pointer = ir.DoubleType(), ir.IntType(64), ir.PointerType()

@@ -188,7 +188,7 @@ def by_cfunc(pattern, y):
 
 @functools.cache
 def _all_in_prange():
-    """What each pattern gives inside one prange, whose three indices do the same."""
+    """Run each pattern inside one prange, whose three indices do the same."""
     a, b, c, d, e = (compiled[name] for name in PATTERNS)
 
     @njit(parallel=True)

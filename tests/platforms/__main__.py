@@ -48,7 +48,7 @@ STEPS = [
 
 
 def missing():
-    """Why it cannot run here, in one line; None if it can."""
+    """Return the reason why it cannot run here, in one line; None if it can."""
     for program in ("qemu-aarch64-static", "apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(program) is None:
             return f"{program} is not installed"

@@ -35,8 +35,8 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None) -> str:
-    """What the README's steps took, a line each, with a package installed for an interpreter; `out` gets
-    lists of what was installed."""
+    """Run the README's steps with a package installed for an interpreter; return their times, one line
+    each; `out` gets lists of the installed packages."""
     folder.mkdir()
     call([interpreter, "-m", "venv", folder / "venv"])
     python = folder / "venv" / "bin" / "python"

@@ -1,4 +1,4 @@
-"""What Windows lacks is taken away: POSIX threads, modules, users' ids, forks. Windows itself was not run."""
+"""Take away what Windows lacks: POSIX threads, modules, users' ids, forks. Windows itself was not run."""
 
 import os
 import subprocess

@@ -98,8 +98,8 @@ def test_a_folder_that_others_can_write_is_refused(folder, place):
 
 @posix
 def test_code_that_others_can_write_is_not_loaded(folder):
-    """What somebody left there while the folder was open to all stays when it is closed: files are looked at
-    one by one."""
+    """Files that others left in a folder while it was open to all stay refused when it is closed: each
+    file is checked."""
     name = cache.key("planted")
     cache.put(name, b"machine code")
     path = cache.folder() / name

@@ -214,7 +214,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
 
 
 def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
-    """Of a process that makes few, the driver's own are enough; later ones are one call, and right."""
+    """A process that makes few copies uses the driver's own buffers; later ones are one call, and right."""
     view = pk.zeros(1000, space="cuda")
     for k in range(30):
         pk.deep_copy(view, np.full(1000, float(k)))
@@ -313,7 +313,7 @@ def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
 
 
 def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
-    """Which costs a process the start of a GPU's driver, where there is one."""
+    """Asking for the default would start a GPU's driver, where there is one."""
     monkeypatch.setattr(space_module, "default_space", lambda: pytest.fail("the default space was asked for"))
     view = pk.copy_of(np.arange(3.0), space="serial")
     assert view.to_numpy().tolist() == [0.0, 1.0, 2.0] and view.space == "serial"

@@ -285,7 +285,8 @@ def test_fast_forms(name, dtype):
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_exp_nonpositive_has_the_bits_of_exp(dtype):
-    """Of zeros, negative numbers, -infinity and NaN; results near the subnormal numbers, and below, are 0."""
+    """Zeros, negative numbers, -infinity and NaN give the same bits; results near the subnormal numbers,
+    and below, are 0."""
     least = 2 * float(np.finfo(dtype).tiny)
     x = np.concatenate([-abs(points("exp", dtype)), np.linspace(-800.0, 0.0, 1001), [0.0, -0.0, NAN]]).astype(
         dtype

@@ -339,7 +339,7 @@ def test_arguments_options_and_machines_have_their_own(built, tmp_path, monkeypa
 
 
 def test_results_of_reductions_are_read_as_they_were(built, tmp_path):
-    """What a launch knows of its code is the same where it comes from the disk."""
+    """The facts that a launch has of its code are the same when it comes from the disk."""
     texts = {
         "one": ("return x[i]", pk.Sum),
         "two": ("return x[i], x[i]", (pk.Sum, pk.Max)),

@@ -1,4 +1,5 @@
-"""What compiled code is known by on disk: all that it is made from, found without making it."""
+"""Test the keys of compiled code on disk: they hold all that it is made from, and are found without making
+it."""
 
 import os
 import subprocess

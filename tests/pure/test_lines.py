@@ -135,7 +135,7 @@ def branches(b, of):
 
 
 def between(b, of):
-    """What is put in front of instructions that are there."""
+    """Return a context that inserts instructions before those that are there."""
     later = b.add(of["n"], of["m"])
     b.position_before(later)
     b.mul(of["n"], of["n"])

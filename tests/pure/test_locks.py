@@ -1,4 +1,4 @@
-"""What holds while something is compiled, and what a child of a fork finds."""
+"""Test the locks that are held while code is compiled, and their state in a child of a fork."""
 
 import gc
 import importlib.util

@@ -99,7 +99,7 @@ def test_a_text_far_too_long_is_refused_with_a_count():
 
 @pytest.mark.parametrize("space", ["serial", "checked"])
 def test_operations_far_too_many_are_refused_with_a_count(space, monkeypatch):
-    """Which a short text with unrolled loops has."""
+    """A short source with unrolled loops has as many."""
     monkeypatch.setattr(build, "MOST_OPERATIONS", 1_000)
     x = np.zeros(3)
     policy = pk.RangePolicy(0, 3, space=space)

@@ -1,5 +1,5 @@
-"""What can be sent to other processes, copied, edited and forgotten: kernels, functions, reducers, policies,
-host views."""
+"""Test objects that are sent to other processes, copied, edited and forgotten: kernels, functions,
+reducers, policies, host views."""
 
 import copy
 import gc

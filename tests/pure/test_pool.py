@@ -175,9 +175,10 @@ def test_launches_after_the_workers_fell_asleep(pool, mark):
 
 
 def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
-    """As long as they slept before, ten times what they spin otherwise. Slowed down, between 6 and 60 ms, and
-    seen a few times of many: where others use the cores, launches come too late for them, and pauses last
-    longer or shorter than when they were timed. Without patience none is ever seen awake."""
+    """They stay awake as long as they slept before, ten times their usual spinning. Slowed down, between 6
+    and 60 ms, and looked at a few times of many: where others use the cores, launches come too late for
+    them, and pauses last longer or shorter than when they were timed. Without patience none is ever seen
+    awake."""
     monkeypatch.setattr(pool_code, "SPIN_MICROSECONDS", 6000)
     if not pool_module.compiled():
         pytest.skip("no POSIX threads here")
@@ -211,7 +212,8 @@ def test_uneven_work(pool, mark):
 
 
 def test_every_thread_helps(pool):
-    """As soon as the machine lets it: each chunk lasts until every thread has one."""
+    """Every thread takes part as soon as the machine runs it: each chunk lasts until every thread has
+    one."""
     came, all_here = [], threading.Barrier(pool.n_threads)
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -353,7 +355,7 @@ def check(pool):
 
 
 def _python(program, **environment):
-    """What a fresh interpreter prints for `program`; it must end well, within 60 seconds."""
+    """Return the output of `program` in a fresh interpreter; it must end well, within 60 seconds."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _PROGRAM + textwrap.dedent(program)]
     done = subprocess.run(
@@ -563,7 +565,7 @@ class _Device:
             self.moves.task_done()
 
     def ring(self, pool):
-        """What `Pool.ring` gives, and the memory."""
+        """Return the result of `Pool.ring`, and the memory."""
         segment = 1 << 20
         memory = np.zeros(9 * segment + 64, np.uint8)
         begin = memory.ctypes.data + -memory.ctypes.data % 64

@@ -97,8 +97,7 @@ def call_of(drawn, words):
 
 @pytest.mark.parametrize("drawn", RAREST, ids=lambda f: f.__name__)
 def test_the_rarest_draws(drawn):
-    """What comes of four words of zeros, and of ones: the ends of the range, without a minus sign on a
-    zero."""
+    """Four words of zeros, and of ones, give the ends of the range, without a minus sign on a zero."""
     for words, wanted in zip((ZEROS, ONES), RAREST[drawn]):
         got = drawn(*call_of(drawn, words))
         assert got.dtype == np.asarray(wanted).dtype and abs(got - wanted) <= 2 * np.spacing(wanted)

@@ -114,7 +114,8 @@ class Foreign:
 
 
 def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
-    """What was seen of an array's type, layout and address is not asked again; what changed is."""
+    """An array's type, layout and address are compared with those of the launch before; only changes are
+    read again."""
     driver.context(0).alone = True
     x, policy, scale = (
         pk.zeros(300, space="cuda"),
@@ -185,7 +186,7 @@ def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
 
 
 def test_teams_that_come_again_find_their_words(fake_cuda):
-    """As ranges do."""
+    """Teams find their words as ranges do."""
     driver.context(0).alone = True
     x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled_by_teams.fn)
     policy, other = (pk.TeamPolicy(n, 256, space="cuda", scratch_bytes=128) for n in (7, 5))

@@ -41,7 +41,7 @@ def done(*processes):
 
 
 def made(path):
-    """What a side has written."""
+    """Return the records that a side has written."""
     return pickle.loads(path.read_bytes())
 
 

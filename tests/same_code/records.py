@@ -44,7 +44,8 @@ def dumps(value):
 
 
 def _named(value):
-    """Where a word of the layer, or a function of somebody else's package, is found; None for all others."""
+    """Return the module and name of the layer's word, or of a function of another package; None for all
+    others."""
     if isinstance(value, types.ModuleType):
         return _found, (value.__name__, None)
     fn = getattr(value, "fn", value)
@@ -61,7 +62,7 @@ def _named(value):
 
 
 def _ours(module):
-    """Whether a module belongs to this checkout: another may lack it, or have it in other words."""
+    """Return True for a module of this checkout: another may lack it, or have it in other words."""
     file = Path(getattr(module, "__file__", None) or "/").resolve()
     return HERE in file.parents and "site-packages" not in file.parts
 
@@ -79,7 +80,7 @@ def _described(value):
 
 
 def _scope(fn):
-    """What the names outside a function mean, but for Python's own."""
+    """Return the values of names outside a function, but for Python's own."""
     cells, found = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ())), {}
     codes = [fn.__code__]
     for code in codes:
@@ -107,7 +108,7 @@ def _found(module, name):
 
 
 def _elsewhere(module):
-    """Where a module may lie in a revision in which files were in other folders, or had other names."""
+    """Return the module's place in a revision in which files were in other folders, or had other names."""
     if _of_the_layer(module):
         leaf = module.rpartition(".")[2]
         for folder in Path(pk.__file__).parent.rglob(f"{leaf}.py"):

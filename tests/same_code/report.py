@@ -1,4 +1,4 @@
-"""What differs between the texts and codes of two revisions: found, grouped by kind, printed."""
+"""Compare the texts and codes of two revisions: differences found, grouped by kind, printed."""
 
 import collections
 import difflib
@@ -43,7 +43,7 @@ def kind(lines):
 
 
 def verdict(machine, before, after):
-    """How the code that LLVM makes compares: "identical", or instructions before and after."""
+    """Compare the code that LLVM makes: "identical", or instructions before and after."""
     a, b = normal_code(machine, before), normal_code(machine, after)
     if a == b:
         return "identical"

@@ -46,7 +46,7 @@ def text(machine, kernel, policy_kind, specs, reducers):
 
 
 def _entry(place, scans):
-    """What makes the entries of a machine."""
+    """Make the entries of a machine."""
     from portable.core.machines.cpu import entry, lower, scan
     from portable.core.machines.cuda import lower as cuda
     from portable.core.machines.cuda import scan as cuda_scan

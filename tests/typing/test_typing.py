@@ -1,4 +1,4 @@
-"""What mypy and pyright say of programs that are right and of programs that are wrong."""
+"""Run mypy and pyright on programs that are right and on programs that are wrong."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def primes():
 
 @pk.kernel
 def totients(i, out):
-    """How many numbers up to i + 1 have no divisor in common with it."""
+    """Count the numbers up to i + 1 that have no divisor in common with it."""
     for k in range(1, i + 2):
         if math.gcd(k, i + 1) == 1:
             out[i] += 1
@@ -224,7 +224,7 @@ def a_rod():
 
 @pk.kernel
 def near(i, a, b, out):
-    """Where two results agree to nine digits."""
+    """Compare two results: 1 if they agree to nine digits."""
     out[i] = math.isclose(a[i], b[i], rel_tol=1e-9) or math.isclose(a[i], b[i], rel_tol=0.0, abs_tol=1e-12)
 
 

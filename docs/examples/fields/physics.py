@@ -71,7 +71,7 @@ def a_magnet():
 
 @pk.kernel
 def kepler(i, mean, eccentricity, out):
-    """Where a planet stands: Kepler's equation by Newton's method, then its true anomaly and distance."""
+    """Locate a planet: Kepler's equation by Newton's method, then its true anomaly and distance."""
     m, e = math.remainder(mean[i], 2.0 * math.pi), eccentricity[i]
     at = m + math.copysign(0.85, m) * e
     for _ in range(20):

@@ -81,12 +81,12 @@ def rates(inner, events, ends, time):
 
 
 def log_likelihood(model, values, lengths):
-    """Of runs: their gaps one after the other, and how many each has."""
+    """Return the log-likelihood of runs: their gaps one after the other, and the number of gaps of each."""
     return step(model, values, *edges(lengths))[0]
 
 
 def edges(lengths):
-    """Whether a gap begins its run, and whether it ends it."""
+    """Return for each gap whether it begins its run, and whether it ends it."""
     ends = np.cumsum(lengths)
     first, last = np.zeros(ends[-1], bool), np.zeros(ends[-1], bool)
     first[ends - lengths], last[ends - 1] = True, True
