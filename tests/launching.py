@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 import portable as pk
+from portable.core.language.words import Small
 from portable.core.places.space import HOST, resolve
 
 
@@ -37,7 +38,7 @@ def move(arg, space):
     """A copy of an array where kernels of `space` can reach it; other arguments as they are."""
     if isinstance(arg, tuple):
         return tuple(move(item, space) for item in arg)
-    if not isinstance(arg, np.ndarray):
+    if not isinstance(arg, np.ndarray) or isinstance(arg, Small):
         return arg
     if resolve(space).memory == HOST:
         copy = np.empty_like(arg)
@@ -53,7 +54,7 @@ def _arrays(args):
     for arg in args:
         if isinstance(arg, tuple):
             yield from _arrays(arg)
-        elif isinstance(arg, np.ndarray):
+        elif isinstance(arg, np.ndarray) and not isinstance(arg, Small):
             yield arg
         elif isinstance(arg, pk.View):
             yield arg.to_numpy()

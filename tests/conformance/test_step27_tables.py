@@ -75,8 +75,8 @@ def test_an_index_outside_is_found():
 
 @pk.kernel
 def of_variables(i, x, out):
-    pair = x[i], 2.0
-    out[i] = pair[i % 2]
+    pair = x, out
+    out[i] = pair[i % 2][i]
 
 
 @pk.kernel
@@ -85,7 +85,7 @@ def written(i, x, out):
 
 
 @pytest.mark.parametrize(
-    "kernel, words", [(of_variables, "known at compile time"), (written, "'GRID' is read-only")]
+    "kernel, words", [(of_variables, "holds numbers, or tuples of as many"), (written, "'GRID' is read-only")]
 )
 def test_what_a_table_is_not(space, kernel, words):
     with pytest.raises(pk.KernelError, match=words):

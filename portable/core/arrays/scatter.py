@@ -42,8 +42,11 @@ class ScatterView:
         self.view = asview(view)
         if self.view.readonly:
             raise InputError("ScatterView: view is read-only; a writable one is wanted")
-        if self.view.dtype == bool:
-            raise DTypeError("ScatterView: view is of bool; numbers are wanted")
+        if self.view.dtype.kind in "bc":
+            raise DTypeError(
+                f"ScatterView: view is of {self.view.dtype}; real numbers are wanted; without it, "
+                "pk.atomic_add takes complex ones"
+            )
         step = self.view.dtype.itemsize
         for extent, stride in zip(self.view.shape[::-1], self.view.strides[::-1]):
             if stride != step and extent > 1:

@@ -274,7 +274,8 @@ class Record(tuple):
     """A tuple whose items may have names, as those of a NamedTuple have."""
 
     def __new__(cls, values, names=()):
-        self = super().__new__(Complex if names == COMPLEX else cls, values)
+        kind = Complex if names == COMPLEX else Vector if names[:1] == ("0",) else cls
+        self = super().__new__(kind, values)
         self.names = names
         return self
 
@@ -307,6 +308,16 @@ COMPLEX = "real", "imag"
 
 class Complex(Record):
     """A complex number: a record of its parts."""
+
+
+class Vector(Record):
+    """Numbers by their places; of vectors, a matrix. It is a value, which does not change."""
+
+
+def vector(items):
+    """Return the Vector of some items."""
+    items = tuple(items)
+    return Record(items, tuple(map(str, range(len(items)))))
 
 
 def named(name, n, names):

@@ -289,7 +289,7 @@ python("extreme", ">", False, of=(max,), line="Python's: the first, unless a lat
 python("total", "sum", of=(sum, np.sum), line="of the elements of a view or a slice, in their order")
 python("total", "min", of=(np.min,), line="the smallest element of a view or a slice; NaN if one is")
 python("total", "max", of=(np.max,), line="the largest element of a view or a slice; NaN if one is")
-python("dot", of=(np.dot,), line="the sum of the products of two rows")
+python("dot", of=(np.dot,), line="`a @ b`, the sum of the products of two rows, of rows and columns")
 python("pow", of=(_builtins.pow,), line="`a ** b`")
 python("len", of=(len,), line="of a view's first dimension, or of a tuple")
 python("range", of=(range,), line="of a for loop; its step may be a variable")
@@ -358,7 +358,7 @@ def maximum(a: Any, b: Any) -> Any:
     return a if a > b or a != a or (a == b and math.copysign(1.0, a) > 0.0) else b
 
 
-@word("inline")
+@word("inline", also=(np.clip,))
 def clip(x: Any, low: Any, high: Any) -> Any:
     """`x` held between two bounds."""
     return minimum(maximum(x, low), high)
@@ -502,6 +502,46 @@ def from_bits64(n: int) -> np.float64:
 def from_bits32(n: int) -> np.float32:
     """The float32 with the bit pattern of an int32."""
     return np.int32(n).view(np.float32)
+
+
+class Small(np.ndarray):
+    """What `vector` and `matrix` give outside of kernels: an array that is a value, `v += w` another one."""
+
+    __iadd__, __isub__, __imul__ = np.ndarray.__add__, np.ndarray.__sub__, np.ndarray.__mul__
+    __itruediv__, __ipow__ = np.ndarray.__truediv__, np.ndarray.__pow__
+
+
+def numbered(array: Small) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return the places of a vector's numbers, or a matrix's rows, as names, and these as kernels take
+    them."""
+    weak = array.ndim == 1 and array.dtype in (np.float64, np.int64, np.complex128)
+    return tuple(map(str, range(len(array)))), tuple(array.tolist() if weak else array)
+
+
+@word("vector", 1)
+def vector(*items: Any) -> Any:
+    """A vector of numbers, `vector(x, y, z)`, or of a row, `vector(a[i, :3])`, kept in registers."""
+    items = items[0] if len(items) == 1 and np.ndim(items[0]) else items
+    return np.array(items, np.result_type(*items)).view(Small)
+
+
+@word("vector", 2)
+def matrix(*rows: Any) -> Any:
+    """A matrix of its rows, `matrix((a, b), (c, d))`, or of an array, kept in registers."""
+    rows = rows[0] if len(rows) == 1 and np.ndim(rows[0]) == 2 else rows
+    return np.array([vector(row) for row in rows]).view(Small)
+
+
+@word("inline", "arrays", also=(np.cross,))
+def cross(a: Any, b: Any) -> Any:
+    """The vector product of two vectors of three."""
+    return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@word("inline", "arrays", also=(np.linalg.norm,))
+def norm(v: Any) -> Any:
+    """The square root of the sum of the squares of a vector's numbers."""
+    return sqrt((v * v).sum())
 
 
 @word("local")

@@ -8,7 +8,7 @@ import struct
 from operator import itemgetter
 
 from .. import locks
-from ..language.types import itemsize
+from ..language.types import PARTS, itemsize
 
 ALIGNED = 16  # bytes
 _MOST = 1024  # sets of views whose code is kept
@@ -34,7 +34,12 @@ class Apart:
         for k in places:  # it may be one of few elements that are only added to
             _, dtype, ndim, whole, readonly = specs[k]
             self.rows.append(
-                (k, itemsize(dtype), readonly, added[k] and ndim == 1 and whole and not readonly)
+                (
+                    k,
+                    itemsize(dtype),
+                    readonly,
+                    dtype not in PARTS and added[k] and ndim == 1 and whole and not readonly,
+                )
             )
 
     def code(self, words):

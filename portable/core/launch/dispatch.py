@@ -38,7 +38,7 @@ from ..arrays.lent import describe_lent
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
-from ..language.words import meant, static
+from ..language.words import Small, meant, numbered, static
 from .apart import Apart, knows
 from .launching import launching
 
@@ -165,11 +165,13 @@ def _describer(a, kind):
 
 def is_record(a):
     """Return True if an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
-    return isinstance(a, (tuple, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
+    return isinstance(a, (tuple, Small, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
 
 
 def parts_of(a):
     """The names of the fields, () for a plain tuple, and the values of what has parts."""
+    if isinstance(a, Small):
+        return numbered(a)
     if isinstance(a, tuple):
         return getattr(a, "_fields", ()), tuple(a)
     is_complex = isinstance(a, (complex, np.complexfloating))

@@ -3,13 +3,16 @@ the order of the indices, without a temporary array."""
 
 import ast
 import functools
+import math
 
 from ....errors import LanguageError, ReadOnlyError
 from ...language import types as t
-from .tree import Block, Loop, Operation, Set, Variable, View, plain_tuple
-from ...language.types import UNIFORM, Known
+from .complexes import complex_operated
+from .tree import Block, Loop, Operation, Variable, View, describe
+from ...language.types import UNIFORM
 
 _UNROLLED = 16  # elements at most
+_MOST = 64  # numbers of a vector or matrix, which are kept in registers
 REDUCTIONS = "sum", "min", "max"
 
 
@@ -27,28 +30,20 @@ class Array:
         return "an array"
 
 
-def describe(v):
-    if isinstance(v, View):
-        return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
-    if isinstance(v, t.Complex):
-        return "a complex number"
-    if isinstance(v, tuple):
-        return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
-    if isinstance(v, Operation):
-        return "a number"
-    if isinstance(v, Known):
-        return f"{v.value!r}"
-    return f"the {type(v).__name__.lower()}"
-
-
-def refuse_expression(build, v, node):
-    if isinstance(v, Array) and v.place is None:
+def settled(build, v, node):
+    """Return a value that gets a name: of an expression of few numbers, the vector of these."""
+    if not isinstance(v, Array) or v.place:
+        return v
+    found = vector_of(build, v)
+    if found is v:
         build.fail(
             node,
             f"`{ast.unparse(node).splitlines()[0]}` needs a temporary array here; assign its elements to a"
-            " view, a slice or a pk.local, as in `y[:] = ...`",
+            " view, a slice or a pk.local, as in `y[:] = ...`; where few numbers are meant, take them as in"
+            " `pk.vector(x[i, :3])`",
             LanguageError,
         )
+    return found
 
 
 def load_element(build, view, items):
@@ -138,19 +133,107 @@ def transposed(build, v):
     return Array(array.shape[::-1], lambda ks: array.item(ks[::-1]), place, array.views)
 
 
+def _whole_shape(build, array, shape, node):
+    """Return a shape of as many elements as an array has, of which one -1 takes what is left."""
+    product = functools.partial(functools.reduce, functools.partial(build.binary, "*"))
+    size, known = product(array.shape), [n for n in shape if n.const != -1]
+    if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):
+        build.fail(node, f"`{ast.unparse(node)}`: whole numbers are wanted, one -1 among them at most")
+    rest = build.binary("//", size, product(known, build.const(1)))
+    shape = [rest if n.const == -1 else n for n in shape]
+    check_shape(build, [size], Array([product(shape)], None), node)
+    return shape
+
+
+def reshaped(build, v, shape, node):
+    """The elements of an array, in the order of its indices, by indices of another shape."""
+    array = array_of(build, v)
+    shape = _whole_shape(build, array, shape, node)
+
+    def at(ks):
+        number, found = ks[0], []
+        for k, n in zip(ks[1:], shape[1:]):
+            number = build.binary("+", build.binary("*", number, n), k)
+        for n in array.shape[:0:-1]:
+            found.append(build.binary("%", number, n))
+            number = build.binary("//", number, n)
+        return [number, *reversed(found)]
+
+    place = array.place and (lambda ks: array.place(at(ks)))
+    return Array(shape, lambda ks: array.item(at(ks)), place, array.views)
+
+
 def is_array(v):
-    """True for a view of some dimensions, and for an Array."""
-    return isinstance(v, (View, Array)) and bool(v.shape)
+    """True for a view of some dimensions, an Array and a vector."""
+    return isinstance(v, t.Vector) or isinstance(v, (View, Array)) and bool(v.shape)
 
 
 def array_of(build, v):
-    """A view of some dimensions, or a tuple of numbers, as an Array; None of other values."""
+    """A view of some dimensions, or tuples of numbers, as an Array; None of other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
         shape = [build.extent(n) for n in v.shape]
         return Array(shape, lambda ks: load_element(build, v, ks), lambda ks: (v, ks), [v])
-    if plain_tuple(v) and v and all(isinstance(part, (Operation, t.Complex)) for part in v):
-        return Array([build.const(len(v))], lambda ks: v[ks[0].const])
+    if shape := _extents(v):
+        return Array([*map(build.const, shape)], lambda ks: functools.reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None
+
+
+def _extents(v):
+    """Return the shape of a number, or of tuples of as many; None of others."""
+    if isinstance(v, (Operation, t.Complex)):
+        return ()
+    shapes = {_extents(part) for part in v} if isinstance(v, tuple) else ()
+    return (len(v), *shapes.pop()) if len(shapes) == 1 and None not in shapes else None
+
+
+def vector_of(build, array):
+    """Return the vector, or matrix, of an Array's numbers; the Array if it is not known to have few."""
+    shape = [n.const for n in array.shape]
+    if None in shape or not 0 < math.prod(shape) <= _MOST:
+        return array
+
+    def of(ks):
+        n = shape[len(ks) :]
+        return t.vector(of([*ks, build.const(k)]) for k in range(n[0])) if n else array.item(ks)
+
+    return of([])
+
+
+def read_vector(build, node, n_dimensions):
+    """Read pk.vector(...) of numbers or of a row, pk.matrix(...) of rows or of a matrix."""
+    parts = [_of_known_extents(build, build.expr(a)) for a in node.args]
+    whole = array_of(build, parts[0]) if len(parts) == 1 else None
+    whole = whole if whole and len(whole.shape) == n_dimensions else array_of(build, tuple(parts))
+    found = whole and vector_of(build, whole)
+    if not found or found is whole or len(whole.shape) != n_dimensions:
+        build.fail(
+            node,
+            f"`{ast.unparse(node)}`: numbers, or rows of as many, are wanted, known at compile time how many"
+            f" and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1, 0), (0, 1)); a"
+            " pk.local holds more",
+            LanguageError,
+        )
+    return found
+
+
+def _of_known_extents(build, v):
+    """Return the numbers of a row whose slices say how many; other values as they are."""
+    array = array_of(build, v)
+    if array is None:
+        return v
+    shape = [build.const(n) if (n := _sliced(extent)) else extent for extent in array.shape]
+    return vector_of(build, Array(shape, array.item))
+
+
+def _sliced(extent):
+    """Return how many elements `x[2:5]`, `x[:3]` and `x[j:j + 3]` take of a long array; None of others."""
+    if extent.op != "extent" or not (slices := [i for i in extent.attr[0].items if isinstance(i, tuple)]):
+        return None
+    low, high = slices[extent.attr[1]] if extent.attr[1] < len(slices) else (None, None)
+    if high is not None and high.attr == "+" and high.args[0] is low:
+        return high.args[1].const
+    low = low.const if low else 0
+    return None if high is None or None in (low, high.const) else high.const - low
 
 
 def elementwise(build, function, node, *values):
@@ -163,7 +246,8 @@ def elementwise(build, function, node, *values):
     def item(ks):
         return function(*(a.item(ks[len(ks) - len(a.shape) :]) if a else v for a, v in zip(arrays, values)))
 
-    return Array(shape, item, views=[v for a in arrays if a for v in a.views])
+    made = Array(shape, item, views=[v for a in arrays if a for v in a.views])
+    return vector_of(build, made) if any(isinstance(v, t.Vector) for v in values) else made
 
 
 def check_shape(build, shape, array, node):
@@ -207,7 +291,7 @@ def each(build, shape, do, ks=(), most=_UNROLLED):
     loops.pop()
 
 
-def assign_array(build, target, value, node, operated=None):
+def assign_array(build, target, value, node, operated=None, store=store_element):
     """Store the elements of an array, or one number, in a target; `operated(old, new)` gives what is
     stored."""
     source = array_of(build, value)
@@ -224,9 +308,15 @@ def assign_array(build, target, value, node, operated=None):
     def put(ks):
         new = source.item(ks[len(ks) - len(source.shape) :]) if source else value
         place = target.place(ks)
-        store_element(build, *place, operated(load_element(build, *place), new) if operated else new, node)
+        store(build, *place, operated(load_element(build, *place), new) if operated else new, node)
 
-    each(build, check_shape(build, target.shape, source, node) if source else target.shape, put)
+    shape = check_shape(build, target.shape, source, node) if source else target.shape
+    each(build, shape, put, most=_most(source))
+
+
+def _most(array):
+    """Return how many elements are unrolled: all of a vector."""
+    return _MOST if array and not array.views else _UNROLLED
 
 
 def _apart(a, b):
@@ -246,38 +336,72 @@ def _same(x, y):
     return all(a is b or a and b and a.const is not None and a.const == b.const for a, b in zip(x, y))
 
 
-def total(build, value, how, node):
+def total(build, value, how, node, nan_wins=True):
     """sum, min or max of the elements of an array, in the order of the indices."""
     array = array_of(build, value)
     if array is None:
         build.fail(node, f"`{ast.unparse(node)}`: a view or a slice is wanted", LanguageError)
-    variable, home = Variable(f"the {how}"), build.block
+    names = t.COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
+    variables, home = [Variable(f"the {how}") for _ in names], build.block
+    numbers = functools.partial(_numbers, build, array, how, len(names), node)
 
-    def number(ks):
-        v = build.number_of(array.item(ks), node, "an array of real numbers")
-        return build.operation("settle", v, attr="wide") if how == "sum" else v
+    def put(values):
+        build.set(tuple(variables), tuple(values), home)
 
-    def put(v):
-        build.put(Set(variable, v, home, build.block, build.loop_here(), at=build.at))
-
-    def add(ks):
-        old, new = build.operation("get", attr=variable), number(ks)
-        if how == "sum":
-            put(build.counted("+", build.binary("+", old, new)))
-        else:
-            put(build.counted(how, build.extreme("<" if how == "min" else ">", old, new, True)))
-
-    put(build.const(0) if how == "sum" else number([build.const(0)] * len(array.shape)))
-    each(build, array.shape, add)
-    return build.operation("get", attr=variable)
+    joined = functools.partial(_joined, build, how, nan_wins)
+    zeros = [build.const(0)] * len(array.shape)
+    put([build.const(0)] * len(names) if how == "sum" else numbers(zeros))
+    each(build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most(array))
+    results = [build.operation("get", attr=variable) for variable in variables]
+    return t.Record(results, names) if results[1:] else results[0]
 
 
-def dot(build, a, b, node):
-    """The sum of products of two arrays of one dimension."""
-    arrays = [array_of(build, v) for v in (a, b)]
-    if not all(v and len(v.shape) == 1 for v in arrays):
-        build.fail(node, f"`{ast.unparse(node)}`: two arrays of one dimension are wanted", LanguageError)
-    multiply = functools.partial(build.binary, "*")
-    return total(
-        build, elementwise(build, lambda x, y: build.counted("*", multiply(x, y)), node, *arrays), "sum", node
+def _joined(build, how, nan_wins, variable, new):
+    """Return what a variable becomes by another number."""
+    old = build.operation("get", attr=variable)
+    if how == "sum":
+        return build.counted("+", build.binary("+", old, new))
+    return build.counted(how, build.extreme("<" if how == "min" else ">", old, new, nan_wins))
+
+
+def _numbers(build, array, how, n, node, ks):
+    """Return an element's number, or both parts of a complex one; what is summed in 64 bits."""
+    v = array.item(ks)
+    if n == 1:
+        hint = " (or a sum in a loop, from 0j)" * (how == "sum")
+        v = [build.number_of(v, node, f"an array of real numbers{hint}")]
+    return [build.operation("settle", p, attr="wide") for p in v] if how == "sum" else v
+
+
+def _is_complex(build, array):
+    """True for an array of complex numbers, as the views tell that it reads."""
+    if array.views:
+        return any(v.dtype in t.PARTS for v in array.views)
+    return isinstance(array.item([build.const(0)] * len(array.shape)), t.Complex)
+
+
+def dot(build, left, right, node):
+    """The product of two arrays of one or two dimensions, of which sums run over the inner one."""
+    a, b = (array_of(build, v) for v in (left, right))
+    if not all(v and len(v.shape) <= 2 for v in (a, b)):
+        build.fail(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted", LanguageError)
+    made = Array(
+        a.shape[:-1] + b.shape[1:], functools.partial(_product, build, a, b, node), None, [*a.views, *b.views]
     )
+    if not made.shape:
+        return made.item([])
+    return vector_of(build, made) if t.Vector in (type(left), type(right)) else made
+
+
+def _product(build, a, b, node, ks):
+    """Return the sum of the products of a row of `a` and a column of `b`."""
+    n = len(a.shape) - 1
+    row = Array(a.shape[n:], lambda k: a.item([*ks[:n], *k]), views=a.views)
+    column = Array(b.shape[:1], lambda k: b.item([*k, *ks[n:]]), views=b.views)
+
+    def multiply(x, y):
+        if isinstance(x, t.Complex) or isinstance(y, t.Complex):
+            return complex_operated(build, ast.Mult(), x, y, node)
+        return build.counted("*", build.binary("*", x, y))
+
+    return total(build, elementwise(build, multiply, node, row, column), "sum", node)

@@ -10,7 +10,7 @@ from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
 from ...locks import look
 from ...language import types as t
-from .arrays import describe, load_element
+from .arrays import load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
 from .known import constant_tuple
@@ -27,6 +27,7 @@ from .tree import (
     alike,
     arranged,
     arrangement,
+    describe,
     flat,
     mapped,
 )
@@ -96,6 +97,7 @@ class Build(Operations):
             None,
         )
         self.unrolled, self.depth, self.private_bytes, self.exchanged = 1, 0, 0, {}
+        self.given = {}  # values of expressions that were read before, by their nodes
 
     def tree(self, text, inputs):
         tree = Tree(text, inputs, self.block)
@@ -202,6 +204,8 @@ class Build(Operations):
         self.checks.append((holds, node, message, parts, self.frame.text))
 
     def expr(self, node):
+        if node in self.given:
+            return self.given[node]
         outer = self.at
         if not self.frame.word:
             self.at = self.frame.text, node
@@ -258,8 +262,13 @@ class Build(Operations):
             return t.Record((self.known(v, node) for v in (value.real, value.imag)), t.COMPLEX)
         if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
             return self.strong_const(value.item(), t.held(value.dtype.name))
-        if isinstance(value, tuple) and constant_tuple(value):
-            return t.Record((self.known(v, node) for v in value), getattr(value, "_fields", ()))
+        if isinstance(value, words.Small) or isinstance(value, tuple) and constant_tuple(value):
+            names, parts = (
+                words.numbered(value)
+                if isinstance(value, words.Small)
+                else (getattr(value, "_fields", ()), value)
+            )
+            return t.Record((self.known(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
     def apart(self, evaluate):
@@ -316,8 +325,12 @@ class Build(Operations):
                 f"'{name.partition('@')[0]}' holds {describe(value)} here and something else elsewhere;"
                 " a name that is assigned again holds as many numbers (a complex sum begins with 0j)",
             )
-        for variable, v in zip(flat(variables), flat(value)):
-            self.put(Set(variable, v, home, self.block, self.loop_here(), at=(frame.text, node)))
+        self.set(variables, value, home, (frame.text, node))
+
+    def set(self, variables, values, home, at=None):
+        """Give the variables of a home the numbers of an arrangement."""
+        for variable, v in zip(flat(variables), flat(values)):
+            self.put(Set(variable, v, home, self.block, self.loop_here(), at=at or self.at))
 
     def place_of(self, name, view, node):
         """The number of a view among those that a name may hold."""

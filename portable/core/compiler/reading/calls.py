@@ -5,6 +5,7 @@ A row of `words.ROWS` names the function of `WORDS` that reads a call of it.
 """
 
 import ast
+import functools
 import math
 import types as python_types
 
@@ -16,12 +17,25 @@ from ....errors import LanguageError
 from . import foreign
 from ...language import types as t
 from ...language.types import Known
-from .arrays import describe, REDUCTIONS, check_writable, dot, is_array, refuse_expression, total
+from .arrays import (
+    REDUCTIONS,
+    array_of,
+    assign_array,
+    check_writable,
+    dot,
+    elementwise,
+    is_array,
+    part_of,
+    read_vector,
+    reshaped,
+    settled,
+    total,
+)
 from .complexes import conjugated, read_complex
 from . import expressions
 from .expressions import attribute_of, powered
 from .known import DTYPES, layers_own, text_of
-from .tree import Operation, Seen, View, plain_tuple
+from .tree import Operation, Seen, View, describe, flat, plain_tuple
 
 _TO_NUMBA = (
     "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
@@ -35,21 +49,9 @@ MOST_PRIVATE = 1 << 15
 def read_call(build, node):
     if isinstance(node.func, ast.Attribute):
         base = build.expr(node.func.value)
-        if hasattr(base, "method"):
-            return base.method(build, node)
-        if isinstance(base, t.Complex) and node.func.attr == "conjugate" and not node.args:
-            return conjugated(build, base)
-        if node.func.attr == "_replace" and getattr(base, "names", ()):
-            return replaced(build, base, node)
-        if is_array(base) and node.func.attr in REDUCTIONS and not node.args:
-            return total(build, base, node.func.attr, node)
-        if not isinstance(base, (Known, t.Record)):
-            build.fail(
-                node,
-                f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min() and"
-                " .max()",
-                LanguageError,
-            )
+        method = method_of(build, base, node)
+        if method:
+            return method()
         callee = attribute_of(build, base, node.func)
     else:
         callee = build.expr(node.func)
@@ -62,6 +64,29 @@ def read_call(build, node):
     return made_record(build, callee.value, node) or call_known(build, callee.value, node)
 
 
+def method_of(build, base, node):
+    """Return what reads a call of a method of a value's; None of what a module has."""
+    name = node.func.attr
+    if hasattr(base, "method"):
+        return lambda: base.method(build, node)
+    if isinstance(base, t.Complex) and name == "conjugate" and not node.args:
+        return lambda: conjugated(build, base)
+    if name == "_replace" and getattr(base, "names", ()):
+        return lambda: replaced(build, base, node)
+    if is_array(base) and name in REDUCTIONS and not node.args:
+        return lambda: total(build, base, name, node)
+    if is_array(base) and name == "reshape" and not node.keywords:
+        return lambda: reshaped(build, base, [n for a in node.args for n in flat(build.expr(a))], node)
+    if not isinstance(base, (Known, t.Record)):
+        build.fail(
+            node,
+            f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min(), .max()"
+            " and .reshape(...)",
+            LanguageError,
+        )
+    return None
+
+
 def made_record(build, cls, node):
     """The record that a call of a class makes; None of what else is called."""
     fields = t.fields_of(cls)
@@ -70,7 +95,7 @@ def made_record(build, cls, node):
 
 def replaced(build, record, node):
     """The record that `record._replace(field=...)` gives."""
-    given = {k.arg: build.expr(k.value) for k in node.keywords}
+    given = {k.arg: settled(build, build.expr(k.value), k.value) for k in node.keywords}
     if node.args or not given.keys() <= {*record.names}:
         build.fail(node, f"_replace takes fields of {', '.join(record.names)}, by their names")
     return t.Record(map(given.get, record.names, record), record.names)
@@ -89,11 +114,11 @@ def call_known(build, fn, node):
             LanguageError,
         )
     if word and inlined is None:
-        return WORDS[word.reads[0]](build, node, *word.reads[1:])
+        return read_word(build, node, *word.reads)
     if inlined is not None:
         args = arguments_of(build, inlined, node)
-        for a in args:
-            refuse_expression(build, a, node)
+        if word and word.reads == ("inline",) and any(map(is_array, args)):
+            return elementwise(build, lambda *parts: build.inline(inlined, parts, node), node, *args)
         if getattr(fn, "chain", False):
             build.chains += [a for a in args if isinstance(a, Operation)]
         return build.inline(inlined, args, node)
@@ -102,6 +127,27 @@ def call_known(build, fn, node):
             build, foreign.call_of(fn), [build.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
         )
     refuse_call(build, fn, node)
+
+
+# words of numbers, which take arrays element by element
+_BY_ELEMENT = {"math", "intrinsic", "abs", "extreme", "where", "cast", "pow", "conjugate"}
+
+
+def read_word(build, node, how, *more):
+    """What a call of a word means, as its row reads it; of arrays by element."""
+    if how not in _BY_ELEMENT:
+        return WORDS[how](build, node, *more)
+    values = [build.expr(a) for a in node.args]
+    if how == "extreme" and len(values) == 1:
+        return total(build, values[0], "min" if more[0] == "<" else "max", node, more[1])
+
+    def of(*values):
+        outer, build.given = build.given, build.given | dict(zip(node.args, values))
+        result = WORDS[how](build, node, *more)
+        build.given = outer
+        return result
+
+    return elementwise(build, of, node, *values) if any(map(is_array, values)) else of(*values)
 
 
 _INSTEAD = {
@@ -148,7 +194,8 @@ def arguments_of(build, text, node):
     for k, (name, _) in enumerate(given):
         if name not in params[len(node.args) :] or name in dict(given[:k]):
             build.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
-    values = {name: build.expr(value) for name, value in [*zip(params, node.args), *given]}
+    values = [*zip(params, node.args), *given]
+    values = {name: settled(build, build.expr(value), value) for name, value in values}
     values = defaults(build, text, node) | values
     if len(values) != len(params) or len(node.args) > len(params):
         optional = len(text.defaults)
@@ -229,7 +276,7 @@ def read_len(build, node):
     v = build.expr(node.args[0]) if len(node.args) == 1 else None
     if plain_tuple(v):
         return build.const(len(v))
-    if isinstance(v, View):
+    if is_array(v):
         return build.extent(v.shape[0])
     build.fail(node, "len wants one view or tuple")
 
@@ -263,24 +310,55 @@ def read_atomic(build, node, op):
             " were given",
         )
     view, indices = atomic_element(build, node)
-    if view.dtype in ("bool", *t.HELD, *t.PARTS) or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
-        build.fail(node, f"atomic_{op} is not defined for {view.dtype}")
     unused = build.unused is node  # the statement's own call, not one inside its arguments
-    if view.scatter and (op not in ("add", "sub") or not unused):
+    row = len(indices) < len(view.shape)
+    check_atomic(build, view, op, unused, row, node)
+    step = functools.partial(atomic_step, op, unused)
+    if row:
+        target = array_of(build, part_of(build, view, indices))
+        return assign_array(build, target, build.expr(node.args[2]), node, store=step)
+    value, *more = map(build.numeric, node.args[2:])
+    return step(build, view, indices, value, node, *more)
+
+
+def check_atomic(build, view, op, unused, row, node):
+    """Refuse an atomic that there is not for a view's elements, or for its rows."""
+    summed = op in ("add", "sub") and unused
+    if view.dtype in ("bool", *t.HELD) or op in ("and", "or", "xor") and t.is_float(view.dtype):
+        build.fail(
+            node,
+            f"atomic_{op} is not defined for {view.dtype}; an int32 array counts, a float32 or float64 one"
+            " sums",
+        )
+    if not summed and (view.dtype in t.PARTS or row):
+        build.fail(
+            node,
+            f"`{ast.unparse(node)}`: rows and complex numbers are added and subtracted, number by number, by"
+            " a statement that looks at no old value",
+        )
+    if view.scatter and not summed:
         build.fail(
             node,
             f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose"
             " result nobody sees",
         )
-    values = [build.number(a) for a in node.args[2:]]
+
+
+def atomic_step(op, unused, build, view, items, value, node, *more):
+    """An atomic on an element, or on each part of a complex one."""
+    if view.n_indices > len(items):
+        for k, part in enumerate(build.parts(value)):
+            atomic_step(op, unused, build, view, [*items, build.const(k)], part, node)
+        return None
     build.writes()
     return build.operation(
         "atomic",
-        *indices,
-        *values,
+        *items,
+        build.number_of(value, node),
+        *more,
         attr=(op, not unused),
         view=view,
-        dtype=view.dtype,
+        dtype=t.part(view.dtype),
         counts=f"atomic {op} {view.store or view.label}",
     )
 
@@ -293,8 +371,8 @@ def atomic_element(build, node):
     check_writable(build, view, node)
     index = build.expr(node.args[1])
     indices = list(index) if isinstance(index, tuple) else [index]
-    message = f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers"
-    if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
+    message = f"'{view.label}' has {len(view.shape)} dimension(s); its index is as many integers"
+    if len(indices) > len(view.shape) or not all(isinstance(i, Operation) for i in indices):
         build.fail(node, message)
     build.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
     return view, indices
@@ -347,6 +425,7 @@ def dtype_of(build, node):
 
 
 WORDS = {
+    "vector": read_vector,
     "total": lambda build, node, how: total(build, *build.arguments(node, 1, read=build.expr), how, node),
     "dot": lambda build, node: dot(build, *build.arguments(node, 2, read=build.expr), node),
     "range": lambda build, node: build.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop"),

@@ -6,7 +6,7 @@ from ...texts import elementary_complex
 from ....errors import LanguageError
 from ...language import types as t
 from .known import text_of
-from .tree import If, Set, Variable
+from .tree import If, Variable, alike, arrangement, describe, mapped
 
 BINARY = {
     ast.Add: "+",
@@ -78,16 +78,22 @@ def complex_compared(build, op, a, b, node):
     return build.binary("&" if op == "==" else "|", *same)
 
 
-def chosen_complex(build, condition, parts):
-    """One of two complex numbers, each evaluated in a block of its own where the condition lets it."""
+def chosen(build, condition, parts, node):
+    """One of two complex numbers, or tuples of numbers, each evaluated in a block of its own where the
+    condition lets it."""
     (then, a), (otherwise, b) = parts
-    home, variables = build.block, [Variable("the choice") for _ in t.COMPLEX]
+    if t.Complex in (type(a), type(b)):
+        a, b = (t.Record(build.parts(v), t.COMPLEX) for v in (a, b))
+    if not alike(arrangement(a), arrangement(b)):
+        build.fail(
+            node, f"`{ast.unparse(node)}` is {describe(a)} or {describe(b)}; both sides have as many numbers"
+        )
+    home, variables = build.block, mapped(lambda _: Variable("the choice"), a)
     build.put(If(condition, then, otherwise, (True, True)))
     for build.block, value in ((then, a), (otherwise, b)):
-        for variable, v in zip(variables, build.parts(value)):
-            build.put(Set(variable, v, home, build.block, build.loop_here(), at=build.at))
+        build.set(variables, value, home)
     build.block = home
-    return t.Record((build.operation("get", attr=variable) for variable in variables), t.COMPLEX)
+    return mapped(lambda variable: build.operation("get", attr=variable), variables)
 
 
 def read_complex(build, node, dtype=None):

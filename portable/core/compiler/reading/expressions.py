@@ -11,9 +11,20 @@ from ....errors import LanguageError
 from ...language.frontend import MOST_TABLE, walk
 from ...language.team import Team
 from ...language import types as t
-from .arrays import describe, Array, dot, elementwise, is_array, load_element, part_of, stepped, transposed
-from .complexes import BINARY, chosen_complex, complex_compared, complex_operated
-from .tree import Operation, View, mapped, plain_tuple
+from .arrays import (
+    Array,
+    array_of,
+    dot,
+    elementwise,
+    is_array,
+    load_element,
+    part_of,
+    settled,
+    stepped,
+    transposed,
+)
+from .complexes import BINARY, chosen, complex_compared, complex_operated
+from .tree import Operation, View, alike, arranged, arrangement, describe, flat, mapped, plain_tuple
 from ...language.types import Known
 
 _NO_INDEX = "`{}` is not an integer; indices are integers"
@@ -62,8 +73,8 @@ def attribute_of(build, base, node):
             hint = f"; there are {', '.join(near)}" * bool(near)
             build.fail(node, f"`{ast.unparse(node)}` does not exist{hint}", LanguageError)
         return build.known(getattr(base.value, node.attr), node)
-    if isinstance(base, (View, Array)):
-        return view_attribute(build, base, node)
+    if isinstance(base, (View, Array, t.Vector)):
+        return view_attribute(build, array_of(build, base) if isinstance(base, t.Vector) else base, node)
     if hasattr(base, "attribute"):
         return base.attribute(build, node)
     if node.attr in getattr(base, "names", ()):
@@ -233,12 +244,19 @@ def read_choice(build, node):
     c = build.condition(node.test)
     if c.const is not None:
         return mapped(build.rounded, build.expr(node.body if c.const else node.orelse))
-    parts = [build.apart(lambda side=side: build.numeric(side)) for side in (node.body, node.orelse)]
-    if any(isinstance(value, t.Complex) for _, value in parts):
-        return chosen_complex(build, c, parts)
+    parts = [build.apart(lambda side=side: _numbers(build, side)) for side in (node.body, node.orelse)]
+    if any(isinstance(value, tuple) for _, value in parts):
+        return chosen(build, c, parts, node)
     return build.operation(
         "choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts
     )
+
+
+def _numbers(build, node):
+    """The value of an expression that is a number, or a tuple of numbers."""
+    v = settled(build, build.expr(node), node)
+    whole = isinstance(v, tuple) and all(isinstance(part, Operation) for part in flat(v))
+    return v if whole else build.checked_number(v, node)
 
 
 def read_subscript(build, node):
@@ -246,11 +264,12 @@ def read_subscript(build, node):
     if plain_tuple(base):
         return tuple_item(build, base, node)
     element = element_of(build, base, node)
-    return load_element(build, *element) if isinstance(element, tuple) else element
+    return load_element(build, *element) if plain_tuple(element) else element
 
 
 def element_of(build, base, node):
-    """What a subscript of a view means: (view, indices) of an element, the view of a part, or an Array."""
+    """What a subscript of a view means: (view, indices) of an element, the view of a part, an Array, or the
+    number in an expression."""
     if isinstance(base, Array):
         return of_array(build, base, node)
     view = view_of(build, base, node)
@@ -264,19 +283,20 @@ def element_of(build, base, node):
 
 
 def of_array(build, array, node):
-    """An element, or the elements at indices of the leading dimensions, of an array in another order."""
-    if array.place is None:
-        build.fail(
-            node, f"`{ast.unparse(node.value)}` is an expression; only views are indexed", LanguageError
-        )
+    """An element, or the elements at indices of the leading dimensions, of an array in another order, or of
+    an expression."""
     items = indices_of(build, array, node)
     if any(isinstance(i, tuple) for i in items):
         build.fail(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step", LanguageError)
-    view = array.views
-    if len(items) == len(array.shape):
-        return array.place(items)
-    rest = array.shape[len(items) :]
-    return Array(rest, lambda ks: array.item([*items, *ks]), lambda ks: array.place([*items, *ks]), view)
+    if len(items) < len(array.shape):
+        return part_at(array, items)
+    return array.place(items) if array.place else array.item(items)
+
+
+def part_at(array, items):
+    """The Array at indices of the leading dimensions of another."""
+    place = array.place and (lambda ks: array.place([*items, *ks]))
+    return Array(array.shape[len(items) :], lambda ks: array.item([*items, *ks]), place, array.views)
 
 
 def made_table(build, node, dtype, shape, numbers):
@@ -286,52 +306,68 @@ def made_table(build, node, dtype, shape, numbers):
     )
 
 
+def item_at(build, items, index, node):
+    """The item of a tuple at a number."""
+    k, n = index.const, len(items)
+    if k is None:
+        return table_item(build, items, index, node)
+    if not isinstance(k, int) or not -n <= k < n:
+        build.fail(node, f"index {k} is outside the {n} of `{ast.unparse(getattr(node, 'value', node))}`")
+    return items[k]
+
+
 def table_item(build, items, index, node):
-    """The item of a tuple whose number an index has of its own: of numbers known at compile time, or of
-    tuples of them."""
-    if all(isinstance(v, tuple) and len(v) == len(items[0]) for v in items):
-        return t.Record(
-            (table_item(build, column, index, node) for column in zip(*items)),
-            getattr(items[0], "names", ()),
-        )
-    if not items or not all(isinstance(v, Operation) and v.const is not None for v in items):
+    """The item of a tuple whose number may be one that an index has of its own: of numbers, or of tuples of
+    them."""
+    numbers = [flat(v) for v in items]
+    if not all(isinstance(v, Operation) for v in sum(numbers, [index])) or not all(
+        alike(arrangement(v), arrangement(items[0])) for v in items
+    ):
         build.fail(
             node,
-            f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile"
-            " time; `for v in t`, or an index of range(pk.static(len(t))), takes any",
+            f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers, or tuples of as"
+            " many; `for v in t`, or an index of range(pk.static(len(t))), takes any",
         )
     build.wanted(
         lambda: not t.is_float(index.dtype),
         node,
         _NO_INDEX,
-        node.slice,
+        getattr(node, "slice", node),
     )
-    dtype = functools.reduce(t.promote, (v.dtype for v in items))
-    return load_element(
-        build,
-        made_table(build, node.value, dtype, [len(items)], [build.known_as(v, dtype) for v in items]),
-        [index],
-    )
+    base = node.value if isinstance(node, ast.Subscript) else node
+    if isinstance(items, t.Vector) or any(v.const is None for v in sum(numbers, [])):
+        return build.chosen(items, index)
+
+    def column(values):
+        dtype = functools.reduce(t.promote, (v.dtype for v in values))
+        values = [build.known_as(v, dtype) for v in values]
+        return load_element(build, made_table(build, base, dtype, [len(items)], values), [index])
+
+    return arranged(items[0], map(column, zip(*numbers)))
 
 
-def tuple_item(build, base, node):
-    """One item of a tuple, or a part of it."""
+def tuple_item(build, base, node, parts=None):
+    """One item of a tuple, or a part of it; of a matrix that at one index after the other."""
+    first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
+    if not plain_tuple(base) or rest and not isinstance(base, t.Vector):
+        build.fail(
+            node, f"`{ast.unparse(node)}` has more indices than `{ast.unparse(node.value)}` dimensions"
+        )
 
-    def constant(part):
-        v = None if part is None else build.expr(part)
-        if v is None or isinstance(v, Operation) and isinstance(v.const, int):
-            return v and v.const
-        build.fail(node, f"`{ast.unparse(node)}`: what part of a tuple is meant is known at compile time")
+    if isinstance(first, ast.Slice):
+        items = base[slice(*(_constant(build, p, node) for p in (first.lower, first.upper, first.step)))]
+        items = [tuple_item(build, item, node, rest) for item in items] if rest else items
+        return t.vector(items) if isinstance(base, t.Vector) else items
+    item = item_at(build, base, build.number(first), node)
+    return tuple_item(build, item, node, rest) if rest else item
 
-    if isinstance(node.slice, ast.Slice):
-        return base[constant(node.slice.lower) : constant(node.slice.upper) : constant(node.slice.step)]
-    number = build.number(node.slice)
-    if number.const is None:
-        return table_item(build, base, number, node)
-    index = constant(node.slice)
-    if not -len(base) <= index < len(base):
-        build.fail(node, f"index {index} is outside a tuple of {len(base)}")
-    return base[index]
+
+def _constant(build, part, node):
+    """Return a whole number that is known at compile time, or None for none."""
+    v = None if part is None else build.expr(part)
+    if v is None or isinstance(v, Operation) and isinstance(v.const, int):
+        return v and v.const
+    build.fail(node, f"`{ast.unparse(node)}`: what part of a tuple is meant is known at compile time")
 
 
 def view_of(build, base, node):
@@ -365,7 +401,7 @@ def indices_of(build, view, node):
             items.append(bounds if step in (None, 1) else (*bounds, int(step)))
             continue
         v = build.expr(part)
-        if plain_tuple(v):
+        if plain_tuple(v) and not isinstance(v, t.Vector):
             items += v
         else:
             items.append(as_index(build, v, view, view.shape[k], part, node))

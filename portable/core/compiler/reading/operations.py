@@ -4,7 +4,7 @@ import math
 
 from ...language import words
 from ...language import types as t
-from .tree import Operation
+from .tree import Operation, arranged, flat
 from ...language.types import UNIFORM
 
 
@@ -121,6 +121,25 @@ class Operations:
         if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
             return self.rounded(self.cast(chosen, t.promote(a.dtype, b.dtype)))
         return self.operation("select", condition, a, b)
+
+    def chosen(self, items, k):
+        """The item of a number among alike ones, without a branch."""
+        if k.const is not None:
+            return items[k.const]
+        *firsts, result = items
+        if self.asserts:
+            inside = (
+                self.compare(*ends) for ends in (("<=", self.const(0), k), ("<", k, self.const(len(items))))
+            )
+            self.operation(
+                "assert", self.binary("&", *inside), attr=f"the index of {len(items)} numbers is outside"
+            )
+        for n, item in reversed([*enumerate(firsts)]):
+            here = self.compare("==", k, self.const(n))
+            result = arranged(
+                item, iter([self.select(here, *pair) for pair in zip(flat(item), flat(result))])
+            )
+        return result
 
     def extreme(self, op, a, b, nan_wins):
         if a.const is not None and b.const is not None:

@@ -7,8 +7,8 @@ from ...language import words
 from ....errors import LanguageError
 from ...language.frontend import walk
 from ...language import types as t
-from .arrays import describe, array_of, assign_array, load_element, part_of, refuse_expression, store_element
-from .expressions import element_of, operated
+from .arrays import Array, array_of, assign_array, load_element, part_of, settled, store_element
+from .expressions import element_of, operated, part_at, item_at
 from .team import TeamHandle, elements
 from .tree import (
     Block,
@@ -22,6 +22,7 @@ from .tree import (
     View,
     alike,
     arrangement,
+    describe,
     flat,
     plain_tuple,
 )
@@ -48,8 +49,7 @@ _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 
 def assign_to(build, target, value):
     if isinstance(target, ast.Name):
-        refuse_expression(build, value, target)
-        build.assign(target.id, value, target)
+        build.assign(target.id, settled(build, value, target), target)
     elif isinstance(target, (ast.Tuple, ast.List)):
         plain = plain_tuple(value)
         if not plain or len(value) != len(target.elts):
@@ -60,13 +60,32 @@ def assign_to(build, target, value):
         for part, v in zip(target.elts, value):
             assign_to(build, part, v)
     elif isinstance(target, ast.Subscript):
-        place = element_of(build, build.expr(target.value), target)
+        place = element_of(build, changed(build, target), target)
         if isinstance(place, tuple):
             store_element(build, *place, value, target)
         else:
             assign_array(build, array_of(build, place), value, target)
     else:
         build.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
+
+
+def changed(build, target):
+    """What an assignment to a part of it changes; LanguageError for a vector, which is a value."""
+    base = build.expr(target.value)
+    if isinstance(base, Array) and not base.place:
+        build.fail(
+            target,
+            f"`{ast.unparse(target)}` is a part of an expression, which does not change",
+            LanguageError,
+        )
+    if plain_tuple(base):
+        build.fail(
+            target,
+            f"`{ast.unparse(target)}` is a part of {describe(base)}, which does not change; make another, or"
+            f" write to `w = pk.local({len(base)}, pk.float64)`, of which `pk.vector(w)` is the vector",
+            LanguageError,
+        )
+    return base
 
 
 def put_assert(build, s):
@@ -93,7 +112,7 @@ def put_assign(build, s):
 
 def put_augmented(build, s):
     name = s.target.id if isinstance(s.target, ast.Name) else None
-    place = None if name else element_of(build, build.expr(s.target.value), s.target)
+    place = None if name else element_of(build, changed(build, s.target), s.target)
     if name or isinstance(place, tuple):
         old = build.read(name, s) if name else load_element(build, *place)
         new = operated(build, s.op, old, build.expr(s.value), s)
@@ -120,8 +139,7 @@ def put_if(build, s):
 
 def put_return(build, s):
     frame = build.frame
-    value = None if s.value is None else build.expr(s.value)
-    refuse_expression(build, value, s)
+    value = None if s.value is None else settled(build, build.expr(s.value), s)
     if isinstance(value, Known) and value.value is None:
         value = None
     build.gone = True
@@ -166,8 +184,7 @@ def put_for(build, s):
         if of_team and name == "thread_range":
             members_loop(build, s, call)
             return
-        callee = None if of_team else build.expr(call.func)
-        if isinstance(callee, Known) and callee.value is range:
+        if not of_team and called(build, call) is range:
             range_loop(build, s, call)
             return
     n, item, static = (elements if of_team else items_of)(build, call)
@@ -177,11 +194,20 @@ def put_for(build, s):
     counted_loop(build, s, build.const(0), n, 1, item)
 
 
+def called(build, node):
+    """Return the object from outside that is called; None of what else an expression is."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    if any(n.id in build.frame.text.webs for n in walk(node.func) if isinstance(n, ast.Name)):
+        return None
+    callee = build.expr(node.func)
+    return callee.value if isinstance(callee, Known) else None
+
+
 def items_of(build, node):
     """What a for loop runs over: its length, a function that gives the item of a number, and whether that
     must be a constant."""
-    callee = build.expr(node.func) if isinstance(node, ast.Call) and not node.keywords else None
-    kind = callee.value if isinstance(callee, Known) else None
+    kind = called(build, node)
     if kind is range:
         return range_items(build, node)
     if kind is enumerate and 1 <= len(node.args) <= 2:
@@ -189,9 +215,8 @@ def items_of(build, node):
     if kind is zip and node.args:
         return zip_items(build, node)
     value = build.expr(node)
-    if isinstance(value, View) and value.shape:
-        take = load_element if len(value.shape) == 1 else part_of
-        return build.extent(value.shape[0]), lambda k: take(build, value, [k]), False
+    if isinstance(value, (View, Array)) and value.shape:
+        return build.extent(value.shape[0]), lambda k: item_of(build, value, k), False
     if plain_tuple(value):
         return tuple_items(build, value, node)
     build.fail(
@@ -200,6 +225,13 @@ def items_of(build, node):
         f" or a tuple, not over `{ast.unparse(node)}`",
         LanguageError,
     )
+
+
+def item_of(build, array, k):
+    """The element, or the row, of a number."""
+    if isinstance(array, View):
+        return (load_element if len(array.shape) == 1 else part_of)(build, array, [k])
+    return array.item([k]) if len(array.shape) == 1 else part_at(array, [k])
 
 
 def numbered_items(build, node):
@@ -235,17 +267,8 @@ def range_items(build, node):
 
 
 def tuple_items(build, values, node):
-    """What `sequence` gives for a tuple, whose items constants alone tell."""
-
-    def item(k):
-        if k.const is None:
-            build.fail(
-                node,
-                f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time",
-            )
-        return values[k.const]
-
-    return build.const(len(values)), item, True
+    """What `sequence` gives for a tuple, whose items constants alone tell, but for numbers."""
+    return build.const(len(values)), lambda k: item_at(build, values, k, node), True
 
 
 def no_else(build, s):

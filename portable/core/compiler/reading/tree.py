@@ -11,7 +11,7 @@ between its home and the assignment keeps the old value in the other lanes, and 
 
 from __future__ import annotations
 
-from ...language.types import PARTS, UNIFORM, Complex, Known, Number, Record
+from ...language.types import PARTS, UNIFORM, Complex, Known, Number, Record, Vector
 
 
 def node(cls):
@@ -297,6 +297,22 @@ def described_number(value):
     if value.const is not None:
         return "constant", value.dtype, repr(value.const), value.const
     return "number", value.dtype, value.kind, value.step, value.aligned
+
+
+def describe(v):
+    if isinstance(v, View):
+        return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
+    if isinstance(v, Complex):
+        return "a complex number"
+    if isinstance(v, Vector):
+        return f"a vector of {len(v)}"
+    if isinstance(v, tuple):
+        return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
+    if isinstance(v, Operation):
+        return "a number"
+    if isinstance(v, Known):
+        return f"{v.value!r}"
+    return f"the {type(v).__name__.lower()}"
 
 
 def arrangement(values):

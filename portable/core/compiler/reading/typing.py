@@ -297,7 +297,7 @@ def _of_first(kind=None):
 
 
 def _of_view(types, o, *args):
-    return o.view.dtype, VARYING
+    return t.part(o.view.dtype), VARYING
 
 
 _RULES = {
