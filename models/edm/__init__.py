@@ -23,7 +23,8 @@ G. Sugihara et al.: Detecting causality in complex ecosystems. Science 338 (2012
 al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 """
 
-from .composed import forecast, partial_cross_map
+from .choice import Delays, FalseNeighbours, embedding_delay, false_neighbours
+from .composed import Multiview, forecast, multiview, partial_cross_map, rolling_origin
 from .convergence import Convergence, ConvergenceTest, ccm
 from .cross import cross_map
 from .inference import cross_map_test
@@ -41,8 +42,11 @@ __all__ = [
     "Convergence",
     "ConvergenceTest",
     "CrossMapTest",
+    "Delays",
     "Dimensions",
+    "FalseNeighbours",
     "LaggedMap",
+    "Multiview",
     "Neighbours",
     "Prediction",
     "SMap",
@@ -53,11 +57,15 @@ __all__ = [
     "ccm",
     "cross_map",
     "cross_map_test",
+    "embedding_delay",
     "embedding_dimension",
+    "false_neighbours",
     "forecast",
     "knn",
     "lagged_map",
+    "multiview",
     "partial_cross_map",
+    "rolling_origin",
     "simplex",
     "skill",
     "smap",

@@ -1,18 +1,25 @@
-"""Methods that are made of several projections: forecasts fed back, partial cross maps."""
+"""Methods that are made of several projections: forecasts fed back, from rolling origins and by many views,
+and partial cross maps."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ..shared.annotations import Array, Label, TableLike, Whole
 from ..shared.checks import check_count
+from ..shared.results import Result
 from . import frames
 from .checks import check_columns
 from .local import smap
-from .neighbours import simplex
+from .neighbours import Prediction, simplex
 from .problem import correlation
+from .segments import Windows
 
 
 def forecast(library: TableLike, E: Whole, n_steps: Whole, **options: Any) -> Array:
@@ -41,6 +48,150 @@ def forecast(library: TableLike, E: Whole, n_steps: Whole, **options: Any) -> Ar
         found = method(values, E, target=values, points=known[-width:], **options)
         known = np.concatenate([known, found.predicted.reshape(-1, values.shape[1])[-1:]])
     return known[len(values) :]
+
+
+def rolling_origin(
+    library: TableLike,
+    E: Whole,
+    start: Whole,
+    *,
+    step: Whole = 1,
+    length: Whole | None = None,
+    **options: Any,
+) -> Prediction:
+    """Forecast from successive origins, each from the times up to it alone.
+
+    Parameters
+    ----------
+    library, E
+        As in `simplex`.
+    start : int
+        The first origin: the time of the last value that the first forecast knows.
+    step : int, default 1
+        Times from one origin to the next.
+    length : int, optional
+        Times of the library up to an origin; all of them if not given.
+    options
+        As in `simplex`: columns, tau, Tp, k, exclusion_radius, valid, dtype, space, and one target; with a
+        `theta`, as in `smap`.
+
+    Returns
+    -------
+    Prediction
+        A point for each origin; of an S-map its variance is NaN.
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+    """
+    n_times, step = frames.n_rows(library), check_count(step, "step")
+    start = check_count(start, "start", 0, n_times - 1)
+    length = n_times if length is None else check_count(length, "length")
+    method, parts = smap if "theta" in options else simplex, []
+    for t in range(start, n_times, step):
+        window = (max(t + 1 - length, 0), t + 1)
+        found = method(library, E, lib=window, pred=(t, t + 1), **options)
+        index = [] if found.index is None else found.index
+        variance = getattr(found, "variance", [math.nan])
+        parts.append((found.predicted.ravel(), found.observed, variance, found.times, index))
+    predicted, observed, variance, times, index = map(np.concatenate, zip(*parts))
+    rho = correlation(predicted, observed)
+    return Prediction(predicted, observed, variance, times, rho, index if len(index) else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiview(Result):
+    """Predictions by the mean of many views.
+
+    Attributes
+    ----------
+    prediction : Prediction
+        The mean over the best views; its variance is that of the views' predictions.
+    views : list of list of str
+        Coordinates of the best views, the best first.
+    rho : ndarray, shape (n_views,)
+        Skill of each within the library.
+    """
+
+    prediction: Prediction
+    views: list[list[str]]
+    rho: np.ndarray
+
+
+def multiview(
+    library: TableLike,
+    E: Whole,
+    *,
+    n_lags: Whole = 3,
+    n_views: Whole | None = None,
+    columns: Sequence[Label] | None = None,
+    target: TableLike | Label | None = None,
+    tau: Whole = 1,
+    lib: Windows | None = None,
+    pred: Windows | None = None,
+    **options: Any,
+) -> Multiview:
+    """Predict a target by the mean of the best embeddings that lagged columns make.
+
+    Each view has E coordinates, one of them without a lag at least. Those are best that predict the library
+    best from itself, leaving each point out.
+
+    Parameters
+    ----------
+    library, columns, target, tau, lib, pred
+        As in `simplex`; the first column is the target if none is given.
+    E : int
+        Coordinates of a view.
+    n_lags : int, default 3
+        Lags of each column: 0, tau, ..., (n_lags - 1) tau.
+    n_views : int, optional
+        Views that are averaged; the square root of the number of all views if not given.
+    options
+        As in `simplex`: Tp, k (E + 1 if not given), exclusion_radius, valid, dtype, space.
+
+    Returns
+    -------
+    Multiview
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+
+    References
+    ----------
+    H. Ye, G. Sugihara: Information leverage in interconnected ecosystems: overcoming the curse of
+    dimensionality. Science 353 (2016), 922.
+    """
+    library, aim, index, _, _ = frames.series_of(library, columns, target)
+    values, n_lags = check_columns(library, "library"), check_count(n_lags, "n_lags")
+    names = frames.names_of(library) if columns is None else list(map(str, frames.listed(columns)))
+    block = lagged_block(values, n_lags, tau)
+    E = check_count(E, "E", 1, block.shape[1])
+    every = [v for v in combinations(range(block.shape[1]), E) if any(c % n_lags == 0 for c in v)]
+    n_views = math.isqrt(len(every)) if n_views is None else check_count(n_views, "n_views", 1, len(every))
+    options = {"target": values[:, 0] if aim is None else aim, "k": E + 1, "lib": lib} | options
+
+    skills = [simplex(block[:, view], pred=lib, **options).rho for view in every]
+    best = np.argsort(np.nan_to_num(np.negative(skills), nan=np.inf), kind="stable")[:n_views]
+    found = [simplex(block[:, every[v]], pred=pred, **options) for v in best]
+    views = [[frames.lagged(names[c // n_lags], c % n_lags * tau) for c in every[v]] for v in best]
+    return Multiview(_mean_of(found, index), views, np.array(skills)[best])
+
+
+def lagged_block(values, n_lags, tau):
+    """Columns at lags 0, tau, ..., those of the first column first; NaN before their beginning."""
+    block = np.full((len(values), values.shape[1] * n_lags), np.nan)
+    for k in range(min(n_lags, -(-len(values) // check_count(tau, "tau")))):
+        block[k * tau :, k::n_lags] = values[: len(values) - k * tau]
+    return block
+
+
+def _mean_of(found, index):
+    """The mean of several predictions of the same points, and their variance about it."""
+    guesses, first = np.array([one.predicted for one in found]), found[0]
+    mean, dated = guesses.mean(axis=0), frames.at_times(index, first.times)
+    parts = first.observed, guesses.var(axis=0), first.times
+    return Prediction(mean, *parts, correlation(mean, first.observed), dated)
 
 
 def partial_cross_map(

@@ -145,15 +145,10 @@ def with_square(own, m, state):
     return mean, unit, square + pk.where(pk.isfinite(u), u * u, 0.0)
 
 
-@pk.kernel
-def summarise(team, single, columns, summary):
-    """Smallest, largest, mean and standard deviation of what is known of each column, one team per column; in
-    float64.
-
-    single, columns : as in `value_at`
-    summary : shape (4, n_columns)
-    """
-    of = single, columns, team.league_rank
+@pk.function
+def summary_of(team, single, columns, c):
+    """Smallest, largest, mean and standard deviation of what is known of a column, by a team, in float64."""
+    of = single, columns, c
     n_times, zero = columns.shape[0], pk.float64(0.0)
     state = pk.float64(math.inf), pk.float64(-math.inf), zero, zero
     low, high, n, total = fold(team, n_times, 2 * IN_FLIGHT, 1, load_value, with_value, of, state)
@@ -165,12 +160,20 @@ def summarise(team, single, columns, summary):
     unit = high - low if high > low else pk.float64(1.0)
     state = mean, unit, zero
     _, _, square = fold(team, n_times, 2 * IN_FLIGHT, 1, load_value, with_square, of, state)
-    square = team.reduce(square)
+    return low, high, mean, unit * pk.sqrt(team.reduce(square) / n)
+
+
+@pk.kernel
+def summarise(team, single, columns, summary):
+    """`summary_of` each column, one team per column.
+
+    single, columns : as in `value_at`
+    summary : shape (4, n_columns)
+    """
+    found = summary_of(team, single, columns, team.league_rank)
     if team.single():
-        summary[0, team.league_rank] = low
-        summary[1, team.league_rank] = high
-        summary[2, team.league_rank] = mean
-        summary[3, team.league_rank] = unit * pk.sqrt(square / n)
+        for v in range(4):
+            summary[v, team.league_rank] = found[v]
 
 
 @pk.function
@@ -180,13 +183,13 @@ def power_of_two(width):
 
 
 @pk.function
-def centre_of(summary, c):
-    """A number near the middle of column c that is subtracted without rounding where the column allows it: a
+def centre_of(low, high, mean):
+    """A number near the middle of a column that is subtracted without rounding where the column allows it: a
     multiple of a power of two near the spread. Numbers of one binade with few digits stay exact, so ties stay
     ties.
     """
-    step = power_of_two(summary[1, c] - summary[0, c]) / 2.0
-    return pk.rint(summary[2, c] / step) * step
+    step = power_of_two(high - low) / 2.0
+    return pk.rint(mean / step) * step
 
 
 @pk.function
@@ -216,7 +219,8 @@ def line_up(c, i, front, n_together, summary, columns, series):
     """
     t = i - front
     there = 0 <= t < columns.shape[0]
-    value = columns[min(max(t, 0), columns.shape[0] - 1), c] - centre_of(summary, c)
+    centre = centre_of(summary[0, c], summary[1, c], summary[2, c])
+    value = columns[min(max(t, 0), columns.shape[0] - 1), c] - centre
     stride = series.shape[0] // columns.shape[1]
     series[c * stride + i] = pk.where(there, value * (1.0 / scale_of(summary, c, n_together)), math.nan)
 

@@ -155,7 +155,7 @@ def smap(
             distances, _ = problem.search(problem.k)
             unit = problem.summarised.scale(problem.columns.shape[1])
             # rounded otherwise
-            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
+            limit = distances.to_numpy()[asked - problem.first, -1] * (unit / scale) * (1 + 1e-13)
         at = _Points(problem, valid, asked, x, y, limit, scale, penalty * np.array([l1_ratio, 1 - l1_ratio]))
         found = [at.fit(theta, values) for values in target.T]
     solution, rank = (np.stack(parts, axis=-1) for parts in zip(*found))

@@ -14,7 +14,7 @@ import portable as pk
 from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
 from . import frames
 from .checks import DType
-from .problem import Problem
+from .problem import problem_of
 from .search import using
 from .segments import Replicates, Windows
 
@@ -155,7 +155,7 @@ def knn(
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = Problem(library, columns, None, points, *form)
+    problem = problem_of(library, columns, None, points, *form)
     with using(space):
         distances, times = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_places.times(problem.points)
@@ -221,7 +221,7 @@ def simplex(
     1.0
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = Problem(library, columns, target, points, *form)
+    problem = problem_of(library, columns, target, points, *form)
     with using(space):
         predicted, seen, variance, rho = problem.predictions()
     index, named = problem.index_at(problem.times)

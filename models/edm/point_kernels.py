@@ -11,7 +11,7 @@ import math
 
 import portable as pk
 
-from .kernels import IN_FLIGHT, fold, power_of_two, standard, value_at
+from .kernels import IN_FLIGHT, centre_of, fold, power_of_two, standard, start, summary_of, value_at
 from .list_kernels import weight_of
 
 
@@ -76,10 +76,10 @@ def measure_listed(i, m, candidates, points, rows, near, distances):
 
 
 @pk.function
-def standard_at(distances, columns, summary, t, q):
-    """Target q of time t, standardised, in the dtype of distances."""
-    value = standard(columns[t, q], summary[2, q], summary[3, q])
-    return pk.float64(value) if distances.dtype == pk.float64 else pk.float32(value)
+def standard_at(distance, single, columns, mean, spread, t, q):
+    """Target q of time t, standardised, in the dtype of the distances."""
+    value = standard(value_at(single, columns, t, q), mean, spread)
+    return pk.float64(value) if distance.dtype == pk.float64 else pk.float32(value)
 
 
 @pk.function
@@ -88,10 +88,32 @@ def rounded(a, b):
     return a * b
 
 
+@pk.function
+def prediction(k, Tp, distance, time, single, columns, mean, spread, q):
+    """The simplex prediction (3) of target q from k neighbours, and the weighted mean of squares about it, in
+    the units of the target; NaN where there are fewer. A weight a neighbour, twice."""
+    nearest = distance[0]
+    total = 0.0
+    value = 0.0
+    for m in range(k):
+        w = weight_of(distance[m], nearest)
+        u = standard_at(distance, single, columns, mean, spread, max(time[m] + Tp, 0), q)
+        total += w
+        value += w * u
+    value /= total
+    square = 0.0
+    for m in range(k):
+        u = standard_at(distance, single, columns, mean, spread, max(time[m] + Tp, 0), q) - value
+        square += weight_of(distance[m], nearest) * u * u
+    known = time[k - 1] >= 0
+    predicted = rounded(pk.float64(value), spread) + mean
+    variance = pk.float64(square / total) * rounded(spread, spread)
+    return pk.where(known, predicted, math.nan), pk.where(known, variance, math.nan)
+
+
 @pk.kernel
 def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns, out):
-    """The simplex prediction (3) of point a for target b, and the weighted mean of squares about it, in the
-    units of the target. A weight a neighbour, twice.
+    """The `prediction` of point a for target b.
 
     point_last : known at compile time, whether b is the point and a the target: what is last fills the lanes
     summary, columns : whose first n_targets columns are the targets, from `summarise`
@@ -99,25 +121,9 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
     i, q = (b, a) if point_last else (a, b)
     n_points = distances.shape[0]
     k = distances.shape[1]
-    nearest = distances[i, 0]
-    total = 0.0
-    value = 0.0
-    for m in range(k):
-        w = weight_of(distances[i, m], nearest)
-        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q)
-        total += w
-        value += w * u
-    value /= total
-    spread = 0.0
-    for m in range(k):
-        u = standard_at(distances, columns, summary, max(times[i, m] + Tp, 0), q) - value
-        spread += weight_of(distances[i, m], nearest) * u * u
-    known = times[i, k - 1] >= 0
-    unit = summary[3, q]
-    predicted = rounded(pk.float64(value), unit) + summary[2, q]
-    variance = pk.float64(spread / total) * rounded(unit, unit)
-    out[i * n_targets + q] = pk.where(known, predicted, math.nan)
-    out[(n_points + i) * n_targets + q] = pk.where(known, variance, math.nan)
+    mean, spread = summary[2, q], summary[3, q]
+    found = prediction(k, Tp, distances[i], times[i], False, columns, mean, spread, q)
+    out[i * n_targets + q], out[(n_points + i) * n_targets + q] = found
 
 
 @pk.function
@@ -166,30 +172,104 @@ def with_products(own, m, state):
     return means, scales, pp + p * p, oo + o * o, po + p * o
 
 
-@pk.kernel
-def correlate_points(team, least, n_points, n_targets, single, every, asked, observed, out, rho):
-    """Pearson's rho (4) of the predictions of target q, one team per target. 16 bytes a point, three times.
+@pk.function
+def unit_of(most):
+    """A power of two that brings numbers near 1: squares of large or small ones leave the range of floats."""
+    return min(1.0 / power_of_two(most), 2.0**1023)
+
+
+@pk.function
+def correlation(team, least, n_points, of):
+    """Pearson's rho (4) of pairs from `load_pair`, by a team. 16 bytes a point, three times.
 
     least : predictions that vary by no more than this share of what the target does, do so by rounding
-    n_points : whose predictions are of times that were observed, the first of them that of the first row
-    n_targets : known at compile time where it is 1: then neighbours lie side by side
-    single, observed : as in `value_at`
-    every : known at compile time, whether all points count; else those where `asked` is above 0
     """
     zero = pk.float64(0.0)
-    of = team.league_rank, n_targets, single, every, asked, observed, out
     n, p, o = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_pair, of, (zero, zero, zero))
     n = team.reduce(n)
     means = team.reduce(p) / n, team.reduce(o) / n
     _, p, o = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_widest, of, (means, zero, zero))
     p_most = team.reduce(p, pk.Max)
     o_most = team.reduce(o, pk.Max)
-    # squares of large or small numbers leave the range of floats
-    scales = min(1.0 / power_of_two(p_most), 2.0**1023), min(1.0 / power_of_two(o_most), 2.0**1023)
-    state = means, scales, zero, zero, zero
-    _, _, pp, oo, po = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_products, of, state)
+    scales = unit_of(p_most), unit_of(o_most)
+    begin = means, scales, zero, zero, zero
+    _, _, pp, oo, po = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_products, of, begin)
     spread = pk.sqrt(team.reduce(pp) * team.reduce(oo))
-    po = team.reduce(po)
+    varies = (n >= 2.0) & (p_most > least * o_most) & (spread > 0.0)
+    return pk.where(varies, team.reduce(po) / spread, math.nan)
+
+
+@pk.kernel
+def correlate_points(team, least, n_points, n_targets, single, every, asked, observed, out, rho):
+    """The `correlation` of the predictions of target q with what was observed, one team per target.
+
+    n_points : whose predictions are of times that were observed, the first of them that of the first row
+    n_targets : known at compile time where it is 1: then neighbours lie side by side
+    single, observed : as in `value_at`
+    every : known at compile time, whether all points count; else those where `asked` is above 0
+    """
+    of = team.league_rank, n_targets, single, every, asked, observed, out
+    found = correlation(team, least, n_points, of)
     if team.single():
-        varies = (n >= 2.0) & (p_most > least * o_most) & (spread > 0.0)
-        rho[team.league_rank] = pk.where(varies, po / spread, math.nan)
+        rho[team.league_rank] = found
+
+
+@pk.function
+def keep_nearest(k, d, t, distance, time):
+    """Put a candidate at distance d and time t among the k nearest, which are sorted, or leave it out."""
+    for q in range(k - 1):
+        m = k - 1 - q
+        before = d < distance[m - 1]
+        here = d < distance[m]
+        time[m] = pk.where(before, time[m - 1], pk.where(here, t, time[m]))
+        distance[m] = pk.where(before, distance[m - 1], pk.where(here, d, distance[m]))
+    time[0] = pk.where(d < distance[0], t, time[0])
+    distance[0] = min(d, distance[0])
+
+
+@pk.function
+def nearest_in(series, n_dims, tau, radius, first, last, s, own, k, distance, time):
+    """The k nearest candidates of the point of time s, sorted, of those from `first` to `last`."""
+    for m in range(k):
+        distance[m] = math.inf
+        time[m] = -1
+    for e in range(n_dims):
+        own[e] = series[s - e * tau]
+    for t in range(first, last):
+        d = start(t, s, radius)
+        for e in range(n_dims):
+            u = own[e] - series[t - e * tau]
+            d += u * u
+        keep_nearest(k, d, pk.int32(t), distance, time)
+    for m in range(k):
+        distance[m] = pk.sqrt(distance[m])
+
+
+@pk.kernel
+def simplex_of_few(team, k, n_dims, tau, Tp, radius, least, first, last, like, x, out):
+    """Simplex projection (3) of one short complete series, its variance and rho (4), by one team. 3 E + 6 k
+    operations a pair of points.
+
+    k, n_dims : known at compile time
+    first, last : times of the candidates
+    like : of the dtype of distances
+    out : predictions, variances, and rho
+    """
+    n_times, n_points = x.shape[0], (out.shape[0] - 1) // 2
+    series, front = team.scratch(n_times, like.dtype), n_times - n_points
+    own, distance, time = pk.local(n_dims, like.dtype), pk.local(k, like.dtype), pk.local(k, pk.int32)
+    low, high, mean, spread = summary_of(team, True, x, 0)
+    centre, unit = centre_of(low, high, mean), 1.0 / power_of_two(high - low)
+    for t in team.thread_range(n_times):
+        series[t] = (x[t] - centre) * unit
+    team.barrier()
+    for i in team.thread_range(n_points):
+        nearest_in(series, n_dims, tau, radius, first, last, front + i, own, k, distance, time)
+        out[i], out[n_points + i] = prediction(k, Tp, distance, time, True, x, mean, spread, 0)
+    team.barrier()
+    begin = front + Tp
+    skip = max(-begin, 0)
+    n = max(min(n_points, n_times - begin) - skip, 0)
+    rho = correlation(team, least, n, (0, 1, True, True, out, x[begin + skip :], out[skip:]))
+    if team.single():
+        out[2 * n_points] = rho

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import warnings
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from . import frames, kept, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
+    LARGEST,
+    SMALLEST,
     check_columns,
     check_embedding,
     check_enough,
@@ -38,6 +41,8 @@ FEW = 64  # neighbours that are kept sorted one by one
 SORTED, PAIRS = 1000, 1 << 17
 NO_VARIATION = 64  # units of the last place
 CORRELATING = 512  # members that correlate the predictions of a target
+SHORT, MOST_KEPT = 128, 8  # times of a series, and neighbours, that one team has in its registers
+PLAIN = {int, str, type(None)}  # types of arguments that are taken as they are
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -47,6 +52,8 @@ class Problem:
     Times are `places`, and those of points are `point_places`: see
     `portable.models.edm.layout`.
     """
+
+    varies = False  # whether the library is known to
 
     def __init__(
         self,
@@ -86,6 +93,13 @@ class Problem:
         self.given = None if target is None else check_targets(target, self.n_times)
         self.target = self.columns[:, :1] if target is None else self.places.spread(self.given)
         self.labels = [str(c) for c in (label or self.names or range(self.target.shape[1]))]
+
+    def of(self, columns):
+        """The same of another complete series that varies, shape (n_times, 1)."""
+        other = object.__new__(Problem)
+        vars(other).update(vars(self), inputs={"library": columns}, times=self.times.copy(), varies=True)
+        other.columns = other.masked = other.point_columns = other.target = columns
+        return other
 
     def _other_points(self, points, n_columns, segments):
         """Points of another series than the library."""
@@ -133,8 +147,10 @@ class Problem:
     def _find_known(self):
         """Which points have all coordinates and enough candidates."""
         every = self.known_at(self.point_columns)
-        first, last = int(self.points[0]), int(self.points[-1]) + 1
-        self.known = every[first:last] if last - first == len(self.points) else every[self.points]
+        self.first, self.n_span = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
+        self.every_row = self.n_span == len(self.points)
+        self.rows = slice(None) if self.every_row else self.points - self.first
+        self.known = every[self.first : self.first + self.n_span][self.rows]
         self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         usable = np.zeros(len(self.columns), bool)
         usable[self.candidates] = self.known_masked[self.candidates]
@@ -160,7 +176,7 @@ class Problem:
 
     def still(self):
         """Tell whether library or targets do not vary, which is warned of."""
-        return without_variation(library=self.columns, target=self.given)
+        return not self.varies and without_variation(library=self.columns, target=self.given)
 
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
@@ -207,8 +223,10 @@ class Problem:
         given = self.given is not None
         own = self.same or (given and self.radius is not None)  # points of the library share its places
         truth = self.target if own else None if given else self.point_columns[:, :1]
-        places = self.points + self.Tp
-        return [observed_at(places, one) for one in (self.target * np.nan if truth is None else truth).T]
+        span = self.first + self.Tp, self.n_span
+        return [
+            window_of(one, *span)[self.rows] for one in (self.target * np.nan if truth is None else truth).T
+        ]
 
     @functools.cached_property
     def inputs(self):
@@ -239,17 +257,43 @@ class Problem:
         distances, times, summarised = self._kept("knn", (), compute)
         distances, times = on_the_host(distances), on_the_host(times)
         unit = summarised.scale(self.columns.shape[1])
-        rows = slice(None) if len(self.points) == len(times) else self.points - self.points[0]
-        return distances[rows].astype(np.float64) * unit, times[rows].astype(np.int64)
+        return distances[self.rows].astype(np.float64) * unit, times[self.rows].astype(np.int64)
 
     def simplex(self):
         """Predictions of targets, their variances, and rho of each, on the space; for `unpacked`."""
+
+        if self._few():
+            return self._kept("few", (), self._simplex_of_few)
 
         def compute(*views):
             distances, times = self._searched(views[: len(self.inputs)])
             return self.projected(distances, times, *views[len(self.inputs) :])
 
         return self._kept("simplex", () if self.given is None else (self.target,), compute)
+
+    def _few(self):
+        """Whether one team keeps the neighbours of all points: of one short complete series."""
+        return self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT
+
+    def _simplex_of_few(self, library):
+        out = pk.empty(2 * len(self.points) + 1, np.float64)
+        pk.parallel_for(
+            pk.TeamPolicy(1, FEW, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
+            point_kernels.simplex_of_few,
+            pk.static(self.k),
+            pk.static(self.E),
+            self.tau,
+            self.Tp,
+            self.radius,
+            NO_VARIATION * float(np.finfo(self.dtype).eps),
+            max(int(self.candidates[0]), self.first),
+            int(self.candidates[-1]) + 1,
+            pk.empty(1, self.dtype),
+            library.reshape(-1),
+            out,
+            label="edm.simplex_of_few",
+        )
+        return out
 
     def predictions(self):
         """Predictions, observations, variances and rho of all targets, without that axis where there is
@@ -308,22 +352,19 @@ class Problem:
 
     def unpacked(self, out):
         """Predictions and variances, shape (n_points, n_targets), and rho."""
-        n = int(self.points[-1] - self.points[0]) + 1
-        found = on_the_host(out)
+        n, found = self.n_span, on_the_host(out)
         size = found.size // (2 * n + 1) * n
-        rows = slice(None) if len(self.points) == n else self.points - self.points[0]
         both = found[:size], found[size : 2 * size]
-        return *(part.reshape(n, -1)[rows] for part in both), found[2 * size :]
+        return *(part.reshape(n, -1)[self.rows] for part in both), found[2 * size :]
 
     def _correlate(self, times, observed, n_targets, out):
         """Behind predictions and variances, rho of each target."""
-        n, rows = times.shape[0], self.points - self.points[0]
-        every, asked = len(rows) == n, times
-        if not every:
+        n, asked = times.shape[0], times
+        if not self.every_row:
             asked = np.zeros((n, 1), np.int32)
-            asked[rows] = 1
+            asked[self.rows] = 1
             asked = pk.copy_of(asked)
-        begin = int(self.points[0]) + self.Tp
+        begin = self.first + self.Tp
         first, last = max(-begin, 0), min(n, observed.shape[0] - begin)  # points of times that were observed
         single, columns = as_vector(observed)
         pk.parallel_for(
@@ -333,7 +374,7 @@ class Problem:
             max(last - first, 0),
             pk.static(1) if n_targets == 1 else n_targets,
             single,
-            pk.static(int(every)),
+            pk.static(int(self.every_row)),
             asked[first:],
             columns[begin + first :],
             out[first * n_targets :],
@@ -364,7 +405,7 @@ class Problem:
         """By sorting, where points have one coordinate."""
         source, points, _, _ = self._lined_up(0)
         values = source[int(self.candidates[0]) : int(self.candidates[-1]) + 1]
-        first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
+        first, n = self.first, self.n_span
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         pk.parallel_for(
             n,
@@ -411,9 +452,9 @@ class Problem:
         if found is None:
             return None
         radius = -1 if self.radius is None else self.radius
-        n = int(self.points[-1] - self.points[0]) + 1
+        n = self.n_span
         distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
-        rows = asked - self.points[0]
+        rows = asked - self.first
         distances[rows], times[rows] = tree.nearest(
             found, candidates, points, valid, asked, radius, k, space.n_threads
         )
@@ -422,13 +463,13 @@ class Problem:
     def _search_some(self, n, k):
         """Search for the first n points alone, to see how long that takes."""
         some = copy.copy(self)
-        some.points = self.points[:n]
+        some.n_span = n
         some._search_all(k)
         pk.fence()
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        first, last, front = int(self.points[0]), int(self.points[-1]) + 1, int(self.lag.max())
+        first, last, front = self.first, self.first + self.n_span, int(self.lag.max())
         source, series, stride, point_stride = self._lined_up(front)
         offset = self.column * point_stride + front - self.lag
         library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
@@ -457,6 +498,28 @@ class Problem:
         return distances, times
 
 
+def problem_of(library, names, target, points, *form):
+    """The Problem of these arguments; of one complete series, but for its numbers that of the last one of its
+    length and form: a loop over many short series pays for checks once."""
+    plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
+    alone = names is target is points is None and PLAIN.issuperset(map(type, form))
+    if plain and alone and form[5:9] == (None,) * 4:
+        low, high = float(library.min()), float(library.max())
+        if -LARGEST <= low and high <= LARGEST and high - low >= SMALLEST:
+            found = _of_length(library.size, *form)
+            if found is not None:
+                return found.of(library.astype(np.float64, copy=False)[:, None])
+    return Problem(library, names, target, points, *form)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_length(n_times, *form):
+    """The Problem of any complete series of so many times; None where it would warn."""
+    with warnings.catch_warnings(record=True) as caught:
+        found = Problem(np.arange(float(n_times)), None, None, None, *form)
+    return None if caught or found.parts or found.times is None else found
+
+
 def _run_on(times):
     """Tell whether ascending times follow one another."""
     return not len(times) or times[-1] - times[0] == len(times) - 1
@@ -468,16 +531,13 @@ def value_at(series, times):
     return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
 
 
-def observed_at(times, truth):
-    """The values at those times, NaN beyond the series."""
-    if _run_on(times):
-        begin, end = max(int(times[0]), 0), min(int(times[-1]) + 1, len(truth))
-        first, last = begin - int(times[0]), max(end - int(times[0]), 0)
-        observed = new_array(len(times))
-        observed[first:last] = truth[begin:end]
-        observed[:first] = observed[last:] = np.nan
-        return observed
-    return value_at(truth, times)
+def window_of(series, first, n):
+    """The values of n times from a first one on; NaN beyond the ends of the series."""
+    begin, end = min(max(-first, 0), n), max(min(n, len(series) - first), 0)
+    window = new_array(n)
+    window[begin:end] = series[first + begin : first + end]
+    window[:begin] = window[end:] = np.nan
+    return window
 
 
 def correlation(a, b):

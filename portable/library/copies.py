@@ -209,9 +209,11 @@ def _copied(target, source):
     if host.dtype != there.dtype or host.shape != there.shape or (view.spec[3] if up else not here.writeable):
         return False
     if view.memory == HOST:
-        plain = up and not events.current().copying
-        if plain:
+        plain = not events.current().copying
+        if plain and up:
             there[...] = host
+        elif plain:
+            host[...] = there
         return plain
     if not (here.c_contiguous and there.flags.c_contiguous and here.aligned and host.size):
         return False

@@ -76,7 +76,9 @@ def duels(space, n, quick):
     found = [_cross_map(space, *shape) for shape in shapes]
     if not n:
         found += [_neighbours(space, 40 if small else LONG, E) for E in ((2,) if small else (1, 5, 10, 20))]
-        found += [_simplex(space, 40 if small else LONG, 2 if small else 10)]
+        found += [
+            _simplex(space, *shape) for shape in ([(40, 2)] if small else [(LONG, 10), (100, 1), (100, 5)])
+        ]
         n_steps, n_series, E = (40, 3, 2) if small else PAIRED
         found += [
             _cross_map(space, n_steps, n_series, np.full(n_series, E), PAIRING),

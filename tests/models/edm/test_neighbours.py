@@ -163,17 +163,18 @@ def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
         assert np.isnan(again[1][2]).any() and (points and target) == bool(np.isnan(again[0][4]).all())
 
 
-def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space):
+@pytest.mark.parametrize("columns, n_launches", [(1, 1), (slice(1, 2), 7)])
+def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space, columns, n_launches):
     heard, x = [], logistic_maps(40, 2)
 
     def hear(phase, what, launch):
         if phase == "begin":
             heard.append(what)
 
-    edm.simplex(x[:, 0], 2, space=space)
+    edm.simplex(x[:, columns], 2, space=space)
     with pk.listening(hear, copies=True):
-        edm.simplex(x[:, 1], 2, space=space)
-    assert heard.count("copy") == 2 and heard.count("kernel") == 7
+        edm.simplex(x[:, columns], 2, space=space)
+    assert heard.count("copy") == 2 and heard.count("kernel") == n_launches
 
 
 @pytest.mark.parametrize("watched_first", [False, True])
@@ -321,3 +322,43 @@ def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
     monkeypatch.setattr(search, "SHARE", 1 << 20)
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
     np.testing.assert_array_equal(drawn, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("E, tau, Tp, radius", [(1, 1, 1, 0), (3, 2, -2, 3), (7, 1, 0, 1), (2, 1, 40, 0)])
+def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
+    """A short series alone goes to one launch, one as a table to seven; ties and offsets included."""
+    n = 55 if space == "checked" else 100
+    for x in (
+        logistic_maps(n, 1)[:, 0],
+        np.round(logistic_maps(n, 1)[:, 0], 1),
+        1e6 + logistic_maps(n, 1)[:, 0],
+    ):
+        keys = {"tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype, "space": space}
+        kept._calls.by_form.clear()
+        alone, whole = edm.simplex(x, E, **keys), edm.simplex(x[:, None], E, **keys)
+        assert [len(one.launches) for one in kept._calls.by_form.values()] == [1, 7]
+        for name in ("predicted", "observed", "variance", "times"):
+            np.testing.assert_array_equal(getattr(alone, name), getattr(whole, name))
+        assert alone.rho == whole.rho or np.isnan(alone.rho) and np.isnan(whole.rho)
+
+
+def test_a_form_that_is_known_refuses_what_it_did(space):
+    """Series of one length share their checks: not what is missing, does not vary, or is no number."""
+    x = logistic_maps(60, 1)[:, 0]
+    first = edm.simplex(x, 2, space=space)
+    again = edm.simplex(x, 2, space=space)
+    again.times[:] = 0  # of its own
+    np.testing.assert_array_equal(edm.simplex(x, 2, space=space).times, first.times)
+    with pytest.raises(pk.DTypeError, match="E must be an integer, got True"):
+        edm.simplex(x, True, space=space)
+    with pytest.raises(pk.FiniteError, match=r"library\[7\] is inf"):
+        edm.simplex(np.where(np.arange(60) == 7, np.inf, x), 2, space=space)
+    with pytest.warns(RuntimeWarning, match="library does not vary"):
+        assert np.isnan(edm.simplex(np.ones(60), 2, space=space).rho)
+    missing = np.where(np.arange(60) == 7, np.nan, x)
+    assert np.isnan(edm.simplex(missing, 2, space=space).predicted)[[6, 7]].all()
+    with pytest.warns(RuntimeWarning, match="fewer than k = 3 candidates"):
+        edm.simplex(x[:12], 2, exclusion_radius=4, space=space)
+    with pytest.warns(RuntimeWarning, match="fewer than k = 3 candidates"):  # each time
+        edm.simplex(x[:12], 2, exclusion_radius=4, space=space)

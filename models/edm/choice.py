@@ -1,0 +1,185 @@
+"""Delay and dimension of an embedding from the series' geometry, without a forecast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..shared.annotations import Real, Whole
+from ..shared.checks import check_count, check_number
+from .checks import check_columns
+from .frames import Tabled, timed
+from .neighbours import knn
+from .segments import Replicates, number_of
+
+
+@dataclass(frozen=True)
+class Delays(Tabled):
+    """Mutual information of a series and itself some steps before.
+
+    Attributes
+    ----------
+    lag : ndarray of int, shape (max_lag + 1,), from 0
+    information : ndarray, shape (max_lag + 1,), in nats
+    best : int
+        The first lag, from 1 on, after which the information rises; 0 if it falls all the way.
+    """
+
+    lag: np.ndarray
+    information: np.ndarray
+    best: int
+
+    def _columns(self):
+        return {"lag": self.lag, "information": self.information}
+
+
+@dataclass(frozen=True)
+class FalseNeighbours(Tabled):
+    """Share of points whose nearest neighbour is false, by embedding dimension.
+
+    Attributes
+    ----------
+    E : ndarray of int, shape (E_max,)
+    share : ndarray, shape (E_max,)
+        NaN where no point has a neighbour.
+    best : int
+        The smallest E with a share below `level`; 0 if there is none.
+    """
+
+    E: np.ndarray
+    share: np.ndarray
+    best: int
+
+    def _columns(self):
+        return {"E": self.E, "share": self.share}
+
+
+def embedding_delay(
+    series: npt.ArrayLike, max_lag: Whole = 20, *, n_bins: Whole = 10, segments: Replicates = None
+) -> Delays:
+    """Compute the mutual information of a series and its own past, whose first minimum is a delay tau.
+
+    Parameters
+    ----------
+    series : array-like, shape (n_times,)
+        NaN is a missing value. Also a table of pandas or xarray with one column.
+    max_lag : int, default 20
+        The largest lag that is tried, in steps.
+    n_bins : int, default 10
+        Bins of each axis, with as many values in each.
+    segments : optional
+        As in `simplex`: no pair reaches from one into another.
+
+    Returns
+    -------
+    Delays
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Naming the argument.
+
+    References
+    ----------
+    A. M. Fraser, H. L. Swinney: Independent coordinates for strange attractors from mutual information.
+    Physical Review A 33 (1986), 1134.
+    """
+    x, part = _one(series, "series", segments)
+    n_bins = check_count(n_bins, "n_bins", 2)
+    max_lag = check_count(max_lag, "max_lag", 1, len(x) - 1)
+    edges = np.nanquantile(x, np.arange(1, n_bins) / n_bins)
+    bins = np.where(np.isfinite(x) & (part >= 0), np.searchsorted(edges, x, side="right"), -1)
+    found = np.array([_information(bins, part, lag, n_bins) for lag in range(max_lag + 1)])
+    rises = np.flatnonzero(np.diff(found[1:]) > 0)
+    return Delays(np.arange(max_lag + 1), found, int(rises[0]) + 1 if rises.size else 0)
+
+
+def _information(bins, part, lag, n_bins):
+    """The mutual information of numbers of bins, -1 where there is none, and those some steps before."""
+    now, before = slice(lag, None), slice(len(bins) - lag)
+    both = (np.minimum(bins[now], bins[before]) >= 0) & (part[now] == part[before])
+    if not both.any():
+        raise InputError(f"max_lag: no two values lie {lag} steps apart; a smaller one is wanted")
+    pairs = bins[now][both] * n_bins + bins[before][both]
+    p = np.bincount(pairs, minlength=n_bins**2).reshape(n_bins, n_bins) / len(pairs)
+    apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)
+    return (p[p > 0] * np.log(p[p > 0] / apart[p > 0])).sum()
+
+
+def false_neighbours(
+    library: npt.ArrayLike,
+    E_max: Whole = 10,
+    *,
+    tau: Whole = 1,
+    ratio: Real = 15.0,
+    size: Real = 2.0,
+    level: Real = 0.05,
+    exclusion_radius: Whole = 0,
+    segments: Replicates = None,
+    space: pk.SpaceLike | None = None,
+) -> FalseNeighbours:
+    """Count the nearest neighbours that are far off in one more coordinate, for E = 1 to E_max.
+
+    Parameters
+    ----------
+    library : array-like, shape (n_times,)
+        NaN is a missing value. Also a table of pandas or xarray with one column.
+    E_max : int, default 10
+        The largest embedding dimension that is tried.
+    ratio : float, default 15
+        A neighbour is false if the next coordinates differ by more than so many times its distance.
+    size : float, default 2
+        It is false, too, if with that coordinate it is farther than so many standard deviations of the
+        series, as in noise.
+    level : float, default 0.05
+        Share of false neighbours below which a dimension is enough.
+    tau, exclusion_radius, segments, space
+        As in `simplex`.
+
+    Returns
+    -------
+    FalseNeighbours
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Naming the argument.
+
+    References
+    ----------
+    M. B. Kennel, R. Brown, H. D. I. Abarbanel: Determining embedding dimension for phase-space
+    reconstruction. Physical Review A 45 (1992), 3403.
+    """
+    x, part = _one(library, "library", segments)
+    tau, limits = check_count(tau, "tau"), {"ratio": ratio, "size": size, "level": level}
+    ratio, size, level = (check_number(value, name, above=0.0) for name, value in limits.items())
+    keys = {"tau": tau, "k": 1, "Tp": tau, "exclusion_radius": exclusion_radius, "space": space}
+    keys |= {"pred": (0, max(len(x) - tau, 1)), "segments": None if segments is None else part}
+    dims = np.arange(1, check_count(E_max, "E_max") + 1)
+    shares = np.array([_false_share(x, part, E, ratio, size * np.nanstd(x), keys) for E in dims.tolist()])
+    return FalseNeighbours(dims, shares, int(np.append(dims[shares < level], 0)[0]))
+
+
+def _false_share(x, part, E, ratio, most, keys):
+    """The share of false neighbours in E dimensions."""
+    tau, near = keys["tau"], knn(x, E, **keys)
+    ends, distance = near.points + (E - 1) * tau, near.distances[:, 0]
+    ahead = abs(x[ends + tau] - x[near.indices[:, 0] + E * tau])
+    known = np.isfinite(ahead + distance) & (part[ends] == part[ends + tau])
+    false = (ahead > ratio * distance) | (np.hypot(ahead, distance) > most)
+    return false[known].mean() if known.any() else np.nan
+
+
+def _one(series, name, segments):
+    """One series, and the segment of each time, counted from 0; -1 for none."""
+    table, cut = timed(series, name, segments)
+    columns = check_columns(table, name)
+    if columns.shape[1] > 1:
+        raise ShapeError(f"{name} has {columns.shape[1]} columns; one series is wanted")
+    times = np.arange(len(columns))
+    return columns[:, 0], times * 0 if cut is None else number_of(cut, times)
