@@ -21,7 +21,7 @@ from .core.machines.cpu import Threads
 from .core.machines.cuda import Cuda
 from .core.machines.contract import register
 from .watch.checked.check import Report, check
-from .derivatives.derive import derivative
+from .derivatives.derive import adjoint, derivative
 from .library.copies import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .watch.counts.count import count
 from .core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
@@ -123,6 +123,7 @@ __all__ = [
     "UnknownSpaceError",
     "View",
     "WrongSpaceError",
+    "adjoint",
     "argsort",
     "asview",
     "bincount",

@@ -1,5 +1,5 @@
-"""pk.derivative, and the gradients of parallel_reduce: which numbers are meant, checked. The tree is changed
-in forward.py."""
+"""pk.derivative, pk.adjoint and the gradients of parallel_reduce: which numbers and arrays are meant.
+Trees are changed in forward.py and reverse.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.language.kernel import Function, Kernel
+from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
 from ..core.language.types import fields_of
+from ..core.places.policy import MDRangePolicy, RangePolicy, as_policy
 from ..errors import DTypeError, InputError, LanguageError
 
 
@@ -115,33 +117,137 @@ def _paths(function, names, argument):
     return names
 
 
-def reduced(launch, kernel, args, reducer, gradient, hessian):
-    """parallel_reduce with derivatives; `launch` is the same without them.
+def adjoint(
+    policy: Any,
+    kernel: Any,
+    *args: Any,
+    wrt: str | tuple[str, ...],
+    of: dict[str, Any] | None = None,
+    order: str = "fixed",
+) -> Any:
+    """Multiply the derivatives of what a launch writes by given factors, and sum: reverse mode by arrays.
+
+    Parameters
+    ----------
+    policy : int, RangePolicy or MDRangePolicy
+    kernel, *args : as in the launch, with arrays as they are before it; nothing is written to them
+    wrt : str or tuple of str
+        Arrays of float32 or float64 that the kernel reads, "x", or in a record, "p.x".
+    of : dict of arrays, optional
+        For arrays that the kernel writes, by name, the derivatives of some number by their elements, of the
+        same shape; 0 of those that are not named. Without `of` the number is the sum of what the kernel
+        returns.
+    order : "fixed" or "any"
+        How derivatives are added where several indices read an element: in an order that makes the same bits
+        on every space, or by atomics.
+
+    Returns
+    -------
+    array or tuple of arrays
+        The derivatives of that number by the elements of each of `wrt`, of the same shapes: NumPy arrays for
+        NumPy arrays, else views.
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError
+        A name, an array or a policy is not as wanted, or two arrays share memory.
+    LanguageError
+        The kernel has no adjoint (docs/derivatives.md); the message has the line and the reason.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def differences(i, x, out):
+    ...     out[i] = (x[i + 1] - x[i]) * x[i]
+    >>> x, ones = np.array([1.0, 2.0, 4.0]), np.ones(2)
+    >>> pk.adjoint(2, differences, x, np.empty(2), wrt="x", of={"out": ones}).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    from .adjoint import pulled_back
+
+    if not isinstance(kernel, Kernel):
+        raise DTypeError(f"adjoint: a kernel marked with @pk.kernel is wanted, got {kernel!r}")
+    if order not in ("fixed", "any"):
+        raise InputError(f"adjoint: order is {order!r}; 'fixed' or 'any' is wanted")
+    names = _paths(kernel, wrt, "wrt")
+    if of:
+        _paths(kernel, tuple(of), "of")
+    found = pulled_back(policy, kernel, args, names, of, order)
+    return found[0] if isinstance(wrt, str) else found
+
+
+def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
+    """Return what parallel_reduce gives with derivatives.
 
     Returns
     -------
     (value, gradient), or (value, gradient, hessian)
     """
-    from ..core.language.reducer import Sum
+    from ..core.launch.dispatch import parallel_reduce
 
-    if reducer is not Sum or gradient is not None and hessian is not None:
-        raise InputError("gradient or hessian, one of them, goes with the reducer pk.Sum alone")
+    launch = functools.partial(parallel_reduce, label=label)
     names, order = (gradient, 1) if hessian is None else (hessian, 2)
     argument = "gradient" if order == 1 else "hessian"
+    if gradient is not None and hessian is not None:
+        raise InputError("gradient or hessian, one of them, is wanted")
     if not isinstance(kernel, Kernel):
         raise DTypeError(f"{argument}: a kernel marked with @pk.kernel is wanted, got {kernel!r}")
-    first = len(kernel.params) - len(args)
-    given = dict(zip(kernel.params[first:], args))
-    paths = tuple(
-        p for name in _paths(kernel, names, argument) for p in _numbers(kernel, given, name, argument)
+    names = _paths(kernel, names, argument)
+    if reducer is not Sum:
+        policy = _only(launch, policy, kernel, args, reducer, argument)
+    arrays, paths = _kinds(kernel, args, names, argument)
+    numbers = tuple(p for found in paths.values() for p in found)
+    if arrays and (order == 2 or out is not None):
+        raise InputError(f"{argument}: {', '.join(arrays)}: arrays go with gradient alone, and without out")
+    found = _by_numbers(launch, policy, kernel, args, numbers, order, out) if numbers else None
+    if not arrays:
+        return found
+    slopes = found[1] if numbers else ()
+    return launch(policy, kernel, *args), _by_name(policy, kernel, args, gradient, arrays, paths, slopes)
+
+
+def _kinds(kernel, args, names, argument):
+    """Which names are of arrays, and the paths of the numbers of each of the others."""
+    given = dict(zip(kernel.params[len(kernel.params) - len(args) :], args))
+    values = {name: _value(kernel, given, name, argument) for name in names}
+    arrays = tuple(name for name, value in values.items() if getattr(value, "shape", ()))
+    return arrays, {n: _numbers(kernel, n, v, argument) for n, v in values.items() if n not in arrays}
+
+
+def _by_numbers(launch, policy, kernel, args, numbers, order, out):
+    n, derived = len(numbers), derivative(kernel, numbers, value=True, order=order)
+    count = 1 + n + (n * (n + 1) // 2 if order == 2 else 0)
+    results = launch(policy, derived, *args, reducer=(Sum,) * count, out=out)
+    return results and _arrays(results, n)
+
+
+def _by_name(policy, kernel, args, gradient, arrays, paths, slopes):
+    """Derivatives by arrays and by numbers, an entry a name."""
+    from .adjoint import pulled_back
+
+    found, slopes = dict(zip(arrays, pulled_back(policy, kernel, args, arrays, None))), iter(slopes)
+    if isinstance(gradient, str):
+        return found[gradient]
+    return tuple(
+        found[name] if name in found else np.array([next(slopes) for _ in paths[name]]) for name in gradient
     )
-    n = len(paths)
-    n_second = n * (n + 1) // 2 if order == 2 else 0
-    derived = derivative(kernel, paths, value=True, order=order)
-    results = launch(derived, *args, reducer=(Sum,) * (1 + n + n_second))
-    if results is None:
-        return None
-    return _arrays(results, n)
+
+
+def _only(launch, policy, kernel, args, reducer, argument):
+    """A policy of the one index of which a reducer takes what the kernel returns; of none, if there is
+    none."""
+    if reducer not in (Max, Min):
+        raise InputError(f"{argument} goes with the reducers pk.Sum, pk.Max and pk.Min, not with {reducer!r}")
+    policy = as_policy(policy)
+    _, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
+    places = place if isinstance(place, tuple) else (place,)
+    if isinstance(policy, RangePolicy):
+        some = policy.begin <= place < policy.end
+        return dataclasses.replace(policy, begin=place, end=place + 1) if some else policy
+    if not isinstance(policy, MDRangePolicy):
+        raise InputError("gradient of pk.Max and pk.Min: a range or a box is wanted, got a TeamPolicy")
+    some = isinstance(place, tuple)
+    return dataclasses.replace(policy, begin=places, end=tuple(k + 1 for k in places)) if some else policy
 
 
 def _arrays(results, n):
@@ -154,8 +260,8 @@ def _arrays(results, n):
     return value, slopes, hessian
 
 
-def _numbers(kernel, given, path, argument):
-    """The paths of the numbers of an argument, which are floats."""
+def _value(kernel, given, path, argument):
+    """What a path leads to among the arguments."""
     first, *fields = path.split(".")
     value = given.get(first)
     for field in fields:
@@ -163,9 +269,15 @@ def _numbers(kernel, given, path, argument):
         if names is None or field not in names.params:
             raise InputError(f"{argument}: '{path}' of kernel '{kernel.name}' is no field of {value!r:.60}")
         value = getattr(value, field)
+    return value
+
+
+def _numbers(kernel, path, value, argument):
+    """The paths of the numbers of an argument, which are floats."""
     names = fields_of(type(value))
     if names is not None:
-        return [p for f in names.params for p in _numbers(kernel, given, f"{path}.{f}", argument)]
+        fields = ((f"{path}.{f}", getattr(value, f)) for f in names.params)
+        return [p for name, v in fields for p in _numbers(kernel, name, v, argument)]
     if not isinstance(value, (float, np.floating)):
         hint = "; pass a float" if isinstance(value, (int, np.integer)) else ""
         raise DTypeError(

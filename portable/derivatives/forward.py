@@ -48,6 +48,35 @@ def _rule(fn):
     return dataclasses.replace(frontend.read(fn, "function"), file=words.__file__)
 
 
+def _names(text):
+    return {n.id for n in text.nodes if isinstance(n, ast.Name)}
+
+
+def partial_of(build, partial, args, result, need):
+    """A partial derivative, of a row in `rules.py`; `need` is called with those numbers that it is made
+    from."""
+    if isinstance(partial, float):
+        return build.const(partial)
+    text, numbers = _rule(partial), [*args, result]
+    read = _names(text)
+    need(*(v for name, v in zip(text.params, numbers) if name in read))
+    return build.inline(text, numbers)
+
+
+def product(build, partial, slope):
+    """Their product; nothing is done for 1 and -1."""
+    for a, b in ((partial, slope), (slope, partial)):
+        if a.const == 1.0:
+            return b
+        if a.const == -1.0:
+            return build.negate(b)
+    return build.counted("*", build.binary("*", partial, slope))
+
+
+def summed(build, a, b):
+    return b if a is None else build.counted("+", build.binary("+", a, b))
+
+
 class Walk:
     """One walk over the nodes that were read from `start` on.
 
@@ -358,7 +387,7 @@ class Walk:
             total = None
             for a, partial in found:
                 if self.mask(a) >> k & 1:
-                    total = self.sum(total, self.product(partial, self.slope(a, k)))
+                    total = summed(self.build, total, product(self.build, partial, self.slope(a, k)))
             return total
 
         self.along(o, put)
@@ -367,22 +396,10 @@ class Walk:
         """A partial derivative. A second walk meets it before the result's tangents, and so wants another
         result."""
         result = self.build.const(0.0)
-        if any(isinstance(n, ast.Name) and n.id == "y" for n in text.nodes):
+        if "y" in _names(text):
             copied = self.first and self.twice
             result = self.build.operation(o.op, *o.args, attr=o.attr, dtype=o.dtype) if copied else o
         return self.build.inline(text, [*o.args, result])
-
-    def product(self, partial, slope):
-        """Their product; nothing is done for 1 and -1."""
-        for a, b in ((partial, slope), (slope, partial)):
-            if a.const == 1.0:
-                return b
-            if a.const == -1.0:
-                return self.build.negate(b)
-        return self.build.counted("*", self.build.binary("*", partial, slope))
-
-    def sum(self, a, b):
-        return b if a is None else self.build.counted("+", self.build.binary("+", a, b))
 
     def choice(self, o):
         """`a if c else b`, as an If that assigns the value and its tangents."""

@@ -38,12 +38,17 @@ def _made(function, specs):
     numbers = [v for v in flat(tree.result)]
     args = [f"a{k}" for k in range(len(specs))]
     outs = [f"out{k}" for k in range(len(numbers))]
-    lines = [f"def {function.name}_on_the_host({', '.join(['i', 'f', *args, *outs])}):\n"]
-    lines.append(f"    result = f({', '.join(args)})\n")
+    lines = [f"    result = f({', '.join(args)})\n"]
     lines += [f"    {out}[0] = result{path}\n" for out, path in zip(outs, _places(tree.result))]
-    name = f"{function.name}_on_the_host"
-    kernel = from_text(Kernel, name, __name__, f"<{name}>", lines, 1, {}, (False, False, 1))
+    params = ["i", "f", *args, *outs]
+    kernel = written(Kernel, f"{function.name}_on_the_host", params, lines, (False, False, 1))
     return kernel, tree.result, [strong(v.dtype, signature.float_dtype) for v in numbers]
+
+
+def written(kind, name, params, lines, options=()):
+    """A kernel or function of these lines."""
+    text = [f"def {name}({', '.join(params)}):\n", *lines]
+    return from_text(kind, name, __name__, f"<{name}>", text, 1, {}, options)
 
 
 def _places(value):

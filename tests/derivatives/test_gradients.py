@@ -137,10 +137,10 @@ def test_float32_has_no_double_arithmetic():
     [
         ({"gradient": "q"}, InputError, "no parameter 'q'; there are p, times"),
         ({"gradient": "p.nu"}, InputError, "'p.nu' of kernel 'hawkes' is no field"),
-        ({"gradient": "times"}, DTypeError, "'times' of kernel 'hawkes' is of type ndarray"),
+        ({"hessian": "times"}, InputError, "arrays go with gradient alone"),
+        ({"gradient": "p", "reducer": pk.Prod}, InputError, "goes with the reducers pk.Sum, pk.Max"),
         ({"gradient": ("p.mu", "p.mu")}, InputError, "a name twice"),
         ({"gradient": ()}, InputError, "the name of a parameter"),
-        ({"gradient": "p", "reducer": pk.Max}, InputError, "pk.Sum alone"),
         ({"gradient": "p", "hessian": "p"}, InputError, "one of them"),
     ],
 )

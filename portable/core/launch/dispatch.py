@@ -685,7 +685,7 @@ def parallel_reduce(
     out: Out | None = None,
     label: str | None = None,
     gradient: Names,
-) -> tuple[float, np.ndarray]: ...
+) -> tuple[float, Any]: ...
 @overload
 def parallel_reduce(
     policy: Any,
@@ -719,7 +719,9 @@ def parallel_reduce(
         space.
     gradient : str or tuple of str, optional
         Arguments that are floats, "h", and fields of records, "p.omega", or "p" for all of them. The result
-        is then (value, array of derivatives); the reducer is Sum. `out` takes one view a number.
+        is then (value, array of derivatives); the reducer is Sum, Max or Min. `out` takes one view a number.
+        Of a tuple with names of arrays the result is (value, tuple with an array a name), of the name of an
+        array alone (value, array).
     hessian : so, for (value, array of derivatives, array of second derivatives)
 
     Returns
@@ -744,8 +746,8 @@ def parallel_reduce(
     (6.0, 1.0)
     """
     if gradient is not None or hessian is not None:
-        again = functools.partial(parallel_reduce, policy, out=out, label=label)
-        return registry.part("derivatives").reduced(again, kernel, args, reducer, gradient, hessian)
+        reduced = registry.part("derivatives").reduced
+        return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
     ordered = _check_reducers(policy, reducers, several)

@@ -30,10 +30,7 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
     key = described, width, step, float_dtype, asserts, apart
     tree = text.trees.get(key)
     if tree is None:
-        build = Build(width, float_dtype, kernel_name, asserts)
-        tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
-        _Types(build, step, float_dtype).solve()
-        _check(build)
+        build, tree = solved(text, described, width, step, float_dtype, kernel_name, asserts)
         if not apart:
             _Collectives(build).block(tree.root, False)
         if width > 1:
@@ -43,6 +40,15 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
             text.trees.clear()
         text.trees[key] = tree
     return tree
+
+
+def solved(text, described, width, step, float_dtype, kernel_name, asserts=False):
+    """Return (Build, Tree) of a text, with dtypes and kinds; arguments are those of `typed`."""
+    build = Build(width, float_dtype, kernel_name, asserts)
+    tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
+    _Types(build, step, float_dtype).solve()
+    _check(build)
+    return build, tree
 
 
 def _input(build, name, described):

@@ -1,0 +1,373 @@
+"""pk.adjoint, and gradients of reductions by arrays: what a kernel does with its arrays, and the launches
+that its adjoint needs. What one index does is put in reverse.py.
+
+Where each element is read at the policy's indices plus constants, an index of the adjoint takes one element,
+and does again, for each of the constants, what reads it there. Else each of a fixed number of indices does
+some of the kernel's, in order, and adds to a copy of its own; the copies are added up in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays.view import View as Array
+from ..core.arrays.view import asview, zeros
+from ..core.compiler.reading.build import Build, Frame
+from ..core.compiler.reading.signature import Signature
+from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
+from ..core.compiler.reading.typing import solved
+from ..core.language.kernel import Function, Kernel, kernel as marked
+from ..core.language import types as t
+from ..core.language.reducer import Sum
+from ..core.launch.dispatch import describe_launch, parallel_for
+from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
+from ..errors import DTypeError, InputError, LanguageError, ShapeError
+from .forward import Walk
+from .host import written
+from .reverse import Needed
+from .target import LANES, Target
+
+_INDEX = "number", "int", t.UNIFORM, 0, False
+N_COPIES = 64  # of arrays to which any index may add; a fixed number, so that sums have an order
+MOST_BYTES = 1 << 31  # of these copies
+
+
+class Template(NamedTuple):
+    """A text that was read and solved: its nodes, and what depends on the arrays that are named."""
+
+    build: Any
+    tree: Any
+    walk: Any
+    arrays: dict
+
+
+def template(text, described, float_dtype, name, paths, n_active):
+    build, tree = solved(text, described, 1, 1, float_dtype, name)
+    walk = Walk(build, text, (), 0, False)
+    arrays = {path: _node(text, tree.inputs, path) for path in paths}
+    for view in [*arrays.values()][:n_active]:
+        walk.masks[view] = 1
+    walk.spread()
+    return Template(build, tree, walk, arrays)
+
+
+def _node(text, inputs, path):
+    first, *fields = path.split(".")
+    found = inputs[[name.partition("@")[0] for name in text.params].index(first)]
+    for field in fields:
+        found = found[found.names.index(field)]
+    return found
+
+
+class Adjoint(NamedTuple):
+    """What is made of a kernel's text: a function that adds to the adjoints of arrays.
+
+    It takes the kernel's arguments, the arrays of adjoints of what is written (`of`) and those to be added to
+    (`wrt`), and with copies the number of one's own.
+    """
+
+    n_index: int
+    wrt: tuple
+    of: tuple
+    keys: tuple  # (path, known indices) of elements that are written
+    how: Any  # "copies", "atomics", or the constants of what reads the element
+    seeded: bool
+
+    def text(self, text):
+        more = [f"adjoint of {path}" for path in self.of] + [f"sum of {path}" for path in self.wrt]
+        more += ["slot"] * (self.how == "copies")
+        put = functools.partial(self.inlined, text)
+        return dataclasses.replace(text, params=[*text.params, *more], defaults=(), trees={}, inlined=put)
+
+    def inlined(self, text, build, args, node):
+        n = len(text.params)
+        given, more = args[:n], iter(args[n:])
+        shapes = [_INDEX] * self.n_index
+        found = template(
+            text,
+            (*shapes, *map(_described, given[self.n_index :])),
+            build.float_dtype,
+            build.kernel_name,
+            (*self.wrt, *self.of),
+            len(self.wrt),
+        )
+        arrays = found.arrays
+        target = Target(found, given[: self.n_index], [(arrays[path], known) for path, known in self.keys])
+        target.seeds = {arrays[path]: next(more) for path in self.of}
+        target.sums = {arrays[path]: next(more) for path in self.wrt}
+        target.slot = next(more, None)
+        target.atomic = self.how == "atomics"
+        target.offset = self.how if isinstance(self.how, tuple) else None
+        _put(build, target, found.tree, given, self.seeded)
+
+    def run(self, function, args):
+        raise LanguageError(f"{function!r} is an adjoint: pk.adjoint launches it")
+
+
+def _described(value):
+    if isinstance(value, View):
+        shape = tuple(n if isinstance(n, int) else None for n in value.shape)
+        return "view", value.dtype, shape, value.readonly, value.scatter, value.lanes_last, value.store
+    if isinstance(value, tuple):
+        return "tuple", getattr(value, "names", ()), *map(_described, value)
+    if isinstance(value, Operation) and value.const is None:
+        return "number", value.dtype, t.UNIFORM, 0, False
+    return described_number(value)
+
+
+def _put(build, target, tree, given, seeded):
+    """Put the adjoints of one index, and again with more kept where one wants it."""
+    lists = build.block.body, build.order, build.checks, build.chains, build.scalar
+    marks, block, loops, kept = [len(v) for v in lists], build.block, len(build.frame.loops), frozenset()
+    while True:
+        try:
+            return target.item(build, tree, given, seeded, kept)
+        except Needed as needed:
+            wanted = needed.args[0] - kept
+            for what, view in wanted:
+                if what == "array":
+                    target.lost_element(view)
+            if not wanted:
+                raise LanguageError(f"kernel '{build.kernel_name}' has no adjoint here") from None
+            kept |= wanted
+            build.block = block
+            del build.frame.loops[loops:]
+            for values, mark in zip(lists, marks):
+                del values[mark:]
+
+
+# ---- what a kernel does with its arrays
+def looked_at(found, n_index, seeded):
+    """The Target of a text that is put nowhere: which elements it reads and writes."""
+    build = Build(1, found.build.float_dtype, found.build.kernel_name)
+    call = Call(found.walk.text, build.block, [])
+    build.frame = Frame(found.walk.text, call, None)
+    target = Target(found, list(found.tree.inputs[:n_index]))
+    target.looks = True
+    _put(build, target, found.tree, found.tree.inputs, seeded)
+    target.check()
+    return target
+
+
+def offsets(target, view):
+    """Return the constants of all places at which an array is read; None if it takes copies."""
+    shifts = {target.shift(known) for known in target.sites.get(view, ())}
+    dimensions = {shift and tuple(d for d, _ in shift) for shift in shifts}
+    if None in shifts or len(dimensions) > 1:
+        return None
+    return {tuple(c for _, c in shift) for shift in shifts} or {(0,) * len(target.index)}
+
+
+# ---- launches
+def pulled_back(policy, kernel, args, wrt, of, order="fixed"):
+    """Return the adjoints of arrays; of a reduction's sum, if `of` is None."""
+    seeded, of = of is None, of or {}
+    space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,) if seeded else ())
+    if kind == "team":
+        raise InputError(f"policy: adjoints are of ranges and boxes, got {policy!r}")
+    n = n_indices(kind)
+    given = _arrays(kernel, args, n, {*wrt, *of})
+    found, target = _read(kernel, n, Signature(specs), wrt, of, seeded)
+    _refuse_overlaps(kernel, found, target, n, args)
+    of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
+    sums = {path: _sum(given[path], of.get(path), space) for path in wrt}
+    launch = _Launch(policy, space, kernel, args, n, of, target.all_keys(found.arrays), seeded)
+    launch.all(sums, {path: offsets(target, found.arrays[path]) for path in wrt}, order)
+    return tuple(_as_given(given[path], v) for path, v in sums.items())
+
+
+def _as_given(array, view):
+    return view.to_numpy() if isinstance(array, np.ndarray) else view
+
+
+def _read(kernel, n, signature, wrt, of, seeded):
+    """The Template of a kernel, and the Target that has seen what it does."""
+    described = [_INDEX] * n + signature.described()
+    paths = dict.fromkeys((*wrt, *of))
+    found = template(kernel.portable_text, described, signature.float_dtype, kernel.name, paths, len(wrt))
+    return found, looked_at(found, n, seeded)
+
+
+def _arrays(kernel, args, n, paths):
+    params = dict(zip(kernel.params[n:], args))
+    return {path: _array(kernel, params, path) for path in paths}
+
+
+def _array(kernel, given, path):
+    """The array at a path of the arguments."""
+    first, *fields = path.split(".")
+    value = given.get(first)
+    for field in fields:
+        value = getattr(value, field, None)
+    if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
+        raise DTypeError(f"'{path}' of kernel '{kernel.name}': an array is wanted, got {value!r:.60}")
+    if str(value.dtype) not in ("float32", "float64"):
+        raise DTypeError(
+            f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; adjoints are of float32 and float64"
+        )
+    return value
+
+
+def _like(path, array, adjoints):
+    if tuple(adjoints.shape) != tuple(array.shape) or adjoints.dtype != array.dtype:
+        raise ShapeError(
+            f"of: '{path}' has shape {tuple(array.shape)} and dtype {array.dtype}; its adjoints have"
+            f" {tuple(adjoints.shape)} and {adjoints.dtype}"
+        )
+    return adjoints
+
+
+def _sum(array, of, space):
+    """The array of adjoints, to which is added; what is not written keeps those that it had."""
+    made = zeros(tuple(array.shape), str(array.dtype), space=space)
+    if of is not None:
+        parallel_for(RangePolicy(0, made.shape[0], space=space), _copy, of, made)
+    return made
+
+
+@marked
+def _copy(i, x, out):
+    out[i : i + 1] = x[i : i + 1]
+
+
+@marked
+def _add_up(e, copies, out):
+    total = 0.0
+    for b in range(copies.shape[0]):
+        for lane in range(copies.shape[2]):
+            total += copies[b, e, lane]
+    out[e] += total
+
+
+def _refuse_overlaps(kernel, found, target, n, args):
+    """Refuse arrays that are written and lie in memory of another argument."""
+    nodes = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
+    arrays = [asview(a) for a in _leaves(args)]
+    spans = [_span(a) for a in arrays]
+    for k, (view, (low, high)) in enumerate(zip(nodes, spans)):
+        for m, (low_2, high_2) in enumerate(spans):
+            if view in target.n_stores and m != k and low < high_2 and low_2 < high:
+                raise InputError(
+                    f"kernel '{kernel.name}': '{view.label}' is written, and shares memory with"
+                    f" '{nodes[m].label}'; pass a copy"
+                )
+
+
+def _leaves(args):
+    for a in args:
+        if isinstance(a, tuple):
+            yield from _leaves(a)
+        elif dataclasses.is_dataclass(a) and not isinstance(a, type):
+            yield from _leaves(tuple(getattr(a, f.name) for f in dataclasses.fields(a)))
+        elif isinstance(a, (np.ndarray, Array)) or hasattr(a, "__dlpack__"):
+            yield a
+
+
+def _span(view):
+    """The addresses from which to which a view's elements lie."""
+    ends = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
+    low = view.pointer + sum(e for e in ends if e < 0)
+    return low, view.pointer + sum(e for e in ends if e > 0) + view.dtype.itemsize * bool(view.size)
+
+
+class _Launch:
+    """The launches of an adjoint."""
+
+    def __init__(self, policy, space, kernel, args, n, of, keys, seeded):
+        self.policy, self.space, self.kernel, self.args, self.n = policy, space, kernel, args, n
+        self.of, self.keys, self.seeded = of, keys, seeded
+        box = isinstance(policy, MDRangePolicy)
+        self.begin, self.end = (policy.begin, policy.end) if box else ((policy.begin,), (policy.end,))
+
+    def function(self, wrt, how):
+        change = Adjoint(self.n, tuple(wrt), tuple(self.of), self.keys, how, self.seeded)
+        compiled = self.kernel.compiled
+        if change not in compiled:
+            *options, _ = self.kernel.options
+            compiled[change] = Function(self.kernel.fn, *options, change)
+        return compiled[change]
+
+    def on(self, begin, end):
+        if self.n == 1:
+            return RangePolicy(begin[0], end[0], space=self.space)
+        return MDRangePolicy(tuple(begin), tuple(end), space=self.space)
+
+    def all(self, sums, places, order):
+        """Launch what adds to all sums."""
+        gathered = {path: v for path, v in sums.items() if places[path] is not None}
+        others = {path: v for path, v in sums.items() if places[path] is None}
+        if gathered:
+            self.gathered(gathered, sorted(set().union(*map(places.get, gathered))))
+        if others:
+            (self.atomics if order == "any" else self.copies)(others)
+
+    def run(self, policy, first, functions, body, sums):
+        """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
+        is what a function takes behind the indices."""
+        n_given = len(self.args) + len(self.of) + len(sums)
+        names = [f"a{k}" for k in range(n_given)]
+        lines = [line.format(args=", ".join(names)) for line in body]
+        bounds = [f"{end}{p}" for end in ("begin", "end") for p in range(self.n)]
+        params = [*first, *(f"f{k}" for k in range(len(functions))), *bounds, *names]
+        made = written(Kernel, f"adjoint_of_{self.kernel.name}", params, lines)
+        numbers = (*self.begin, *self.end)
+        parallel_for(policy, made, *functions, *numbers, *self.args, *self.of.values(), *sums.values())
+
+    def gathered(self, sums, shifts):
+        """Take one element an index."""
+        functions, names = [self.function(sums, shift) for shift in shifts], [f"b{p}" for p in range(self.n)]
+        if len(shifts) == 1:
+            body = [f"    f0({', '.join(names)}, {{args}})\n"]
+            self.run(self.on(self.begin, self.end), names, functions, body, sums)
+            return
+        body = []
+        for k, shift in enumerate(shifts):
+            items = [f"{name} - ({c})" for name, c in zip(names, shift)]
+            inside = " and ".join(f"begin{p} <= {item} < end{p}" for p, item in enumerate(items))
+            body += [f"    if {inside}:\n", f"        f{k}({', '.join(items)}, {{args}})\n"]
+        columns = list(zip(*shifts))
+        begin = [b + min(column) for b, column in zip(self.begin, columns)]
+        end = [e + max(column) for e, column in zip(self.end, columns)]
+        self.run(self.on(begin, end), names, functions, body, sums)
+
+    def atomics(self, sums):
+        names = [f"i{p}" for p in range(self.n)]
+        body = [f"    f0({', '.join(names)}, {{args}})\n"]
+        self.run(self.on(self.begin, self.end), names, [self.function(sums, "atomics")], body, sums)
+
+    def copies(self, sums):
+        """Add to copies, one for each of the indices of a launch, each of which does some of the kernel's."""
+        size = sum(v.size for v in sums.values())
+        if N_COPIES * size * 8 > MOST_BYTES:
+            raise InputError(
+                f"adjoint: {N_COPIES} copies of {size:,} elements are too many; order='any' adds by atomics"
+            )
+        blocks = N_COPIES // LANES
+        copies = {
+            path: zeros((blocks, v.size, LANES), str(v.dtype), space=self.space) for path, v in sums.items()
+        }
+        names, functions = [f"i{p}" for p in range(self.n)], [self.function(sums, "copies")]
+        slots = RangePolicy(0, N_COPIES, space=self.space)
+        self.run(slots, ["slot"], functions, _in_turn(names), copies)
+        for path, out in sums.items():
+            whole = RangePolicy(0, out.size, space=self.space)
+            parallel_for(whole, _add_up, copies[path], out.reshape(-1))
+
+
+def _in_turn(names):
+    """The lines of a slot, which does every 64th of the last indices of a box."""
+    last, space, lines = len(names) - 1, "    ", []
+    for p, name in enumerate(names[:-1]):
+        lines.append(f"{space}for {name} in range(begin{p}, end{p}):\n")
+        space += "    "
+    return [
+        *lines,
+        f"{space}for t in range((end{last} - begin{last} + {N_COPIES - 1}) // {N_COPIES}):\n",
+        f"{space}    i{last} = begin{last} + t * {N_COPIES} + slot\n",
+        f"{space}    if i{last} < end{last}:\n",
+        f"{space}        f0({', '.join(names)}, {{args}}, slot)\n",
+    ]

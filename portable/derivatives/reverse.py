@@ -1,0 +1,539 @@
+"""Reverse mode: the adjoints of what one index does, behind its statements put once more.
+
+`forward` puts the statements of a text that was read and solved, each variable replaced by the number that it
+holds there (`env`). Each operation on numbers that depend on the arrays leaves a function on the tape, which
+adds to the adjoints of its arguments; the tape is run backwards. A branch or a loop (loops.py) is put again
+with its adjoints, from the numbers that entered it, so that nothing is kept that can be computed again.
+Numbers that a loop carries are lost there, unless an adjoint asks for one: `Needed` begins anew with that one
+kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
+from ..core.language import types as t
+from ..errors import LanguageError
+from .forward import partial_of, product, summed
+from .operations import PASSIVE, WITHOUT, roots
+from .rules import FLAT, PARTIALS
+
+LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 where nothing was left
+MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
+
+
+class Needed(Exception):
+    """Numbers that loops carry, (loop, key), without which an adjoint cannot be computed."""
+
+
+def lost(dtype, *keys):
+    """A number that is not computed again; `keys` say what would have to be kept for it."""
+    return Operation("lost", attr=frozenset(keys), dtype=dtype)
+
+
+def zero(dtype):
+    return Operation("const", dtype=dtype, kind=t.UNIFORM, const=0.0 if t.is_float(dtype) else 0)
+
+
+def dtype_of(key):
+    """The dtype of what an environment holds: a variable, an operation, an element, how a place was left."""
+    return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
+
+
+class Reverse:
+    """Puts the adjoints of one index into a tree.
+
+    target : where adjoints come from and go to (target.py); kept : what loops keep, (loop, key)
+    loop : puts a loop of the text (loops.py), called (self, loop, env)
+    tape : functions, in the order of what they are the adjoints of; adjoints : by the number
+    live : numbers that depend on the arrays; masked : those whose adjoint is 0 where they were not taken
+    homes : the blocks in which variables begin; counters : of the loops around this place
+    effects : how often adjoints in memory were read or added to
+    """
+
+    def __init__(self, build, walk, target, kept, loop):
+        self.build, self.walk, self.target, self.kept, self.loop = build, walk, target, kept, loop
+        self.tape, self.adjoints, self.homes, self.counters, self.effects = [], {}, {}, [], 0
+        self.live, self.masked = set(), set()
+
+    # ---- adjoints
+    def add(self, number, value, masked=False):
+        """Add to the adjoint of a number."""
+        if number in self.live:
+            if masked:
+                self.masked.add(number)
+            self.adjoints[number] = summed(self.build, self.adjoints.get(number), value)
+
+    @staticmethod
+    def backwards(tape):
+        for step in reversed(tape):
+            step()
+
+    @staticmethod
+    def need(*numbers):
+        missing = [v.attr for v in numbers if v.op == "lost"]
+        if missing:
+            raise Needed(frozenset().union(*missing))
+
+    def later(self, number, step):
+        """Put on the tape what is done with the adjoint of a number, if it has one."""
+
+        def run():
+            adjoint = self.adjoints.pop(number, None)
+            if adjoint is not None:
+                self.build.line, self.build.at = place
+                step(adjoint)
+
+        place = self.build.line, self.build.at
+        self.live.add(number)
+        self.tape.append(run)
+
+    def apart(self, put, *args):
+        """What `put` adds to the tape."""
+        outer, self.tape = self.tape, []
+        put(*args)
+        tape, self.tape = self.tape, outer
+        return tape
+
+    def put(self, op, args, dtype, step=None, **more):
+        """Put an operation; `step` is done with its adjoint if it depends on the arrays."""
+        missing = [a.attr for a in args if a.op == "lost"]
+        if missing:
+            made = lost(dtype, *frozenset().union(*missing))
+        else:
+            made = self.build.operation(op, *args, dtype=dtype, **more)
+        if step and any(a in self.live for a in args):
+            self.later(made, step)
+        return made
+
+    # ---- places
+    def assign(self, variable, value):
+        build = self.build
+        home = self.homes.setdefault(variable, build.block)
+        build.put(Set(variable, value, home, build.block, build.loop_here(), at=build.at))
+
+    def got(self, variable, dtype=None):
+        return self.build.operation("get", attr=variable, dtype=dtype)
+
+    def inside(self, block, put, *args):
+        """Put something into a block."""
+        outer, self.build.block = self.build.block, block
+        put(*args)
+        self.build.block = outer
+
+    def where(self, condition, put, *args):
+        """Put something that is done where a condition holds."""
+        node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
+        self.inside(node.then, put, *args)
+
+    def marks(self):
+        """Where this place is, for `undo`."""
+        build = self.build
+        lists = build.block.body, build.order, build.checks, build.chains, build.scalar
+        return [(values, len(values)) for values in lists]
+
+    @staticmethod
+    def undo(marks):
+        """Take back what was put since; return it."""
+        taken = [values[mark:] for values, mark in marks]
+        for values, mark in marks:
+            del values[mark:]
+        return taken
+
+    def refuse(self, node, why):
+        raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
+
+    def known(self, number, env):
+        """A number of the text as it is known here."""
+        if number.const is not None:
+            return number
+        if number.op == "extent":
+            view, dimension = number.attr
+            return self.build.extent(env[view].shape[dimension])
+        return env[number]
+
+    def hold(self, env, key, number):
+        """Let a key stand for a number; whether it depends on the arrays, the text tells."""
+        env[key] = number
+        if key != LEFT and self.walk.mask(key[0] if key.__class__ is tuple else key):
+            self.live.add(number)
+
+    # ---- statements
+    def forward(self, body, env):
+        for k, s in enumerate(body):
+            self.build.at = getattr(s, "at", None) or self.build.at
+            self.build.line = s.line or self.build.line
+            _STATEMENTS[s.__class__](self, s, env)
+            if s.__class__ is Leave:
+                return
+            if env[LEFT].const != 0 and body[k + 1 :]:
+                self.rest(functools.partial(self.forward, body[k + 1 :]), env)
+                return
+
+    def rest(self, put, env):
+        """Put what is only done where nothing has left."""
+        build = self.build
+
+        def here(own):
+            own[LEFT] = build.const(0)
+            put(own)
+
+        self.fork(build.compare("==", env[LEFT], build.const(0)), (here, _nothing), env)
+
+    def call(self, s, env):
+        self.forward(s.setup, env)
+        self.forward(s.body.body, env)
+        env[LEFT] = self.build.const(0)
+
+    def leave(self, s, env):
+        for r in s.results:
+            env[r.variable] = self.known(r.value, env)
+        env[LEFT] = self.build.const(CODES[s.how])
+
+    def branch(self, s, env):
+        bodies = [functools.partial(self.forward, b.body if b else []) for b in (s.then, s.otherwise)]
+        self.fork(self.known(s.condition, env), bodies, env)
+
+    # ---- branches
+    def fork(self, condition, bodies, env, extra=()):
+        """Put a branch; what differs behind it is in `env`. `extra`: keys that are set in both ways."""
+        self.need(condition)
+        if condition.const is not None:
+            bodies[not condition.const](env)
+            return
+        entry, ends, start = dict(env), [dict(env), dict(env)], len(self.build.order)
+        node, found = self.node(condition), {}
+        for block, body, end in zip((node.then, node.otherwise), bodies, ends):
+            self.apart(self.inside, block, body, end)
+        keys = [*extra, *filter(functools.partial(_outlives, env), {**ends[0], **ends[1]})]
+        joined = [(key, *self.joined(node, key, ends)) for key in keys]
+        self.build.block.body.append(node)
+        self.build.order.insert(start, node)
+        found |= {key: env[key] for key, *value in joined if self.behind(env, key, *value)}
+        self.tape.append(functools.partial(self.fork_back, condition, bodies, entry, found))
+
+    def behind(self, env, key, number, variable):
+        """Let a key stand for what it is behind a branch; whether that is a number of its own."""
+        before, env[key] = env.get(key), number
+        if variable is None and (number.op != "lost" or number is before):
+            return False
+        self.hold(env, key, number or self.got(variable, dtype_of(key)))
+        return True
+
+    def node(self, condition):
+        node = If(condition, Block(self.build.block), Block(self.build.block), (True, True))
+        node.line = self.build.line
+        return node
+
+    def joined(self, node, key, ends):
+        """(number, None) of what is the same behind both ways or lost, else (None, variable)."""
+        a, b = (end.get(key) for end in ends)
+        if _alike(a, b):
+            return a, None
+        values = [zero(dtype_of(key)) if v is None else v for v in (a, b)]
+        missing = [v.attr for v in values if v.op == "lost"]
+        if missing:
+            return lost(dtype_of(key), *frozenset().union(*missing)), None
+        variable = Variable(getattr(key, "name", "joined"))
+        self.homes[variable] = self.build.block
+        for block, value in zip((node.then, node.otherwise), values):
+            self.inside(block, self.assign, variable, value)
+        return None, variable
+
+    def fork_back(self, condition, bodies, entry, found):
+        seeds = {key: self.adjoints.pop(number, None) for key, number in found.items()}
+        node = self.node(condition)
+
+        def side(body, outside):
+            end = dict(entry)
+            with Scope(self, outside):
+                tape = self.apart(body, end)
+                for key, seed in seeds.items():
+                    if seed is not None and key in end:
+                        self.add(end[key], seed)
+                self.backwards(tape)
+
+        def put(outside):
+            self.build.block.body.append(node)
+            self.build.order.append(node)
+            for block, body in zip((node.then, node.otherwise), bodies):
+                self.inside(block, side, body, outside)
+
+        self.within(put)
+
+    def within(self, put, wanted=False):
+        """Put nodes with blocks of their own; what these add to adjoints of numbers from outside goes through
+        variables, which are set before them. Return False, with nothing put, if they have no effect and are
+        not wanted."""
+        build, effects, outside, marks = self.build, self.effects, Outside(self), self.marks()
+        put(outside)
+        if not (wanted or outside.variables or effects != self.effects):
+            self.undo(marks)
+            return False
+        body, order = self.undo(marks[:2])
+        for number, variable in outside.variables.items():
+            self.assign(variable, self.adjoints.get(number) or build.const(0.0))
+        build.block.body += body
+        build.order += order
+        for number, variable in outside.variables.items():
+            self.adjoints[number] = self.got(variable)
+        return True
+
+    # ---- operations
+    def operation(self, o, env):
+        if o.op in ("choice", "junction"):
+            self.chosen(o, env)
+        elif o.op == "get":
+            if o.attr not in env:
+                name = o.attr.name.partition("@")[0]
+                self.walk.fail(o, f"'{name}' is first assigned in a loop or branch; assign it before, too")
+            env[o] = env[o.attr]
+        elif o.op in ("load", "store", "atomic"):
+            self.target.access(self, o, env)
+        else:
+            env[o] = self.again(o, [self.known(a, env) for a in o.args], env)
+
+    def chosen(self, o, env):
+        """`a if c else b`, `a and b`, `a or b`: the other side is not evaluated."""
+        sides = [(block.body, value) for block, value in o.parts]
+        if o.op == "junction":
+            sides = [*sides, ([], o.args[1])][:: 1 if o.attr[0] else -1]
+
+        def side(body, value, own):
+            self.forward(body, own)
+            own[o] = self.known(value, own)
+
+        bodies = [functools.partial(side, *part) for part in sides]
+        self.fork(self.known(o.args[0], env), bodies, env, (o,))
+
+    def again(self, o, args, env, step=None):
+        """Put an operation of the text on other numbers."""
+        walk, key, view = self.walk, self.walk.key(o), o.view and env[o.view]
+        made = self.put(o.op, args, o.dtype, attr=o.attr, view=view, counts=o.counts)
+        if step:
+            self.later(made, step)
+        if step or not any(a in self.live for a in args) or o.op in PASSIVE:
+            return made
+        if key in FLAT or o.op == "cast" and not t.is_float(o.attr):
+            if o.attr != "bool":
+                walk.flat(o, o.args[:1])
+            return made
+        step = _ADJOINTS.get(o.op) or (key in PARTIALS and Reverse.by_partials)
+        if not step:
+            walk.fail(o, WITHOUT.get(o.op, f"'{o.op}' has none in reverse"))
+        self.later(made, functools.partial(step, self, o, args, made))
+        return made
+
+    def by_partials(self, o, args, made, adjoint):
+        build, masked = self.build, made in self.masked
+        for a, partial in zip(args, PARTIALS[self.walk.key(o)]):
+            if a in self.live and partial is not None:
+                value = product(build, partial_of(build, partial, args, made, self.need), adjoint)
+                if masked and value.op == "binary":  # 0 times what may be infinite
+                    none = build.const(0.0)
+                    value = build.select(build.compare("==", adjoint, none), none, value)
+                self.add(a, value, masked)
+
+    def cast(self, o, args, made, adjoint):
+        if o.op == "cast":
+            adjoint = self.build.cast(adjoint, args[0].dtype)
+        self.add(args[0], adjoint, made in self.masked)
+
+    def either(self, condition, a, b, adjoint):
+        self.need(condition)
+        none = self.build.const(0.0)
+        for number, sides in ((a, (adjoint, none)), (b, (none, adjoint))):
+            if number in self.live:
+                self.add(number, self.build.select(condition, *sides), True)
+
+    def select(self, o, args, made, adjoint):
+        self.either(*args, adjoint)
+
+    def extreme(self, o, args, made, adjoint):
+        """Of equals the first is taken."""
+        (op, nan_wins), (a, b), build = o.attr, args, self.build
+        self.need(a, b)
+        later = build.compare(op, b, a)
+        if nan_wins:
+            later = build.binary("|", later, build.compare("!=", b, b))
+        self.either(later, b, a, adjoint)
+
+    def plus(self, a, b, op):
+        """The sum or difference of numbers."""
+
+        def step(adjoint):
+            self.add(a, adjoint)
+            self.add(b, adjoint if op == "+" else self.build.negate(adjoint))
+
+        return self.put("binary", [a, b], a.dtype, step, attr=op)
+
+    def as_dtype(self, value, dtype):
+        """A number as one of a dtype, as a store to an array makes it."""
+        if value.dtype == dtype or value.const is not None:
+            return self.build.cast(value, dtype)
+
+        def step(adjoint):
+            self.add(value, self.build.cast(adjoint, value.dtype))
+
+        return self.put("cast", [value], dtype, step if t.is_float(value.dtype) else None, attr=dtype)
+
+    # ---- views, and arrays of one's own
+    def view(self, view, env):
+        if view.options and self.walk.mask(*roots(view)) or view.store == "(scratch)":
+            why = (
+                "teams have none in reverse" if view.store else "it is one of several arrays; write a branch"
+            )
+            self.refuse_view(view, why)
+        if view.store == "(local)":
+            if view.base is None:
+                env |= {(view, k): zero(t.held(view.dtype)) for k in _places(view)}
+            return
+        made = env[view] = View(*(getattr(view, name) for name in View.__slots__))
+        made.base, made.options = view.base and env[view.base], [env[v] for v in view.options]
+        made.items = [self.item(i, env) for i in view.items]
+        made.shape = [self.extent(view, made, d, env) for d in range(len(view.shape))]
+        self.build.put(made)
+
+    def refuse_view(self, view, why):
+        self.walk.build.line = self.build.line
+        self.walk.refuse_view(view, why)
+
+    def item(self, item, env):
+        if isinstance(item, tuple):
+            return tuple(v and self.known(v, env) for v in item)
+        return self.known(item, env)
+
+    def extent(self, view, made, dimension, env):
+        """An extent of a view that is put again."""
+        n = view.shape[dimension]
+        if isinstance(n, int) or n.attr[0] is not view:
+            return n if isinstance(n, int) else env[n.attr[0]].shape[n.attr[1]]
+        known = [self.known(a, env) for a in n.args]
+        again = Operation("extent", known, attr=(made, dimension), dtype="int", kind=t.UNIFORM)
+        self.build.order.append(again)
+        return again
+
+    def place(self, view, indices, env):
+        """The array from outside, or made here, that a view is a part of, and the indices in it."""
+        while view.base is not None:
+            rest = iter(indices if view.items else indices[::-1])
+            places = [self.begins(item, n, env) for item, n in zip(view.items, view.base.shape)]
+            indices = [low if alone else self.moved(low, next(rest)) for low, alone in places]
+            indices += rest
+            view = view.base
+        return view, indices
+
+    def moved(self, low, index):
+        return index if low.const == 0 else self.build.binary("+", low, index)
+
+    def begins(self, item, n, env):
+        """Where an item of a part begins, which may be counted from the end, and whether it is an index."""
+        build = self.build
+        if not isinstance(item, tuple):
+            return self.known(item, env), True
+        low = build.const(0) if item[0] is None else self.known(item[0], env)
+        if low.const is None or low.const < 0:
+            end = build.binary("+", low, self.known(build.extent(n), env))
+            low = build.select(build.compare("<", low, build.const(0)), end, low)
+        return low, False
+
+    def element(self, view, indices, env):
+        """The element of a local array."""
+        if all(i.const is not None for i in indices):
+            return env[view, tuple(int(i.const) for i in indices)]
+        found = None
+        for key, here in self.hits(view, indices):
+            found = env[key] if found is None else self.chosen_by(here, env[key], found)
+        return found
+
+    def change(self, view, indices, value, env):
+        """Set an element of a local array."""
+        if all(i.const is not None for i in indices):
+            env[view, tuple(int(i.const) for i in indices)] = value
+            return
+        for key, here in self.hits(view, indices):
+            env[key] = self.chosen_by(here, value, env[key])
+
+    def hits(self, view, indices):
+        """(key, whether it is meant) of each element of a local array."""
+        if math.prod(view.shape) > MOST_ELEMENTS:
+            what = "in reverse, local arrays that are indexed by variables have"
+            self.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")
+        self.need(*indices)
+        build = self.build
+        for place in _places(view):
+            equal = [build.compare("==", i, build.const(k)) for i, k in zip(indices, place)]
+            yield (view, place), functools.reduce(functools.partial(build.binary, "&"), equal)
+
+    def chosen_by(self, condition, a, b):
+        step = functools.partial(self.either, condition, a, b)
+        return self.put("select", [condition, a, b], a.dtype, step)
+
+
+def _places(view):
+    return itertools.product(*map(range, view.shape))
+
+
+class Outside:
+    """The variables through which adjoints of numbers outside a branch or loop are added to."""
+
+    def __init__(self, reverse):
+        self.variables, self.home = {}, reverse.build.block
+
+
+class Scope:
+    """Adjoints of one block; what is left at its end belongs to numbers outside of it."""
+
+    def __init__(self, reverse, outside):
+        self.reverse, self.outside = reverse, outside
+
+    def __enter__(self):
+        self.outer, self.reverse.adjoints = self.reverse.adjoints, {}
+
+    def __exit__(self, kind, *error):
+        reverse = self.reverse
+        left, reverse.adjoints = reverse.adjoints, self.outer
+        for number, value in left.items() if kind is None else ():
+            variable = self.outside.variables.setdefault(number, Variable("adjoint"))
+            reverse.homes[variable] = self.outside.home
+            reverse.assign(variable, summed(reverse.build, reverse.got(variable), value))
+
+
+def _outlives(env, key):
+    """Whether what a key stands for is known behind a branch."""
+    return key.__class__ is Variable or (key.__class__ is tuple or key == LEFT) and key in env
+
+
+def _alike(a, b):
+    """Whether two numbers are one, or the same constant."""
+    if a is b or a is None or b is None:
+        return a is b
+    return a.const is not None and (a.dtype, repr(a.const)) == (b.dtype, repr(b.const))
+
+
+def _nothing(env):
+    """Nothing to do."""
+
+
+def _assigned(reverse, s, env):
+    env[s.variable] = reverse.known(s.value, env)
+
+
+_STATEMENTS = {
+    Operation: Reverse.operation,
+    View: Reverse.view,
+    Set: _assigned,
+    If: Reverse.branch,
+    Loop: lambda reverse, s, env: reverse.loop(reverse, s, env),
+    Leave: Reverse.leave,
+    Rejoin: lambda reverse, s, env: None,
+    Call: Reverse.call,
+}
+_ADJOINTS = {
+    "select": Reverse.select,
+    "extreme": Reverse.extreme,
+    **dict.fromkeys(("cast", "rounded", "settle"), Reverse.cast),
+}

@@ -1,0 +1,304 @@
+"""Where adjoints of arrays come from and where they go: elements by the indices of a policy.
+
+An index of an array is known as a pair (p, c) where it is the policy's p-th index plus a constant, as an
+integer, or not at all (None).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+from ..core.compiler.reading.tree import Operation, Variable, View
+from ..core.language import types as t
+from ..errors import LanguageError
+from .loops import loop
+from .operations import roots
+from .reverse import LEFT, Reverse, lost
+
+_ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
+LANES = 16  # neighbours in memory among the copies of an array, one a slot
+
+
+class Target:
+    """The arrays of one index.
+
+    index : its numbers; sums : arrays of adjoints that are added to, by the argument; seeds : adjoints of
+    what is written, by the argument; offset : of the one place to which is added, of all if None; slot : the
+    number of one's copy of each sum, if there are copies
+    keys : elements that are written at known indices; sites : known indices of what is read, by the argument
+    """
+
+    def __init__(self, template, index, keys=()):
+        self.index, self.keys, self.walk = index, keys, template.walk
+        self.sums, self.seeds, self.offset, self.slot, self.atomic = {}, {}, None, None, False
+        self.looks, self.sites, self.written, self.markers = False, {}, {}, {}
+        operations = [o for o in template.build.order if o.__class__ is Operation and o.view is not None]
+        self.n_stores, self.added, self.read = {}, set(), set()
+        for o in operations:
+            for root in roots(o.view):
+                if o.op == "store":
+                    self.n_stores[root] = self.n_stores.get(root, 0) + 1
+                elif o.op == "atomic":
+                    self.added.add(root)
+                elif o.op == "load":
+                    self.read.add(root)
+
+    # ---- indices
+    def known(self, i):
+        if isinstance(i.const, int):
+            return i.const
+        if i in self.index:
+            return self.index.index(i), 0
+        if i.op in ("rounded", "cast", "settle"):
+            return self.known(i.args[0])
+        if i.op == "binary" and i.attr in "+-":
+            a, b = map(self.known, i.args)
+            if isinstance(a, tuple) and isinstance(b, int):
+                return a[0], a[1] + b if i.attr == "+" else a[1] - b
+            if isinstance(b, tuple) and isinstance(a, int) and i.attr == "+":
+                return b[0], a + b[1]
+        return None
+
+    def shift(self, known):
+        """((dimension, constant) of each of the policy's indices), None if one of them says nothing."""
+        places = {v[0]: (d, v[1]) for d, v in enumerate(known) if isinstance(v, tuple)}
+        single = len(places) == sum(isinstance(v, tuple) for v in known) == len(self.index)
+        return tuple(places[p] for p in range(len(self.index))) if single else None
+
+    def number(self, reverse, known):
+        """An index that is known, as a number."""
+        build = reverse.build
+        if isinstance(known, int):
+            return build.const(known)
+        return (
+            build.binary("+", self.index[known[0]], build.const(known[1]))
+            if known[1]
+            else self.index[known[0]]
+        )
+
+    def elements(self, view):
+        """The keys of elements that a store to a view may change."""
+        return [key for root in roots(view) for key in self.of_root(root)]
+
+    def of_root(self, root):
+        if root.store == "(local)":
+            return [(root, place) for place in itertools.product(*map(range, root.shape))]
+        return [key for key in self.keys if key[0] is root]
+
+    # ---- accesses
+    def access(self, reverse, o, env):
+        n = len(o.args) - (o.op != "load")
+        numbers = [reverse.known(a, env) for a in o.args]
+        if o.view.options:
+            reverse.refuse_view(o.view, "it is one of several arrays here; write a branch")
+        root, indices = reverse.place(o.view, numbers[:n], env)
+        if root.store == "(local)":
+            self.private(reverse, o, root, indices, numbers[n:], env)
+        elif o.op == "load":
+            self.load(reverse, o, root, indices, numbers, env)
+        else:
+            reverse.need(*indices)
+            put = self.store if o.op == "store" else self.add_into
+            put(reverse, o, root, indices, numbers[-1], env)
+
+    def private(self, reverse, o, root, indices, values, env):
+        if o.op == "load":
+            env[o] = reverse.element(root, indices, env)
+            return
+        value = reverse.as_dtype(values[0], t.held(root.dtype))
+        if o.op == "atomic":
+            op, wanted = o.attr
+            if wanted or op not in ("add", "sub"):
+                self.walk.fail(o, _ATOMICS)
+            old = reverse.element(root, indices, env)
+            value = reverse.plus(old, value, "+" if op == "add" else "-")
+        reverse.change(root, indices, value, env)
+
+    def load(self, reverse, o, root, indices, numbers, env):
+        known = tuple(map(self.known, indices))
+        if root in self.n_stores:
+            if None in known:
+                self.conflict(o, root)
+            self.written.setdefault(root, []).append((o, known))
+            held = env.get((root, known))
+            if held is not None and held is not self.markers.get((root, known)):
+                env[o] = held
+                return
+            if held is not None:
+                step = functools.partial(reverse.add, held) if held in reverse.live else None
+                env[o] = reverse.again(o, numbers, env, step)
+                return
+        if self.looks and self.walk.mask(root):
+            self.sites.setdefault(root, set()).add(known)
+        step = functools.partial(self.contribute, reverse, root, indices) if self.walk.mask(root) else None
+        env[o] = reverse.again(o, numbers, env, step)
+
+    def conflict(self, o, root):
+        self.walk.fail(
+            o,
+            f"'{root.label}' is read and written at different indices; read one array and write another",
+        )
+
+    def store(self, reverse, o, root, indices, value, env):
+        known = tuple(map(self.known, indices))
+        if root in self.added:
+            self.conflict(o, root)
+        if self.shift(known) is None:
+            self.walk.fail(
+                o,
+                f"of '{root.label}' an index writes elements that may be another's; let each index of the"
+                " policy be one of its indices, or write pk.atomic_add",
+            )
+        value = reverse.as_dtype(value, t.held(root.dtype))
+        if None not in known:
+            self.written.setdefault(root, []).append((o, known))
+            env[root, known] = value
+            return
+        if self.n_stores[root] > 1 or root in self.read or not self.each_once(reverse, indices):
+            why = "may be written twice; keep the number in a variable, and write it once"
+            self.walk.fail(o, f"elements of '{root.label}' {why}")
+        self.written.setdefault(root, []).append((o, known))
+        self.seed(reverse, root, indices, value, 1)
+
+    def each_once(self, reverse, indices):
+        """Whether the counter of each loop around stands for a dimension."""
+        return all(c is not None and any(_steps(i, c) for i in indices) for c in reverse.counters)
+
+    def add_into(self, reverse, o, root, indices, value, env):
+        op, wanted = o.attr
+        if root in self.n_stores or root in self.read or wanted or op not in ("add", "sub"):
+            self.walk.fail(o, f"{_ATOMICS}, to arrays that are not read")
+        self.seed(reverse, root, indices, value, 1 if op == "add" else -1)
+
+    def seed(self, reverse, root, indices, value, sign):
+        """The adjoint of a number that is written once."""
+        seeds = self.seeds.get(root)
+
+        def step():
+            if value in reverse.live and seeds is not None:
+                reverse.effects += 1
+                found = reverse.build.operation("load", *indices, view=seeds, dtype=t.held(seeds.dtype))
+                reverse.add(value, found if sign > 0 else reverse.build.negate(found))
+
+        reverse.tape.append(step)
+
+    def contribute(self, reverse, root, indices, adjoint):
+        """Add to the adjoint of an element from outside."""
+        if root not in self.sums:
+            return
+        if self.offset is not None:
+            known = tuple(map(self.known, indices))
+            if self.offset != tuple(c for _, c in self.shift(known)):
+                return
+        reverse.need(*indices)
+        reverse.effects += 1
+        self.add_to(reverse, self.sums[root], indices, adjoint, root)
+
+    def add_to(self, reverse, view, indices, adjoint, root):
+        build = reverse.build
+        build.writes()
+        if self.atomic:
+            build.operation("atomic", *indices, adjoint, attr=("add", False), view=view, dtype=view.dtype)
+            return
+        if self.slot is not None:
+            flat = build.const(0)
+            for i, n in zip(indices, self.extents[root]):
+                flat = build.binary("+", build.binary("*", flat, n), i)
+            lanes = build.const(LANES)
+            indices = [build.binary("//", self.slot, lanes), flat, build.binary("%", self.slot, lanes)]
+        old = build.operation("load", *indices, view=view, dtype=t.held(view.dtype))
+        build.operation("store", *indices, build.binary("+", old, adjoint), view=view)
+
+    def check(self):
+        """Refuse arrays of which what an index writes, and reads too, is not its own."""
+        for root, accesses in self.written.items():
+            first = self.shift(accesses[0][1])
+            for o, known in accesses:
+                if self.shift(known) != first or first is None:
+                    self.conflict(o, root)
+
+    def all_keys(self, arrays):
+        """(path, known indices) of the elements that are written at such."""
+        found = {
+            (path, known)
+            for path, view in arrays.items()
+            for o, known in self.written.get(view, ())
+            if o.op == "store" and None not in known
+        }
+        return tuple(sorted(found, key=repr))
+
+    def lost_element(self, root):
+        """Refuse an element that is read behind a branch which may have written it."""
+        why = "that may have been written before; keep the number in a variable"
+        name = self.walk.build.kernel_name
+        raise LanguageError(f"kernel '{name}': an adjoint wants elements of '{root.label}' {why}")
+
+    # ---- one index
+    def item(self, build, tree, inputs, seeded, kept):
+        """Put the adjoint of an index; `seeded`: whether its result is added up, so that its adjoint is 1."""
+        reverse, env = Reverse(build, self.walk, self, kept, loop), {LEFT: build.const(0)}
+        _pair(tree.inputs, inputs, env)
+        self.extents = {root: [build.extent(n) for n in env[root].shape] for root in self.sums}
+        for key in self.keys:
+            self.markers[key] = lost(t.held(key[0].dtype), ("array", key[0]))
+            reverse.hold(env, key, self.markers[key])
+        reverse.forward(tree.root.body, env)
+        if seeded:
+            reverse.add(reverse.known(tree.result, env), build.const(1.0))
+        for root, known in self.keys:
+            if root in self.seeds and env[root, known] in reverse.live:
+                self.final(reverse, root, known, env[root, known])
+        reverse.backwards(reverse.tape)
+        for root, known in self.keys:
+            if root in self.sums:
+                self.first(reverse, root, known)
+
+    def first(self, reverse, root, known):
+        """Keep the adjoint of an element as it was at the beginning."""
+        build = reverse.build
+        adjoint = reverse.adjoints.pop(self.markers[root, known], None) or build.const(0.0)
+        self.where_inside(reverse, self.sums[root], known, functools.partial(self.overwrite, build, adjoint))
+
+    @staticmethod
+    def overwrite(build, adjoint, view, indices):
+        build.writes()
+        build.operation("store", *indices, adjoint, view=view)
+
+    def final(self, reverse, root, known, value):
+        """The adjoint of an element as it is at the end."""
+        found = Variable("adjoint")
+        reverse.assign(found, reverse.build.const(0.0))
+
+        def load(view, indices):
+            dtype = t.held(view.dtype)
+            reverse.assign(found, reverse.build.operation("load", *indices, view=view, dtype=dtype))
+
+        self.where_inside(reverse, self.seeds[root], known, load)
+        reverse.add(value, reverse.got(found))
+
+    def where_inside(self, reverse, view, known, put):
+        """Do something with an element if there is such a one."""
+        build, indices = reverse.build, [self.number(reverse, k) for k in known]
+        holds = [build.compare(">=", i, build.const(0)) for i in indices]
+        holds += [build.compare("<", i, build.extent(n)) for i, n in zip(indices, view.shape)]
+        reverse.where(functools.reduce(functools.partial(build.binary, "&"), holds), put, view, indices)
+
+
+def _steps(index, counter):
+    """Whether an index is a counter plus or minus a constant."""
+    return index is counter or (
+        index.op == "binary"
+        and index.attr in "+-"
+        and any(_steps(a, counter) for a in index.args)
+        and any(a.const is not None for a in index.args)
+    )
+
+
+def _pair(inputs, given, env):
+    """Put what is given for the inputs of a text into an environment."""
+    if isinstance(inputs, (tuple, list)):
+        for a, b in zip(inputs, given):
+            _pair(a, b, env)
+    elif inputs.__class__ in (Operation, View):
+        env[inputs] = given

@@ -1,0 +1,368 @@
+"""Compare reverse mode with forward mode, closed forms and differences, and its bits on all spaces."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.core.launch.dispatch import describe_launch
+from portable.core.machines.cuda.space import lower_to_ptx
+from portable.errors import DTypeError, InputError, LanguageError, ShapeError
+
+from ..launching import move
+from .traps import TRAPS
+
+X = np.array([0.31, 0.87, 1.13, 1.42, 1.91, 2.3, 0.55, 1.7, 2.61, 1.05, 0.73])
+Y = np.array([1.23, 0.61, 0.87, 1.53, 1.86, 0.43, 2.2, 1.07, 0.92, 1.31, 0.71])
+RNG = np.random.default_rng(66)
+
+
+@pk.kernel
+def applied(i, f, x, y, out):
+    out[i] = f(x[i], y[i])
+
+
+@pk.kernel
+def slopes(i, d, x, y, out):
+    dx, dy = d(x[i], y[i])
+    out[0, i] = dx
+    out[1, i] = dy
+
+
+def numpy_of(array):
+    return array if isinstance(array, np.ndarray) else array.to_numpy()
+
+
+def both_ways(f, space):
+    """Derivatives of a function of two numbers in reverse and forward mode."""
+    policy = pk.RangePolicy(0, len(X), space=space)
+    x, y, out, ones = (move(a, space) for a in (X, Y, np.empty(len(X)), np.ones(len(X))))
+    found = pk.adjoint(policy, applied, f, x, y, out, wrt=("x", "y"), of={"out": ones})
+    forward = move(np.zeros((2, len(X))), space)
+    pk.parallel_for(policy, slopes, pk.derivative(f, ("x", "y")), x, y, forward)
+    return [numpy_of(a) for a in found], numpy_of(forward)
+
+
+PEERS = "loop_carried", "newton", "before_the_loop_used_after", "array_in_a_branch"
+FEW = [f for f in TRAPS if f.name in PEERS] + TRAPS[5::13]
+
+
+@pytest.mark.parametrize("f", FEW, ids=lambda f: f.name)
+@pytest.mark.filterwarnings("ignore:kernel .* is a step")
+def test_traps(f, space):
+    for found, wanted in zip(*both_ways(f, space)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("f", TRAPS, ids=lambda f: f.name)
+@pytest.mark.filterwarnings("ignore:kernel .* is a step")
+def test_all_traps(f):
+    for found, wanted in zip(*both_ways(f, "serial")):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pk.kernel
+def overwritten(i, x, y):
+    y[i] = x[i] * x[i]
+    x[i] = x[i] * 3.0
+
+
+def test_an_element_is_read_and_then_overwritten(space):
+    x, y, ones = (move(a, space) for a in (X, np.empty(len(X)), np.ones(len(X))))
+    policy = pk.RangePolicy(0, len(X), space=space)
+    found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones})
+    np.testing.assert_array_equal(numpy_of(found), 2.0 * X)
+    found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones, "x": ones})
+    np.testing.assert_array_equal(numpy_of(found), 2.0 * X + 3.0)
+    np.testing.assert_array_equal(numpy_of(x), X)
+
+
+class State(NamedTuple):
+    u: np.ndarray
+    rate: float
+
+
+@pk.kernel
+def heat(i, j, s, out):
+    around = s.u[i - 1, j] + s.u[i + 1, j] + s.u[i, j - 1] + s.u[i, j + 1]
+    out[i, j] = s.u[i, j] + s.rate * (around - 4.0 * s.u[i, j]) * s.u[i, j]
+
+
+@pk.kernel
+def energy(i, x):
+    total = 0.0
+    for j in range(i):
+        square = 0.01
+        for k in range(3):
+            square += (x[i, k] - x[j, k]) ** 2
+        total += pk.rsqrt(square)
+    return total
+
+
+@pk.kernel
+def product(i, a, x, y):
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += a[i, j] * x[j]
+    y[i] = total
+
+
+@pk.kernel
+def recurrence(i, x, y):
+    row, state = x[i], 0.5
+    for j in range(row.shape[0]):
+        state = pk.sin(state) * 0.9 + 0.3 * row[j] * row[j]
+        y[i, j] = state * row[j]
+
+
+@pk.kernel
+def taken(i, index, x, y):
+    y[i] = x[index[i]] ** 2
+
+
+@pk.kernel
+def counted(i, index, x, y):
+    pk.atomic_add(y, index[i], x[i] * x[i])
+
+
+U, MATRIX, VECTOR = RNG.random((7, 19)), RNG.random((13, 21)), RNG.random(21)
+POINTS, ROWS, INDEX = RNG.normal(size=(40, 3)), RNG.random((3, 150)), RNG.integers(0, 11, 11)
+W = {n: RNG.normal(size=n) for n in ((7, 19), (13,), (3, 150), (11,))}
+
+
+def heat_by_hand(w):
+    """Its derivatives, written from the formula."""
+    found, inner = w.copy(), w[1:-1, 1:-1] * 0.3
+    found[[0, -1]] = found[:, [0, -1]] = 0.0
+    u, here = U, (slice(1, -1), slice(1, -1))
+    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+    found[here] += inner * (around - 8.0 * u[here])
+    for rows, columns in (((0, -2), (1, -1)), ((2, None), (1, -1)), ((1, -1), (0, -2)), ((1, -1), (2, None))):
+        found[slice(*rows), slice(*columns)] += inner * u[here]
+    return found
+
+
+def energy_by_hand():
+    d = POINTS[:, None] - POINTS[None]
+    return -np.sum(d * ((d**2).sum(-1) + 0.01)[..., None] ** -1.5, axis=1)
+
+
+def recurrence_by_differences(w, step=1e-6):
+    def value(x):
+        out = np.zeros_like(x)
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), recurrence, x, out)
+        return np.sum(out * w)
+
+    places = [(0, 0), (1, 70), (2, 149), (2, 80)]
+    units = [np.equal.outer(np.arange(3), i)[:, None] * (np.arange(150) == j) * step for i, j in places]
+    return places, [(value(ROWS + e) - value(ROWS - e)) / (2 * step) for e in units]
+
+
+def all_adjoints(space):
+    """Adjoints of kernels of each kind, on a space."""
+
+    def on(*arrays):
+        return tuple(move(a, space) for a in arrays)
+
+    def line(n):
+        return pk.RangePolicy(0, n, space=space)
+
+    u, w, a, x, points, rows, wy, wr, wi = on(
+        U, W[7, 19], MATRIX, VECTOR, POINTS, ROWS, W[13,], W[3, 150], W[11,]
+    )
+    index, x11 = on(INDEX, X)
+    box = pk.MDRangePolicy((1, 1), (6, 18), space=space)
+    empty = on(np.zeros((7, 19)), np.zeros(13), np.zeros((3, 150)), np.zeros(11))
+    found = [pk.adjoint(box, heat, State(u, 0.3), empty[0], wrt="s.u", of={"out": w})]
+    found.append(pk.parallel_reduce(line(40), energy, points, gradient="x")[1])
+    found += pk.adjoint(line(13), product, a, x, empty[1], wrt=("a", "x"), of={"y": wy})
+    found.append(pk.adjoint(line(3), recurrence, rows, empty[2], wrt="x", of={"y": wr}))
+    found.append(pk.adjoint(line(11), taken, index, x11, empty[3], wrt="x", of={"y": wi}))
+    found.append(pk.adjoint(line(11), counted, index, x11, empty[3], wrt="x", of={"y": wi}))
+    found.append(pk.adjoint(line(40), energy, points, wrt="x", order="any"))
+    return [numpy_of(v) for v in found]
+
+
+def test_each_kind_of_kernel(space):
+    stencil, pairs, matrix, vector, carried, gathered, scattered, unordered = all_adjoints(space)
+    np.testing.assert_allclose(stencil, heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(pairs, energy_by_hand(), rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(unordered, pairs, rtol=1e-12, atol=1e-11)
+    np.testing.assert_array_equal(matrix, np.outer(W[13,], VECTOR))
+    np.testing.assert_allclose(vector, MATRIX.T @ W[13,], rtol=1e-13)
+    places, wanted = recurrence_by_differences(W[3, 150])
+    np.testing.assert_allclose([carried[p] for p in places], wanted, rtol=1e-6, atol=1e-8)
+    by_hand = np.zeros(11)
+    np.add.at(by_hand, INDEX, 2.0 * X[INDEX] * W[11,])
+    np.testing.assert_allclose(gathered, by_hand, rtol=1e-13)
+    np.testing.assert_array_equal(scattered, 2.0 * X * W[11,][INDEX])
+
+
+@pytest.fixture(scope="module")
+def on_serial():
+    return all_adjoints("serial")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_bits_on_any_number_of_threads(threads, on_serial):
+    for found, wanted in zip(all_adjoints(f"threads:{threads}")[:-1], on_serial):
+        assert found.tobytes() == wanted.tobytes()
+
+
+def test_the_same_bits_everywhere(space, on_serial):
+    for found, wanted in zip(all_adjoints(space)[:-1], on_serial):
+        if space == "checked":  # whose arithmetic is Python's
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        else:
+            assert found.tobytes() == wanted.tobytes()
+
+
+def test_adjoints_lower_to_ptx():
+    launches = []
+    with pk.listening(lambda phase, what, launch: phase == "begin" and launches.append(launch)):
+        all_adjoints("serial")
+    assert len({launch.kernel.name for launch in launches}) >= 6
+    for launch in launches:
+        *_, kind, specs, reducers, _ = describe_launch(
+            launch.policy, launch.kernel, launch.args, launch.reducers
+        )
+        assert ".visible .entry" in lower_to_ptx(launch.kernel, kind, specs, reducers)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 130])
+def test_numbers_of_trips(n):
+    """What a loop carries is kept for 64 trips, or computed again between them."""
+
+    @pk.function
+    def grown(x, y):
+        for _ in range(int(y)):
+            x = x * 1.01 + 0.1 * pk.sin(x)
+        return x
+
+    policy, x, y = pk.RangePolicy(0, 3, space="serial"), X[:3], np.full(3, float(n))
+    found = pk.adjoint(policy, applied, grown, x, y, np.empty(3), wrt="x", of={"out": np.ones(3)})
+    for k in range(3):
+        at, slope = x[k], 1.0
+        for _ in range(n):
+            slope *= 1.01 + 0.1 * np.cos(at)
+            at = at * 1.01 + 0.1 * np.sin(at)
+        np.testing.assert_allclose(found[k], slope, rtol=1e-12)
+
+
+@pk.kernel
+def humps(i, x, c):
+    return pk.sin(c * x[i]) * x[i]
+
+
+@pytest.mark.parametrize(("reducer", "pick"), [(pk.Max, np.argmax), (pk.Min, np.argmin)])
+def test_of_the_largest_the_derivative_is_that_of_one(space, reducer, pick):
+    x, policy = move(X, space), pk.RangePolicy(0, len(X), space=space)
+    value, (by_x, by_c) = pk.parallel_reduce(policy, humps, x, 2.0, reducer=reducer, gradient=("x", "c"))
+    k, wanted = pick(np.sin(2.0 * X) * X), np.zeros(len(X))
+    wanted[k] = 2.0 * np.cos(2.0 * X[k]) * X[k] + np.sin(2.0 * X[k])
+    assert value == pk.parallel_reduce(policy, humps, x, 2.0, reducer=reducer)
+    np.testing.assert_allclose(numpy_of(by_x), wanted, rtol=1e-13)
+    np.testing.assert_allclose(by_c, [np.cos(2.0 * X[k]) * X[k] ** 2], rtol=1e-13)
+
+
+def test_float32():
+    x, out = X.astype(np.float32), np.empty(len(X), np.float32)
+    ones = np.ones(len(X), np.float32)
+    found = pk.adjoint(len(X), overwritten, x, out, wrt="x", of={"y": ones})
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, 2.0 * x)
+
+
+# ---- what is refused
+@pk.kernel
+def shifted(i, x, y):
+    x[i] = x[i + 1] * 2.0
+
+
+@pk.kernel
+def one_place(i, x, y):
+    y[0] = x[i]
+
+
+@pk.kernel
+def twice(i, x, y):
+    for k in range(x.shape[0]):
+        y[i] = y[i] + x[k]
+        y[(i + k) % 3] = x[i]
+
+
+@pk.kernel
+def smallest(i, x, y):
+    pk.atomic_min(y, i, x[i])
+
+
+@pk.kernel
+def by_bits(i, x, y):
+    y[i] = pk.from_bits64(pk.bits(x[i]))
+
+
+@pk.kernel
+def large_array(i, x, y):
+    v = pk.local(40, pk.float64)
+    for k in range(x.shape[0]):
+        v[k] = x[k]
+    y[i] = v[i]
+
+
+@pk.kernel
+def steps_of_a_number(i, x, y):
+    total = 0.0
+    for k in range(0, x.shape[0], x.shape[0] // 2):
+        total += x[k]
+    y[i] = total
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (shifted, "'x' is read and written at different indices"),
+        (one_place, "an index writes elements that may be another's"),
+        (twice, "an index writes elements that may be another's|read and written at different"),
+        (smallest, "atomic_add and atomic_sub"),
+        (by_bits, "the bits of a float"),
+        (large_array, "local arrays that are indexed by variables have 32 elements"),
+        (steps_of_a_number, "a range whose step is known at run time alone"),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_refused(kernel, words):
+    with pytest.raises(LanguageError, match=words) as told:
+        pk.adjoint(3, kernel, np.ones(4), np.ones(4), wrt="x", of={"y": np.ones(4)})
+    assert "test_adjoints.py:" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"wrt": "z"}, InputError, "no parameter 'z'"),
+        ({"of": {"y": np.ones(3)}}, ShapeError, "'y' has shape"),
+        ({"order": "none"}, InputError, "order is 'none'"),
+        ({"wrt": ()}, InputError, "the name of a parameter"),
+    ],
+)
+def test_wrong_calls(change, error, words):
+    given = {"wrt": "x", "of": {"y": np.ones(len(X))}} | change
+    with pytest.raises(error, match=words):
+        pk.adjoint(len(X), overwritten, X, np.empty(len(X)), **given)
+
+
+def test_arrays_that_share_memory_are_refused():
+    with pytest.raises(InputError, match="shares memory with"):
+        pk.adjoint(5, overwritten, X[:5], X[1:6], wrt="x", of={"y": np.ones(5)})
+
+
+def test_integers_have_no_derivatives():
+    with pytest.raises(DTypeError, match="'index' of kernel 'taken' is of int64"):
+        pk.adjoint(3, taken, INDEX, X, np.empty(11), wrt="index", of={"y": np.ones(11)})
+
+
+def test_teams_are_refused():
+    with pytest.raises(InputError, match="adjoints are of ranges and boxes"):
+        pk.adjoint(pk.TeamPolicy(3, 8), overwritten, X, np.empty(11), wrt="x", of={"y": np.ones(11)})
