@@ -19,8 +19,17 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from . import constants, edges, effects, launches, ranges, reductions, teams
-from .comparing import CPU, CUDA, LOWERED, Difference, Refused, RefusedBySpace, Undefined, compare
+from . import constants, edges, effects, launches, ranges, reductions, small, teams
+from .comparing import (
+    CPU,
+    CUDA,
+    LOWERED,
+    Difference,
+    Refused,
+    RefusedBySpace,
+    Undefined,
+    compare,
+)
 from .program import replay
 
 KINDS = {
@@ -31,6 +40,7 @@ KINDS = {
     "launch": launches.programs,
     "reduction": reductions.programs,
     "constant": constants.programs,
+    "small": small.programs,
 }
 SHARES = (
     "range",
@@ -43,7 +53,8 @@ SHARES = (
     "launch",
     "reduction",
     "constant",
-)  # of each ten chunks
+    "small",
+)  # of each eleven chunks
 SHRINKING_S = 40  # a failure is made smaller for this long at most
 CHUNK_OF_MUTANTS = 10  # programs, so that each kind comes early
 HANGING_S = 120  # and a program that takes longer than this ends its process
@@ -177,7 +188,14 @@ def reason(message):
 
 
 def campaign(
-    programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True, chunk=20, kinds=SHARES
+    programs,
+    seed_,
+    space=None,
+    processes=1,
+    say=lambda outcome: None,
+    shrink=True,
+    chunk=20,
+    kinds=SHARES,
 ):
     """Outcomes by kind. `say` hears of each chunk."""
     totals, left = (
@@ -218,7 +236,9 @@ def _some(wanted, space, shrink, processes, folder):
             code = "none: it hangs"
         if code not in (0, 1):
             ended[task] = Outcome(
-                task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())]
+                task[0],
+                1,
+                differences=[(f"the process ends; exit status {code}", running.read_text())],
             )
         running.unlink()
     if len(done) + len(ended) == 0:

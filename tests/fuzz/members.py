@@ -16,7 +16,12 @@ class Member:
     """The team as one member sees it."""
 
     def __init__(self, rank, size, league_rank, league_size, scratches):
-        self.rank, self.size, self.league_rank, self.league_size = rank, size, league_rank, league_size
+        self.rank, self.size, self.league_rank, self.league_size = (
+            rank,
+            size,
+            league_rank,
+            league_size,
+        )
         self.scratches, self.n_scratches = scratches, 0
 
     def meet(self, word, value):
@@ -44,14 +49,19 @@ def run(program, team_size, fused):
     arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in program.args]
     dtypes = {a.dtype.name for a in arrays if isinstance(a, np.ndarray)}
     own = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
-    reader = Reader(program.text, own, fused)
+    reader = Reader(program.plain or program.text, own, fused)
     with np.errstate(all="ignore"):
         types, values = zip(*(_argument(a, own) for a in arrays)) if arrays else ((), ())
         if program.policy[0] == "team":
             result = _teams(program, reader, types, values, team_size)
         else:
             result = _indices(program, reader, types, values)
-    return [a for a in arrays if isinstance(a, np.ndarray)], result, meaning.Notes.overflow, reader.fuses
+    return (
+        [a for a in arrays if isinstance(a, np.ndarray)],
+        result,
+        meaning.Notes.overflow,
+        reader.fuses,
+    )
 
 
 def _argument(arg, own):

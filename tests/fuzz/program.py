@@ -46,6 +46,7 @@ class Program:
     reducers: tuple = ("Sum",)
     inclusive: bool = True
     again: tuple = ()
+    plain: str = ""  # the text that the oracle reads, if not `text`
 
     @property
     def narrow(self):
@@ -91,7 +92,12 @@ def launch(program, namespace, space, args, packed=True):
     if program.launch == "scan":
         *args, out = args
         return pk.parallel_scan(
-            policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive
+            policy,
+            kernel,
+            *args,
+            out=out,
+            reducer=reducers[0],
+            inclusive=program.inclusive,
         )
     return pk.parallel_reduce(policy, kernel, *args, reducer=reducers if len(reducers) > 1 else reducers[0])
 

@@ -9,7 +9,16 @@ from . import derived, meaning
 from .campaign import KINDS, run_chunk
 from .mutants import taken_back
 
-SAMPLE = {"range": 12, "team": 12, "edge": 20, "effect": 8, "launch": 8, "reduction": 8, "constant": 6}
+SAMPLE = {
+    "range": 12,
+    "team": 12,
+    "edge": 20,
+    "effect": 8,
+    "launch": 8,
+    "reduction": 8,
+    "constant": 6,
+    "small": 8,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,7 +63,11 @@ def test_the_oracle_rounds_once():
 
 def test_the_oracle_differs_where_a_space_would(monkeypatch):
     """A wrong meaning is found: shifts that take their count modulo the width."""
-    monkeypatch.setattr(meaning, "shift", lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0)
+    monkeypatch.setattr(
+        meaning,
+        "shift",
+        lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0,
+    )
     outcome = run_chunk("edge", seed_=4, n=40, shrink=False)
     assert outcome.differences
 
