@@ -51,7 +51,7 @@ def generator(i, x):
     yield x[i]
 
 
-def with_default(i, x=1.0):
+def with_name(i, *, x):
     pass
 
 
@@ -64,7 +64,7 @@ def without_parameters():
 
 
 @pytest.mark.parametrize(
-    "function", [generator, with_default, with_star, without_parameters], ids=lambda f: f.__name__
+    "function", [generator, with_name, with_star, without_parameters], ids=lambda f: f.__name__
 )
 def test_signatures_that_kernels_do_not_have(function):
     with pytest.raises(
@@ -76,8 +76,23 @@ def test_signatures_that_kernels_do_not_have(function):
 def test_a_kernel_without_source_is_refused():
     scope = {"pk": pk}
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
-    with pytest.raises(SourceError, match="kernel 'typed_in'.*source.*linecache.cache"):
+    with pytest.raises(SourceError, match="kernel 'typed_in'.*source.*@pk.kernel.source=text"):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
+
+
+def test_a_text_is_handed_over():
+    text = "\n@pk.function(source=text)\ndef f(v):\n    return v * 2\n\n"
+    text += "@pk.kernel(source=text)\ndef typed_in(i, x):\n    x[i] = f(3.0)\n"
+    scope, x = {"pk": pk, "text": text}, np.ones(3)
+    exec(text, scope)
+    pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], x)
+    assert x.tolist() == [6.0] * 3
+
+
+def test_a_prompt_s_text_is_in_linecache_or_nowhere():
+    text = "import portable as pk\n@pk.kernel\ndef k(i): return i\n\npk.parallel_reduce(4, k)\n"
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True)
+    assert "what is piped in, keep none; put it in a file" in done.stderr
 
 
 def test_a_command_line_s_text_is_read():

@@ -144,16 +144,29 @@ def read(fn, kind="kernel"):
         return _read(fn, kind, place)
 
 
+_WITHOUT_FILE = {
+    "<stdin>": "the prompt before Python 3.13, and what is piped in, keep none; put it in a file and run"
+    " that, or use python -c, IPython or a notebook",
+}
+_EXECUTED = (
+    "hand it over, @pk.{}(source=text), with the text that was executed, or of the program's file where that"
+    " is frozen or a .pyc alone; or put it in a file or a notebook cell"
+)
+
+
+def _no_source(fn, kind, place, error):
+    """Return the error of a function without a text."""
+    remedy = _WITHOUT_FILE.get(fn.__code__.co_filename, _EXECUTED).format(kind)
+    return SourceError(
+        f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: {remedy}"
+    )
+
+
 def _read(fn, kind, place):
     try:
         lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
-        raise SourceError(
-            f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
-            "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13);"
-            " before exec(compile(text, name, 'exec')) say linecache.cache[name] = len(text), None,"
-            " text.splitlines(True), name"
-        ) from error
+        raise _no_source(fn, kind, place, error) from error
     source = textwrap.dedent("".join(lines))
     try:
         tree = ast.parse(source).body[0]
@@ -194,6 +207,13 @@ def _always_returns(body):
 
 
 OWN = "portable.core.", "portable.library.", "portable.random"  # modules of the layer's own kernels
+
+
+def is_own(fn):
+    """Return True for what a module of the layer's own kernels defines."""
+    return (getattr(fn, "__module__", None) or "").startswith(OWN)
+
+
 _ADDING = {"atomic_add", "atomic_sub"}
 MOST_LINES = 20_000  # of one text, which compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
@@ -240,7 +260,7 @@ def only_added(kernel):
         call = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
         if isinstance(call, ast.Call) and len(call.args) == 3 and isinstance(call.args[0], ast.Name):
             word = _meant(call.func, text.scope)
-            if getattr(word, "__name__", "") in _ADDING and word.__module__.startswith(OWN):
+            if getattr(word, "__name__", "") in _ADDING and is_own(word):
                 added.append(call.args[0].id)
     return frozenset(name for name in added if added.count(name) == named.count(name))
 
@@ -254,7 +274,7 @@ def reached(text, given=()):
         for fn in (*given, *(_meant(node, text.scope) for node in text.nodes)):
             if hasattr(fn, "py_func"):
                 yield None
-            elif hasattr(fn, "portable_text") and not fn.__module__.startswith(OWN):
+            elif hasattr(fn, "portable_text") and not is_own(fn):
                 if fn.portable_text not in found:
                     found.append(fn.portable_text)
 
@@ -296,10 +316,10 @@ def codes(code):
 
 def _check_signature(text, kind):
     a = text.tree.args
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults and kind == "kernel":
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
         raise LanguageError(
             f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
-            f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs"
+            "without *args or **kwargs"
         )
     if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):
         raise LanguageError(

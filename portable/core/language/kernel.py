@@ -44,7 +44,7 @@ class _Written:
 
     kind = "function"
 
-    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False, change=None):
+    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False, change=None, source=None):
         fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
@@ -53,7 +53,7 @@ class _Written:
         self.__doc__ = fn.__doc__ or f"Written in {fn.__module__}."  # with none, help() describes the class
         self.change = change
         if change is None:
-            frontend.keep(fn)
+            frontend.keep(fn, source and source.splitlines(keepends=True))
 
     def __call__(self, *args):
         if self.change is not None:
@@ -170,9 +170,23 @@ class Function(_Written, Generic[Parameters, Result]):
 def kernel(fn: Callable[[Any, *Arguments], Result], /) -> Kernel[Result, *Arguments]: ...
 @overload
 def kernel(
-    fn: None = None, /, *, fastmath: bool = False, packed: bool | int = True, teams: int = 1
+    fn: None = None,
+    /,
+    *,
+    fastmath: bool = False,
+    packed: bool | int = True,
+    teams: int = 1,
+    source: str | None = None,
 ) -> Callable[[Callable[[Any, *Arguments], Result]], Kernel[Result, *Arguments]]: ...
-def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool | int = True, teams: int = 1) -> Any:
+def kernel(
+    fn: Any = None,
+    /,
+    *,
+    fastmath: bool = False,
+    packed: bool | int = True,
+    teams: int = 1,
+    source: str | None = None,
+) -> Any:
     """Mark a plain Python function as a kernel.
 
     Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at
@@ -190,6 +204,9 @@ def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool | int = Tr
     teams : int
         Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers
         of a thread accordingly.
+    source : str, optional
+        The text that the function was compiled from, where Python does not know it: that given to exec, or
+        the whole of a frozen program's file.
 
     Returns
     -------
@@ -216,17 +233,17 @@ def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool | int = Tr
     if type(packed) is not bool and packed not in (2, 4, 8, 16):
         raise InputError(f"kernel: packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted")
     if fn is None:
-        return lambda f: Kernel(f, fastmath, packed, teams)
-    return Kernel(fn, fastmath, packed, teams)
+        return functools.partial(kernel, fastmath=fastmath, packed=packed, teams=teams, source=source)
+    return Kernel(fn, fastmath, packed, teams, source=source)
 
 
 @overload
 def function(fn: Callable[Parameters, Result], /) -> Function[Parameters, Result]: ...
 @overload
 def function(
-    fn: None = None, /, *, chain: bool = False
+    fn: None = None, /, *, chain: bool = False, source: str | None = None
 ) -> Callable[[Callable[Parameters, Result]], Function[Parameters, Result]]: ...
-def function(fn: Any = None, /, *, chain: bool = False) -> Any:
+def function(fn: Any = None, /, *, chain: bool = False, source: str | None = None) -> Any:
     """Mark a plain Python function as callable from kernels; it is compiled into each of them.
 
     Parameters
@@ -235,6 +252,8 @@ def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     chain : bool
         The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs
         (16 indices, or members of a team, at a time).
+    source : str, optional
+        As of `kernel`.
 
     Returns
     -------
@@ -259,4 +278,5 @@ def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     >>> out.tolist()
     [0, 1, 4, 9]
     """
-    return functools.partial(Function, chain=chain) if fn is None else Function(fn, chain=chain)
+    made = functools.partial(Function, chain=chain, source=source)
+    return made if fn is None else made(fn)

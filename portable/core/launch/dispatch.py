@@ -22,7 +22,7 @@ from ..language.annotations import Arguments, Out, Policy, Result
 from .. import registry
 from ..language.types import COMPLEX, HELD, WORDS, Known, held
 from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
-from ..language.frontend import OWN, by_users_names, only_added, writes
+from ..language.frontend import by_users_names, is_own, only_added, writes
 from ..language.kernel import Function, Kernel
 from ..places.policy import (
     KINDS,
@@ -40,6 +40,7 @@ from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import Small, meant, numbered, static
 from .apart import Apart, knows
+from .given import absent, arranged, completed, no_kernel, wrong_count
 from .launching import launching
 
 compiling, _hooks = locks.compiling, events.current
@@ -254,7 +255,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
 
 def compiler_specs(args, space, kernel, policy_kind, reducers=()):
     """Return the types of a launch's arguments for the compiler."""
-    specs, words, _ = _describe(args)
+    specs, words, _ = _describe(completed(kernel, policy_kind, args))
     names = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
     wanted = _compiler_specs(specs, space, kernel, names)
     if not _two_codes(space, registry.launches(space.name), wanted):
@@ -309,13 +310,6 @@ def _made(policy):
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
-def _no_kernel(fn):
-    name = getattr(fn, "__name__", repr(fn))
-    return LanguageError(
-        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
-    )
-
-
 def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
     """Return what a launch needs: (space, policy, the space's launcher, compiled code, argument block or
     arguments).
@@ -324,7 +318,7 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
     a space that says none.
     """
     if type(kernel) is not Kernel:
-        raise _no_kernel(kernel)
+        raise no_kernel(kernel)
     if type(policy) not in KINDS:
         policy = _made(policy)
     kind = KINDS[type(policy)]
@@ -344,7 +338,7 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
         args, scan or kind, reducers, space, kernel, key[len(before) :], compiles and key, words
     )
     if pack_weak is None:
-        block = args
+        block = completed(kernel, scan or kind, args)
     else:
         block = _block(words, weak, pack_weak) if weak else b"".join(words)
     return space, policy, backend, code(words), block
@@ -372,8 +366,9 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
+    specs += described(absent(kernel, policy_kind, len(specs)))
     if len(specs) != len(names) - first:
-        raise _wrong_count(kernel, names, first, len(specs))
+        raise wrong_count(kernel, first, len(specs))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
@@ -406,16 +401,6 @@ def numbers_of(launch, space):
     return found, block
 
 
-def _wrong_count(kernel, names, first, n_given):
-    """Return the error of a launch with too many or too few arguments."""
-    kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
-    return ShapeError(
-        f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
-        f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {n_given} were given"
-        f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
-    )
-
-
 def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
     """Return what gives the code of a launch, by the words of its arguments."""
 
@@ -445,7 +430,7 @@ def refuse_results(kernel):
     )
     if not writes(kernel.portable_text):
         raise LanguageError(message)
-    if not kernel.fn.__module__.startswith(OWN):
+    if not is_own(kernel.fn):
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
@@ -554,7 +539,7 @@ def _with_producers(error, args):
 
 
 @launching
-def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
+def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None, **named: Any) -> None:
     """Run a kernel at every index of a policy.
 
     Parameters
@@ -563,9 +548,9 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
         An integer n means the indices 0..n-1 on the default space.
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
-    *args : views, NumPy arrays (host spaces), numbers, pk.static(number), functions, None, tuples of these
+    *args, **named : views, NumPy arrays (host spaces), numbers, pk.static(number), functions, None, tuples
         A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel:
-        `state.x[i]`.
+        `state.x[i]`. By their names where that is clearer; those with a default may be left out.
     label : str, optional
         Name in profiles; the kernel's own if not given.
 
@@ -584,6 +569,8 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     >>> x.tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
+    if named or kernel.__class__ is not Kernel:
+        kernel, args = arranged(policy, kernel, args, named)
     if _hooks() is _PLAIN:  # most launches are these
         _run(bind(policy, kernel, args, ()))
     else:
@@ -704,6 +691,7 @@ def parallel_reduce(
     label: str | None = None,
     gradient: Names | None = None,
     hessian: Names | None = None,
+    **named: Any,
 ) -> Any:
     """Combine what a kernel returns at every index.
 
@@ -745,6 +733,8 @@ def parallel_reduce(
     >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
     (6.0, 1.0)
     """
+    if named or kernel.__class__ is not Kernel:
+        kernel, args = arranged(policy, kernel, args, named)
     if gradient is not None or hessian is not None:
         reduced = registry.part("derivatives").reduced
         return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
@@ -772,6 +762,7 @@ def parallel_scan(
     inclusive: bool = True,
     total: Out | None = None,
     label: str | None = None,
+    **named: Any,
 ) -> Any:
     """Prefix sums of what a kernel returns, or prefixes under another reducer.
 
@@ -823,6 +814,7 @@ def parallel_scan(
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
+    kernel, args = arranged(policy, kernel, args, named)
     kind = "scan inclusive" if inclusive else "scan exclusive"
     results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None

@@ -161,7 +161,7 @@ def refuse_call(build, fn, node):
     """A call of what kernels do not know, with what could stand in its place."""
     name = ast.unparse(node.func)
     hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
-    if (getattr(fn, "__module__", None) or "").startswith(frontend.OWN):
+    if frontend.is_own(fn):
         hint = ", where one index or team is at work; it is for the host, before or after a launch"
     elif isinstance(fn, python_types.FunctionType):
         hint = "; mark it with @pk.function"

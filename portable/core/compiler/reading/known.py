@@ -32,7 +32,7 @@ def texts(name, fast=False):
 def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a
     decorator."""
-    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(
+    return isinstance(fn, python_types.FunctionType) and (fn.__module__ or "").startswith(
         (*elementary.OWN, "portable.core.language.reducer", "portable.core.machines.cpu")
     )
 

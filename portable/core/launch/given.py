@@ -1,0 +1,97 @@
+"""Arguments of launches by name, and those that a kernel's defaults stand for."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ...errors import InputError, LanguageError, ShapeError
+from ..language.kernel import Kernel
+from ..language.words import static
+from ..places.policy import WITH_PREFIXES, as_policy, kind_of, n_indices
+
+
+def no_kernel(fn):
+    """Return the error of a launch of what is no kernel."""
+    name = getattr(fn, "__name__", repr(fn))
+    return LanguageError(
+        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
+    )
+
+
+def arranged(policy, kernel, args, named):
+    """Return a kernel, or that of a functools.partial, and all of its arguments in their order.
+
+    Raises
+    ------
+    InputError
+        A name that is no parameter's, or is given twice; positional arguments of the partial.
+    ShapeError
+        Too many or too few arguments.
+    """
+    while isinstance(kernel, functools.partial):
+        if kernel.args:
+            raise InputError(
+                f"functools.partial of {kernel.func!r}: its first parameter is the index, so arguments are"
+                " given by their names"
+            )
+        named, kernel = {**kernel.keywords, **named}, kernel.func
+    if type(kernel) is not Kernel:
+        raise no_kernel(kernel)
+    params = kernel.params[n_indices(kind_of(as_policy(policy))) :]
+    for name in named:
+        if name not in params[len(args) :]:
+            hint = "; the space is the policy's, pk.RangePolicy(0, n, space=...)" * (name == "space")
+            raise InputError(
+                f"kernel '{kernel.name}' ({kernel.place}): '{name}' is none of the arguments that are still"
+                f" to be given, {', '.join(params[len(args) :]) or 'of which there are none'}{hint}"
+            )
+    known = dict(zip(reversed(params), reversed(_defaults(kernel)))) | dict(zip(params, args)) | named
+    if len(args) > len(params) or len(known) < len(params):
+        raise wrong_count(kernel, len(kernel.params) - len(params), len(args) + len(named))
+    return kernel, tuple(known[name] for name in params)
+
+
+def absent(kernel, kind, n_given):
+    """Return the defaults that stand behind so many arguments; none if there are too few, or none is
+    wanted."""
+    defaults = _defaults(kernel)
+    n = len(kernel.params) - n_indices(kind) + (kind in WITH_PREFIXES) - n_given
+    return defaults[len(defaults) - n :] if 0 < n <= len(defaults) else ()
+
+
+def completed(kernel, kind, args):
+    """Return arguments with the defaults that stand behind them."""
+    return (*args, *absent(kernel, kind, len(args)))
+
+
+def wrong_count(kernel, first, n_given):
+    """Return the error of a launch with too many or too few arguments."""
+    kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
+    names, optional = kernel.params, len(_defaults(kernel))
+    n = len(names) - first
+    wanted = f"{n - optional} to {n}" if optional else n
+    return ShapeError(
+        f"kernel '{kernel.name}' ({kernel.place}) takes {wanted} argument(s) after"
+        f" '{', '.join(names[:first])}' ({', '.join(names[first:])}), but {n_given} were given"
+        f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
+    )
+
+
+def _defaults(kernel):
+    """Return the defaults of a kernel's last parameters, which are constants of its code."""
+    return tuple(_constant(kernel, value) for value in kernel.fn.__defaults__ or ())
+
+
+def _constant(kernel, value):
+    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return static(value)
+    if type(value) is tuple:
+        return tuple(_constant(kernel, v) for v in value)
+    if value is None or isinstance(value, static) or callable(value):
+        return value
+    raise InputError(
+        f"kernel '{kernel.name}' ({kernel.place}): a default is {value!r:.60} of type {type(value).__name__};"
+        " a number, None, a function or a tuple of these is wanted, other arguments at the launch"
+    )
