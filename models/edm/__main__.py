@@ -120,6 +120,7 @@ def _simplex(options, table):
     found = edm.simplex(table, options.E, **command.given(options, edm.simplex))
     n = int(np.isfinite(found.predicted + found.observed).sum())
     print(f"rho = {found.rho:.6f} over {n} predictions")
+    command.write_json(options, rho=found.rho, n_predictions=n)
     if options.out:
         columns = {name: _text(own) for name, own in found._columns().items()}
         with replacing(options.out) as beside, open(beside, "w", newline="") as file:
@@ -174,6 +175,7 @@ def _test(options, table):
     dataset, names, rows, given = _pairs(options, table, edm.cross_map_test, options.checkpoint)
     found = edm.cross_map_test(dataset, **given)
     found = dataclasses.replace(found, libraries=rows, targets=names)
+    command.write_json(options, test=found)
     if options.out:
         with replacing(options.out) as beside:
             found.to_pandas(options.method).to_csv(beside, index=False, errors="backslashreplace")
@@ -189,6 +191,7 @@ def _crossmap(options, table):
     dataset, names, rows, given = _pairs(options, table, edm.cross_map, beside)
     rho = edm.cross_map(dataset, **given)
     if not options.out:
+        command.write_json(options, rho=rho, libraries=rows, targets=names, E=given["dims"])
         _matrix(names, rho, rows, np.broadcast_to(given["dims"], rho.shape))
         _named(dataset, names, rows, given)
     alone = options.library is None

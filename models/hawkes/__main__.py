@@ -400,6 +400,7 @@ def run_fit(options):
     if params.spec:
         values["triggering"] = params.spec
     write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--out")
+    command.write_json(options, params=values, table=rows, notes=said)
 
 
 def run_probabilities(options):
@@ -434,6 +435,7 @@ def run_probabilities(options):
     )
     mean = columns["probability"]
     console.print(f"{mean.sum():,.1f} of {len(mean):,} events ({mean.mean():.1%}) were triggered by others")
+    command.write_json(options, n_events=len(mean), expected_triggered=mean.sum())
     if options.figures != "none":
         _save(figures.probability_map(events.locations, mean).figure, folder, "map", options)
         _save(figures.probabilities_in_time(events.times, mean).figure, folder, "time", options)
@@ -526,6 +528,7 @@ def run_simulate(options):
             )
         ),
     )
+    command.write_json(options, n_events=len(made.times), n_triggered=(made.parents >= 0).sum())
     console.print(
         f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in"
         f" {printable(options.out)}",
@@ -543,6 +546,7 @@ def run_calibrate(options):
     if options.background:
         return print_coverage(options, sets, console)
     found = calibrate(options.method, **command.given(options, calibrate))
+    command.write_json(options, p_values=found.p_values)
     console.print(
         f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
         "draws"

@@ -130,7 +130,7 @@ def _fit(options):
     if drawn:
         figures.draw(folder, found, samples, labels, _pairs(options))
     console = Console()
-    console.print(_table(found, labels))
+    console.print(_table(options, found, labels))
     console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
 
 
@@ -175,7 +175,7 @@ def _predict(options):
     found, samples = _loaded(options)
     folder.mkdir(parents=True, exist_ok=True)
     labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    Console().print(_table(found, labels))
+    Console().print(_table(options, found, labels))
 
 
 def _merge(options):
@@ -185,7 +185,7 @@ def _merge(options):
     folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
     tables.write_populations(folder / "populations.csv", found)
-    Console().print(_table(found, [found.predict(sample) for sample in samples]))
+    Console().print(_table(options, found, [found.predict(sample) for sample in samples]))
 
 
 def _figures(options):
@@ -258,13 +258,15 @@ def _label(found, samples, folder, kinds, probabilities):
     return labels
 
 
-def _table(found, labels):
-    """The largest populations: their markers, and their shares of the samples' cells."""
+def _table(options, found, labels):
+    """Return the largest populations, with their markers and shares of the samples' cells; keep all for
+    --json."""
     table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
     for name in ("", "cells", "share", "lowest", "highest"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("markers")
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
+    command.write_json(options, populations=found.names, cells=counts)
     for number, name in enumerate(found.names[:_SHOWN]):
         spread = [f"{edge:.2%}" for edge in (own[:, number].min(), own[:, number].max())]
         table.add_row(

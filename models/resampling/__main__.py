@@ -127,6 +127,7 @@ def calibrated(options):
         found = calibrate(method, **command.given(options, calibrate), **sizes)
         print(f"  {found}; {options.n_sets} data sets, {found.n_kept} draws each", flush=True)
         failed |= min(found.p_values.values()) < 0.001 or abs(found.evidence_z) >= 3
+    command.write_json(options, failed=bool(failed))
     print("failed" if failed else "all within their bounds")
     return int(failed)
 

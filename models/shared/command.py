@@ -27,6 +27,7 @@ import numpy as np
 import portable as pk
 from portable.errors import PortableError, printable
 
+from .checks import check_outputs
 from .cluster import asked_for
 from .files import write, written
 
@@ -50,11 +51,12 @@ def parser(family: str, description: str):
 
 
 class _Command(argparse.ArgumentParser):
-    """A command of a family, with --quiet."""
+    """A command of a family, with --quiet and --json."""
 
     def __init__(self, **words):
-        super().__init__(**words)
+        super().__init__(**words, conflict_handler="resolve")
         self.add_argument("--quiet", action="store_true", help="print only errors and warnings")
+        add_json(self)
 
 
 def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
@@ -82,7 +84,12 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
     )
     try:
         with shown, _warned(family), asked_for(options):
+            check_outputs(options, "json")
             code = options.act(options) or 0
+            if getattr(options, "json", None):
+                files = [str(path) for path in dict.fromkeys(written[before:])]
+                found = {"files": files, "exit_code": code, **getattr(options, "found", {})}
+                write(options.json, json.dumps(_plain(found), indent=1, allow_nan=False) + "\n", "--json")
             _tell_written(options, written[before:])
             return code
     except OSError as error:
@@ -175,9 +182,8 @@ def add_json(to: argparse._ActionsContainer) -> None:
 
 
 def write_json(options: argparse.Namespace, **found: object) -> None:
-    """Write results as an object of their names, if --json asks for it; NaN and infinities become null."""
-    if options.json:
-        write(options.json, json.dumps(_plain(found), indent=1, allow_nan=False) + "\n", "--json")
+    """Keep results by their names for --json, which `run` writes; NaN and infinities become null there."""
+    options.found = getattr(options, "found", {}) | found
 
 
 def _plain(value):

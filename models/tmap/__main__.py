@@ -193,6 +193,7 @@ def _simulate(options):
     runs = process.simulate(options.n_runs, **command.given(options, process.simulate))
     with replacing(options.out, "--out") as beside:
         np.savez(beside, values=runs.values, lengths=runs.lengths)
+    command.write_json(options, n_runs=len(runs.lengths), n_gaps=runs.n_gaps)
     Console(highlight=False).print(f"{runs!r} in {escape(printable(Path(options.out).name))}")
 
 

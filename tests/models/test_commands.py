@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from portable.models.shared import command
+from portable.models.shared.files import write
 from portable.models import edm, hawkes
 from portable.models.hawkes.__main__ import main as hawkes_main
 from portable.models.mixture import cytometry
@@ -178,13 +179,63 @@ def test_options_are_taken_from_a_function(capsys):
 
 def test_numbers_as_json(tmp_path):
     """NaN is null, a date is text; fields of dataclasses, arrays and NumPy's numbers are as they are."""
-    path = tmp_path / "a.json"
-    options = argparse.Namespace(json=str(path))
+    path, made = tmp_path / "a.json", argparse.ArgumentParser()
     found = edm.Dimensions(np.arange(1, 3), np.array([0.5, np.nan]), np.int64(1), ["a"])
-    command.write_json(options, found=found, when=np.array(["2026-01-02"], "datetime64[D]"), low=-np.inf)
+
+    def act(options):
+        write(tmp_path / "b.csv", "x\n")
+        command.write_json(options, found=found, when=np.array(["2026-01-02"], "datetime64[D]"))
+        command.write_json(options, low=-np.inf)
+        return 1
+
+    made.set_defaults(act=act)
+    command.add_json(made)
+    assert command.run("name", made, []) == 1 and not path.exists()
+    assert command.run("name", made, ["--json", str(path)]) == 1
     wanted = {"E": [1, 2], "rho": [0.5, None], "best": 1, "targets": ["a"]}
-    assert json.loads(path.read_text()) == {"found": wanted, "when": ["2026-01-02"], "low": None}
-    command.write_json(argparse.Namespace(json=None), found=found)
+    assert json.loads(path.read_text()) == {
+        "files": [str(tmp_path / "b.csv")],
+        "exit_code": 1,
+        "found": wanted,
+        "when": ["2026-01-02"],
+        "low": None,
+    }
+    assert command.run("name", made, ["--json", str(tmp_path / "none" / "a.json")]) == 2
+
+
+def test_every_command_can_be_quiet_and_write_json(tmp_path, capsys):
+    """Of the commands of roofline but `measured`, whose page is made of JSON files."""
+    for name, one in PARSERS.items():
+        flags = {flag for action in one._actions for flag in action.option_strings}
+        assert {"--quiet", "--json"} <= flags or name == "roofline measured", name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hawkes simulate --out FOLDER/events.csv --immigrants 20 --horizon-h 100",
+        "tmap describe FOLDER/runs.csv --space serial",
+        "edm simplex FOLDER/table.csv --columns x -E 2 --out FOLDER/predicted.csv --space serial",
+    ],
+)
+def test_a_run_names_its_files_and_keeps_its_numbers(line, tmp_path, capsys):
+    random = np.random.default_rng(1)
+    runs = np.column_stack([np.repeat(np.arange(40), 3), random.exponential(2.0, 120)])
+    for name, header, rows in (("runs", "run,gap", runs), ("table", "x", random.random((60, 1)))):
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=header, comments="")
+    family, *rest = line.replace("FOLDER", str(tmp_path)).split()
+    numbers = tmp_path / "numbers.json"
+    main = importlib.import_module(f"portable.models.{family}.__main__").main
+    assert main([*rest, "--json", str(numbers)]) == 0
+    (told,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("wrote ")]
+    document = json.loads(numbers.read_text())
+    assert (
+        document["exit_code"] == 0
+        and len(document) > 2
+        and all(Path(file).exists() for file in document["files"])
+    )
+    assert told == f"wrote {', '.join([*document['files'], str(numbers)])}"
+    assert main([*rest, "--quiet"]) == 0 and capsys.readouterr().out == ""
 
 
 def shown():
