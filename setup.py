@@ -6,7 +6,7 @@ from setuptools.command.build_py import build_py
 FOLDERS = "models", "roofline"
 BESIDE = ["roofline.truth*"]  # a checkout's: planted causes, and what judges by them
 TIMED = {  # of these folders what `report` times by default; other cases, and all peers, are a checkout's
-    "portable.roofline.cases": ("__init__", "edm", "hawkes", "layer", "methods", "mixture"),
+    "portable.roofline.cases": ("__init__", "common", "edm", "hawkes", "layer", "methods", "mixture"),
     "portable.roofline.peers": ("__init__",),
 }
 

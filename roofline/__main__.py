@@ -8,6 +8,8 @@ nothing was run; 130 interrupted, what was measured was kept.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 
 import portable as pk
@@ -41,10 +43,11 @@ def main(argv: list[str] | None = None) -> int:
                 files.check_writable(f"--{option}", getattr(options, option))
         if getattr(options, "pdf", None):
             figure.check()
-        if options.command in COMMANDS:
-            return COMMANDS[options.command](options)
-        with pk.use(options.space or pk.default_space()) as space:
-            return ON_A_SPACE[options.command](options, str(space))
+        with contextlib.redirect_stdout(io.StringIO()) if options.quiet else contextlib.nullcontext():
+            if options.command in COMMANDS:
+                return COMMANDS[options.command](options)
+            with pk.use(options.space or pk.default_space()) as space:
+                return ON_A_SPACE[options.command](options, str(space))
     except (InputError, SpaceError) as error:
         print(f"roofline: {error}", file=sys.stderr)
         return 2

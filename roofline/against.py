@@ -19,7 +19,7 @@ from portable.roofline.grid import grid
 
 from portable.roofline.process import SideDied, SideError
 from portable.roofline.timing import MIN_SECONDS, QUEUE, Samples
-from portable.roofline.units import finite, picked, relative_difference, scaled, spread
+from portable.roofline.units import finite, in_words, picked, relative_difference
 
 SCHEMA_VERSION = 1
 SLOWER = 1.02  # an interval that begins here or above: this revision is slower
@@ -46,6 +46,10 @@ class Interval:
     def width(self):
         """As a share of the median."""
         return (self.upper - self.lower) / self.median
+
+    def as_dict(self):
+        """The JSON object."""
+        return {name: finite(value) for name, value in vars(self).items()}
 
 
 def interval(sittings, seed=1) -> Interval:
@@ -81,7 +85,7 @@ class Row:
 
     title: str
     label: str
-    places: tuple[int, int]  # among the rows of this revision and of the other
+    places: tuple[int, int] = (0, 0)  # among the rows of this revision and of the other
     tolerance: float = 0.0
     host_only: bool = False
     has_result: bool = False
@@ -126,11 +130,7 @@ class Row:
             "ours": self.label,
             "this_seconds": self.seconds(0).as_dict() if found else None,
             "other_seconds": self.seconds(1).as_dict() if found else None,
-            "this_over_other": (
-                {"median": found.median, "lower": finite(found.lower), "upper": finite(found.upper)}
-                if found
-                else None
-            ),
+            "this_over_other": found and found.as_dict(),
             "sittings": len(self.sittings),
             "rounds": len(self.rounds),
             "relative_difference": finite(self.difference),
@@ -176,14 +176,12 @@ class Outcome:
         for row in self.rows:
             found, cells = row.interval, ["", "", ""]
             if found:
-                cells = [
-                    f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (row.seconds(0), row.seconds(1))
-                ]
+                cells = [in_words(row.seconds(side)) for side in (0, 1)]
                 ends = f" ({found.lower:.3f} to {found.upper:.3f})" if math.isfinite(found.width) else ""
                 cells.append(f"{found.median:.3f}{ends}")
             sittings = f"{len(row.rounds)} in {len(row.sittings)}"
             rows.append((f"{row.title}; {row.label}", *cells, sittings, row.verdict))
-        columns = f"work<|this|{self.name}|this / {self.name}|rounds in sittings|verdict<"
+        columns = f"work<|this|{self.name}|this / {self.name}|?rounds in sittings|verdict<"
         return grid(f"this revision against {self.name}", columns, rows, caption)
 
 
@@ -204,19 +202,11 @@ def match(here, there):
     """
     rows, left = [], dict(enumerate(there))
     for place, row in enumerate(here):
-        other = next((k for k, theirs in left.items() if _same(row, theirs)), None)
+        own = row["label"], work(row["title"])
+        other = next((k for k, r in left.items() if (r["label"], work(r["title"])) == own), None)
         if other is not None:
             del left[other]
-            rows.append(
-                Row(
-                    row["title"],
-                    row["label"],
-                    (place, other),
-                    row["tolerance"],
-                    row["host_only"],
-                    row["has_result"],
-                )
-            )
+            rows.append(Row(**row, places=(place, other)))
     found = {row.places[0] for row in rows}
     return (
         rows,
@@ -225,12 +215,8 @@ def match(here, there):
     )
 
 
-def _same(row, other):
-    return row["label"] == other["label"] and _work(row["title"]) == _work(other["title"])
-
-
-def _work(title):
-    """A title without what was counted: ", 5.6 G operations, 560 a pair", ", 320 M operations executed"."""
+def work(title):
+    """Return a title without what was counted: ", 5.6 G operations, 560 a pair" and the like."""
     return re.sub(r", [\d.,]+ \w? ?operations( executed)?(, [\d.,]+ a pair)?", "", title)
 
 
@@ -263,9 +249,8 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
                 outcome.rows, outcome.only_this, outcome.only_other = match(*(side.rows for side in sides))
                 first = False
             undecided = [row for row in outcome.rows if not row.done]
-            share = (clock() - asked) / max(
-                len(undecided), 1
-            )  # rounds take as long as preparing did, or longer
+            # rounds take as long as preparing did, or longer
+            share = (clock() - asked) / max(len(undecided), 1)
             for row in undecided:
                 if late() and row.sittings:
                     break

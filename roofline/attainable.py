@@ -73,8 +73,11 @@ def bound(counts, ceilings):
     -------
     Bound
     """
-    notes = []
-    level = ceilings.level_of(counts.compulsory)
+    notes, level = [], ceilings.level_of(counts.reach)
+    if level != ceilings.level_of(counts.compulsory):
+        notes.append(
+            f"other launches touch {scaled(counts.since, 'B')} in between: its data come from {level}"
+        )
     ran = counts.executed_totals
     executed = ran if counts.ptx is None else None  # of the CPU's code
     arithmetic, special = _arithmetic(counts, ran, ceilings, notes)
@@ -137,7 +140,7 @@ def moving(counts, ceilings, level=None):
 def _level_that_held(counts, ceilings):
     """Where bytes come from: of several cores one may write what another wrote the launch before, which goes
     by way of the cache that they share."""
-    level, shared = ceilings.level_of(counts.compulsory), ceilings.measured_at("L3")
+    level, shared = ceilings.level_of(counts.reach), ceilings.measured_at("L3")
     written = any(written for _, written in counts.arrays.values())
     several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1
     return "L3" if level in ("L1", "L2") and written and shared and several else level

@@ -289,25 +289,22 @@ def _busy_arithmetic(kernel, ceilings):
 
 def _of_memory(kernel, ceilings, took):
     """Bytes that are moved beside those that are wanted."""
-    counts, level = kernel.counts, kernel.bound.level
-    moved = counts.compulsory
-    lines = counts.line_bytes
+    counts, level, found = kernel.counts, kernel.bound.level, []
+    moved, lines = counts.compulsory, counts.line_bytes
     if lines > 1.5 * moved:
         where = ceilings.level_of(lines)
         text = (
             f"the elements that it needs, {scaled(moved, 'B')}, lie apart, in lines of {scaled(lines, 'B')}"
             f" that come from {where}"
         )
-        ideal = moving(counts, ceilings)
-        yield Cause("overfetch", lines / ceilings.bandwidth(where), text, ideal=ideal, fixed=True)
+        found.append((lines / ceilings.bandwidth(where), text))
     if counts.apart:
         sectors = SECTOR * counts.apart
         text = (
             f"each of {scaled(counts.apart)} elements that neighbouring threads reach far apart brings"
             f" {SECTOR} bytes, {scaled(sectors, 'B')} together, through {level}"
         )
-        ideal = moving(counts, ceilings)
-        yield Cause("overfetch", sectors / ceilings.bandwidth(level), text, ideal=ideal, fixed=True)
+        found.append((sectors / ceilings.bandwidth(level), text))
         moves, reach, _ = _jumps(counts)
         elements, level = min(counts.apart, moves), ceilings.level_of(reach)
         if elements and (rate := ceilings.rate(f"gather {level}")):
@@ -315,7 +312,9 @@ def _of_memory(kernel, ceilings, took):
                 f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings"
                 f" {SECTOR} bytes from {level}"
             )
-            yield Cause("overfetch", elements / rate, text, ideal=ideal, fixed=True)
+            found.append((elements / rate, text))
+    for seconds, text in found:
+        yield Cause("overfetch", seconds, text, ideal=moving(counts, ceilings), fixed=True)
 
 
 def _packed(counts):

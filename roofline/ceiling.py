@@ -233,7 +233,7 @@ class Ceilings:
             rows.append(
                 (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
             )
-        return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|quartiles|method<", rows, caption)
+        return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|?quartiles|method<", rows, caption)
 
 
 def _holding(levels, n_bytes):

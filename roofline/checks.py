@@ -61,22 +61,19 @@ def of_part(machine, ceilings, clock, quick=False):
     found = (
         [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
     )
-    if machine["busy_cores"] is not None:
-        text = (
-            f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
-        )
-        found.append(_check("quiet machine", machine["busy_cores"] <= BUSY, text))
+    whens = [("quiet machine", machine, "the run began")]
     if ceilings:
-        busy = ceilings.machine["busy_cores"]
-        if busy is not None:
-            text = f"other work kept {busy:g} cores busy when the ceilings were measured, {ceilings.date}"
-            found.append(_check("quiet ceilings", busy <= BUSY, text))
-        if ceilings.clock and clock:
-            text = (
-                f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at"
-                " the end of this run"
-            )
-            found.append(_check("steady clock", abs(clock / ceilings.clock - 1) <= DRIFT, text))
+        whens.append(("quiet ceilings", ceilings.machine, f"the ceilings were measured, {ceilings.date}"))
+    for name, facts, when in whens:
+        if (busy := facts["busy_cores"]) is not None:
+            text = f"other work kept {busy:g} of {facts['cores']} cores busy when {when}"
+            found.append(_check(name, busy <= BUSY, text))
+    if ceilings and ceilings.clock and clock:
+        text = (
+            f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at"
+            " the end of this run"
+        )
+        found.append(_check("steady clock", abs(clock / ceilings.clock - 1) <= DRIFT, text))
     return found
 
 

@@ -7,7 +7,7 @@ from portable.roofline.grid import grid
 from portable.roofline import timing
 from portable.roofline.contract import Duel
 from portable.roofline.timing import Samples
-from portable.roofline.units import finite, one_line, relative_difference, scaled, spread
+from portable.roofline.units import finite, in_words, one_line, picked, relative_difference, scaled
 
 SCHEMA_VERSION = 1
 
@@ -54,17 +54,12 @@ class Outcome:
     def as_dict(self):
         """The JSON object of a duel."""
         return {
-            "title": self.duel.title,
+            **picked(self.duel, "title tolerance bytes flops"),
+            **picked(self, "ceiling told problems"),
             "ours": self.duel.ours.label,
-            "tolerance": self.duel.tolerance,
-            "bytes": self.duel.bytes,
-            "flops": self.duel.flops,
-            "ceiling": self.ceiling,
-            "told": self.told,
             "alone_seconds": self.alone.as_dict() if self.alone else None,
             "rows": [row.as_dict() for row in self.rows],
             "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
-            "problems": self.problems,
         }
 
     def rate(self, work):
@@ -83,12 +78,10 @@ class Outcome:
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
         if rate := self.rate(self.duel.flops):
-            share = (
-                f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}"
-                if self.ceiling
-                else ""
-            )
-            caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
+            caption += f"; ours does {scaled(rate, 'FLOP/s')}"
+            if self.ceiling:
+                share = rate / self.ceiling
+                caption += f", {share:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}"
         if self.told:
             caption += f"\n{self.told}"
         rows = []
@@ -97,17 +90,13 @@ class Outcome:
             ratios += [f"{row.best:.3g}"] if self.duel.best else []
             difference = "" if row.difference is None else f"{row.difference:.1e}"
             rows.append(
-                (row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
+                (row.peer, in_words(row.ours_seconds), in_words(row.peer_seconds), *ratios, difference)
             )
         if self.alone:
-            rows.append(("none here", _cell(self.alone, "s")))
+            rows.append(("none here", in_words(self.alone)))
         best = "|best / best" if self.duel.best else ""
         columns = f"peer<|ours: {self.duel.ours.label}|the peer|peer / ours{best}|difference"
         return grid(self.duel.title, columns, rows, caption)
-
-
-def _cell(samples, unit):
-    return f"{scaled(samples.median, unit)} ({spread(samples, unit)})"
 
 
 def run(
@@ -166,15 +155,8 @@ def run(
                     f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
                     f"{duel.tolerance:.0e}"
                 )
-        outcome.rows.append(
-            Row(
-                peer.label,
-                times["ours"],
-                times["peer"],
-                timing.ratio(times["peer"], times["ours"]),
-                difference,
-            )
-        )
+        ours, theirs = times["ours"], times["peer"]
+        outcome.rows.append(Row(peer.label, ours, theirs, timing.ratio(theirs, ours), difference))
         on_row(outcome.rows[-1])
     if duel.peers and not outcome.rows:
         outcome.alone = _alone(duel, rounds)

@@ -6,36 +6,33 @@ import os
 import secrets
 from pathlib import Path
 
-from rich.console import Console
-
 from portable.errors import InputError
 from portable.roofline import against, ceiling, compare, listed, machine, process, revision
-from portable.roofline.options import MINUTES
+from portable.roofline.grid import as_dict
 from portable.roofline.printing import (
     as_json,
     exit_code,
-    console,
+    show_tables,
     write_file,
     write_json,
-    bar,
+    progress,
     say,
     warn_if_busy,
 )
 from portable.roofline.scoreboard import measured, records, standing
 
-import sys
+MINUTES = 10.0  # that a comparison of revisions takes at most
 
 
 def show_ceilings(options, space):
     warn_if_busy(machine.facts(space))
-    with bar() as progress:
-        task = progress.add_task("", total=None)
+    with progress() as show:
 
         def start(name, done, total):
-            progress.update(task, description=name, completed=done, total=total)
+            show(description=name, completed=done, total=total)
 
         found = ceiling.ceilings(space, fresh=options.fresh, quick=options.quick, on_start=start)
-    console().print(found.table())
+    show_tables(found.table())
     return exit_code(False, write_file(options.json, as_json(found.as_dict())))
 
 
@@ -55,15 +52,14 @@ def compare_sides(options, space):
     duels = case.duels(space, options.n, options.quick)
     outcomes, interrupted = [], False
     try:
-        with bar() as progress:
-            task = progress.add_task("preparing", total=sum(len(duel.peers) for duel in duels))
+        with progress("preparing", sum(len(duel.peers) for duel in duels)) as show:
             for duel in duels:
                 outcomes.append(compare.Outcome(duel))
                 compare.run(
                     duel,
                     options.rounds,
                     outcomes[-1],
-                    on_start=lambda label: progress.update(task, description=label, advance=1),
+                    on_start=lambda label: show(description=label, advance=1),
                     on_row=lambda row: say(outcomes[-1].told_row(row)),
                 )
                 _tell_duel(outcomes[-1])
@@ -78,12 +74,11 @@ def compare_sides(options, space):
 
 def _tell_duel(outcome):
     """Print a duel's table as soon as it is done: a run of many may be broken off."""
-    console().print(outcome.table())
+    show_tables(outcome.table())
     for peer, reason in outcome.absent:
-        print(f"not here: {peer}: {reason}")
+        print(f"not here: {peer}: {reason}", flush=True)
     for problem in outcome.problems:
-        print(f"disagrees: {problem}", file=sys.stderr)
-    sys.stdout.flush()
+        say(f"disagrees: {problem}")
 
 
 def _compare_against(options, space):
@@ -93,9 +88,8 @@ def _compare_against(options, space):
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
-    with revision.unpacked(other) as tree, bar() as progress:
+    with revision.unpacked(other) as tree, progress("preparing") as show:
         shared = {"file": listed.file(options.case), "programs": str(tree / "docs" / "examples")}
-        task = progress.add_task("preparing", total=None)
         start = functools.partial(
             process.sitting,
             [("this revision", revision.HERE), (options.against, tree)],
@@ -106,31 +100,21 @@ def _compare_against(options, space):
             **(shared if options.case in listed.OF_PROCESSES else {}),
         )
         try:
-            against.run(
-                start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title)
-            )
+            against.run(start, outcome, 60.0 * minutes, lambda row: show(description=row.title))
         except process.SideError as error:
             failure = str(error)
         except KeyboardInterrupt:
             interrupted = True
-    console().print(outcome.table())
+    show_tables(outcome.table())
     for where, titles in (("this revision", outcome.only_this), (options.against, outcome.only_other)):
         for title in titles:
             print(f"only in {where}: {title}")
-    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + (
-        [failure] if failure else []
-    )
-    for problem in problems:
-        print(f"roofline: {problem}", file=sys.stderr)
+    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem]
+    for problem in filter(None, [*problems, failure]):
+        say(f"roofline: {problem}")
     print(f"{options.case} against {options.against}: {outcome.verdict}")
-    told = {
-        "case": options.case,
-        "space": space,
-        "this": this,
-        "other": other.as_dict(),
-        "limit_minutes": minutes,
-    }
-    told |= outcome.as_dict() | {"failure": failure, "interrupted": interrupted}
+    told = {"case": options.case, "space": space, "this": this, "other": vars(other)} | outcome.as_dict()
+    told |= {"limit_minutes": minutes, "failure": failure, "interrupted": interrupted}
     kept = write_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
     return exit_code(interrupted, kept and outcome.passed and not failure)
 
@@ -138,7 +122,7 @@ def _compare_against(options, space):
 def run_scoreboard(options, space):
     listed.check_checkout("scoreboard")
     told = standing.command(options, space, warn_if_busy, say)
-    console().print(told.table)
+    show_tables(told.table)
     print(told.summary)
     kept = write_file(options.record and not told.interrupted and told.path, told.records)
     kept &= write_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
@@ -166,43 +150,27 @@ def run_validate(options, space):
             with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
                 write_json(options, validate.SCHEMA_VERSION, facts, **document(found))
 
-    with bar() as progress:
-        task = progress.add_task("ceilings", total=None)
-        found = validate.run(
-            space,
-            seed,
-            options.quick,
-            options.only,
-            lambda name: progress.update(task, description=name),
-            keep,
-        )
-    console().print(validate.table(found, space, seed))
+    with progress("ceilings") as show:
+        told = functools.partial(validate.run, space, seed, options.quick, options.only)
+        found = told(lambda name: show(description=name), keep)
+    show_tables(validate.table(found, space, seed))
     kept = write_json(options, validate.SCHEMA_VERSION, facts, **document(found))
-    return exit_code(
-        False,
-        kept
-        and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)),
-    )
+    right = all(judged.refused or judged.right and not judged.accused for judged in found)
+    return exit_code(False, kept and (options.quick or right))
 
 
 def read_counters(options):
     counters = listed.beside("truth.counters")
     found = counters.rows()
-    console().print(counters.table(found))
+    show_tables(counters.table(found))
     launches = [row.as_dict() for row in found]
     return exit_code(False, write_json(options, 1, machine.facts("cuda"), launches=launches))
 
 
 def predict_scaleout(options):
-    with bar() as progress:
-        task = progress.add_task("one process", total=None)
-        found = listed.load("scaleout").tables(
-            options.quick,
-            options.cores or os.cpu_count(),
-            options.faster,
-            lambda text: progress.update(task, description=text),
-        )
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    for table in found:
-        console.print(table)
-    return 0
+    with progress("one process") as show:
+        cores, measure = options.cores or os.cpu_count(), listed.load("scaleout").tables
+        found = measure(options.quick, cores, options.faster, lambda text: show(description=text))
+    kept = write_json(options, 1, machine.facts("serial"), tables=as_dict(*found))
+    show_tables(*found)
+    return exit_code(False, kept)

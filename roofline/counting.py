@@ -159,8 +159,7 @@ def _explained(found, text, moves, policy):
     asked = collections.Counter()
     for (_, operation, _), n in text.items():
         asked[operation.rpartition(" ")[2]] += n
-    extent, ways = _extent(policy), {(a.line, a.view): a.how for a in found.accesses}
-    extent = math.prod(extent) if isinstance(extent, tuple) else extent
+    (extent, _), ways = size_of(policy), {(a.line, a.view): a.how for a in found.accesses}
     apart = alike = 0
     for (line, operation, dtype), n in text.items():
         name = operation.rpartition(" ")[2]
@@ -407,6 +406,12 @@ def in_words(policy):
     extent = _extent(policy)
     sizes = " x ".join(f"{n:,}" for n in (extent if isinstance(extent, tuple) else (extent,)))
     return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
+
+
+def size_of(policy):
+    """Return how many indices or teams a policy has, and which of both."""
+    extent = _extent(policy)
+    return math.prod(extent) if isinstance(extent, tuple) else extent, in_words(policy).split()[-1]
 
 
 def names_of(kernel, policy):

@@ -25,23 +25,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
-LISTED = (
-    "compare",
-    "neg",
-    "abs",
-    "min",
-    "max",
-    "select",
-    "convert",
-    "rint",
-    "floor",
-    "ceil",
-    "trunc",
-    "copysign",
-)
+LISTED = set("compare neg abs min max select convert rint floor ceil trunc copysign".split())
 LAYER = os.path.dirname(inspect.getfile(pk)) + os.sep  # the folder of portable's own texts
 LINE = 64  # bytes that a CPU's cache moves at once
-LOGIC = ("&", "|", "^", "<<", ">>", "~")
+LOGIC = set("& | ^ << >> ~".split())
 
 
 @dataclass(frozen=True)
@@ -90,6 +77,8 @@ class Counts:
         if no two words of a warp were in one bank.
     by_data : frozenset of str
         Arguments that are read or written at places which data tell.
+    since : int
+        Bytes of other arrays that a program's launches touch between two of this kind.
     alone : float
         Seconds of a launch of one block or team, the slowest of some, in a graph of several; measured, not
         counted (cuda, without reducers).
@@ -115,6 +104,7 @@ class Counts:
     banks: tuple[int, int] = (0, 0)
     by_data: frozenset[str] = frozenset()
     alone: float = 0.0
+    since: int = 0
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -172,19 +162,18 @@ class Counts:
             lambda operation, _: operation.startswith("atomic "),
         )
 
+    def _requested(self, *ways):
+        return self._sum(lambda operation, dtype: accesses(operation, ways) * SIZES.get(dtype, 0))
+
     @property
     def loaded(self) -> int:
         """Requested bytes: every load of an argument's element, atomics included."""
-        return self._sum(
-            lambda operation, dtype: accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0)
-        )
+        return self._requested("load ", "atomic ")
 
     @property
     def stored(self) -> int:
         """Requested bytes: every store, atomics included."""
-        return self._sum(
-            lambda operation, dtype: accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0)
-        )
+        return self._requested("store ", "atomic ")
 
     @property
     def scratch(self) -> int:
@@ -194,16 +183,17 @@ class Counts:
     @property
     def compulsory(self) -> int:
         """Compulsory bytes: of each argument what is read, once, and what is written, once."""
-        return sum(read + written for read, written in self.arrays.values())
+        return sum(map(sum, self.arrays.values()))
+
+    @property
+    def reach(self) -> int:
+        """Bytes that a cache has to hold for a launch to find there what the one before it left."""
+        return self.compulsory + self.since
 
     @property
     def line_bytes(self) -> int:
         """Bytes of the lines that must be moved, or of the elements where no lines were counted."""
-        return (
-            LINE * sum(read + written for read, written in self.lines.values())
-            if self.lines
-            else self.compulsory
-        )
+        return LINE * sum(map(sum, self.lines.values())) if self.lines else self.compulsory
 
     def passed(self, capacity: float) -> float:
         """Bytes that caches of so many bytes fetch and write back; none if they hold all that is touched.
@@ -353,13 +343,8 @@ def _line_order(line):
 
 
 def _is_special(operation):
-    return not (
-        operation in ARITHMETIC
-        or operation in LISTED
-        or operation in LOGIC
-        or operation.startswith("team.")
-        or operation.startswith(("load ", "store ", "atomic "))
-    )
+    plain = operation in ARITHMETIC.keys() | LISTED | LOGIC
+    return not (plain or operation.startswith(("team.", "load ", "store ", "atomic ")))
 
 
 def mean(weighted):
@@ -375,29 +360,22 @@ def mean(weighted):
                 sums[key] += weight * n
         return {key: round(n / total) for key, n in sums.items()}
 
-    counted_executed = all(counts.executed is not None for _, counts in weighted)
-
     def both_ways(name):
-        ways = [
-            of(lambda counts, way=way: {key: both[way] for key, both in getattr(counts, name).items()})
-            for way in (0, 1)
-        ]
-        return {key: (ways[0][key], ways[1][key]) for key in ways[0]}
+        ways = of(lambda c: {(k, way): both[way] for k, both in getattr(c, name).items() for way in (0, 1)})
+        return {key: (ways[key, 0], ways[key, 1]) for key, _ in ways}
 
     common = set.intersection(*(set(counts.beyond) for _, counts in weighted))
     notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
     return dataclasses.replace(
         first,
         text=of(lambda counts: counts.text),
-        executed=of(lambda counts: counts.executed) if counted_executed else None,
+        executed=None if any(c.executed is None for _, c in weighted) else of(lambda c: c.executed),
         masked=sum(weight * counts.masked for weight, counts in weighted) / total,
         arrays=both_ways("arrays"),
         lines=both_ways("lines"),
         moves=of(lambda counts: counts.moves),
         beyond={size: both for size, both in both_ways("beyond").items() if size in common},
-        apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
-        alike=round(sum(weight * counts.alike for weight, counts in weighted) / total),
-        spilled=round(sum(weight * counts.spilled for weight, counts in weighted) / total),
+        **of(lambda counts: picked(counts, "apart alike spilled")),
         local=max(counts.local for _, counts in weighted),
         banks=tuple(sum(weight * counts.banks[k] for weight, counts in weighted) for k in (0, 1)),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],

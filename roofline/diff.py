@@ -10,7 +10,7 @@ from portable.roofline.html import rendered
 from portable.roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
 from portable.roofline.rows import PROGRAM, Row, parts_of, total
 from portable.roofline.timing import Samples
-from portable.roofline.units import one_line, scaled, spread, times
+from portable.roofline.units import in_words, one_line, scaled, times
 
 LEAST = 0.05  # a change below 5 % is none, however small the spread: layouts of memory move times by as much
 _MACHINE = ("cpu", "device", "cores")
@@ -118,7 +118,7 @@ def _samples(result, whole):
 
 
 def _in_words(s):
-    return scaled(s.median, "s") + (f" ({spread(s, 's')})" if len(s.values) > 1 else "")
+    return in_words(s) if len(s.values) > 1 else scaled(s.median, "s")
 
 
 def _done(kernel):
@@ -205,14 +205,9 @@ def changes(before, after, across=False):
             )
     old, new = _rows(parts_of(before)), _rows(parts_of(after))
     found = []
-    for alike, kind in (
-        (True, slice(None)),
-        (True, slice(0, 3)),
-        (False, slice(0, 4, 3)),
-        (False, slice(0, 1)),
-    ):
-        if kind in (slice(0, 3), slice(0, 1)) and not across:
-            continue
+    # with the space, and without
+    ways = (True, slice(None)), (True, slice(0, 3)), (False, slice(0, 4, 3)), (False, slice(0, 1))
+    for alike, kind in ways[:: 1 if across else 2]:
         for key in _once(old, kind) & _once(new, kind):
             was, now = (next(k for k in rows if k[kind] == key) for rows in (old, new))
             found.append(Change(now[0], old.pop(was), new.pop(now), alike))
@@ -242,7 +237,7 @@ def table(found):
         "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %; not decided:"
         " a machine was busy with other work"
     )
-    return grid("Before and after", "method<|input<|space<|before|after|before / after|<", rows, caption)
+    return grid("Before and after", "method<|input<|?space<|before|after|before / after|<", rows, caption)
 
 
 def lead(found):

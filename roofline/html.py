@@ -42,7 +42,7 @@ def _figures(part):
     for view, axes in part.axes.items():
         label = f"Roofline of {part.place}; the list below tells the same in words"
         wide, narrow = (Plot(axes.sized(size), part.dots(view), label) for size in (WIDE, NARROW))
-        yield part, view, wide, narrow, Plot(axes.sized(SMALL), [], part.small(view))
+        yield part, view, wide, narrow, Plot(part.inner[view].sized(SMALL), [], part.small(view))
 
 
 def _card(row, n_rows):
@@ -52,5 +52,5 @@ def _card(row, n_rows):
     view = next((view for view in views if row.kernels(view) and view in row.part.axes), None)
     if few == 1 or view is None:
         return row, None, row.numbered, few
-    label, axes = f"Kernels of {row.result['method']} against the roof", row.part.axes[view].sized(SMALL)
+    label, axes = f"Kernels of {row.result['method']} against the roof", row.part.inner[view].sized(SMALL)
     return row, Plot(axes, row.kernels(view), label, row.part.small(view), links=False), row.numbered, few

@@ -30,12 +30,37 @@ IN_GRAPH = 100  # launches
 # the same
 REPEATS, MOST_REPEATS, REPEAT_SECONDS, SPREAD_SECONDS = 15, 1000, 1e-3, 0.3
 ALONE = 3  # a device is seldom shared: its repeats are spread over so much less
-_CONSTANTS = {
-    "fma": (0.999, 0.001),
-    "no fma": (1.0, 1e-6),
-    "integer": (5, 3),
-    "special": (2.0, 1e-9),
-}  # of order one
+ADDED = 1.0, 1e-6  # of order one
+# name, type or types, unit and how many operations a step of a chain is, trips on a GPU and a CPU, steps of
+# both halves of the chains, their numbers, what they are
+CHAINS = (
+    (
+        "fma {}",
+        "float64 float32",
+        "flop",
+        2,
+        (64, 128),
+        kernels.FMA[1:],
+        (0.999, 0.001),
+        "fused multiply-adds",
+    ),
+    (
+        *("no fma {}", "float64 float32", "flop", 1, (64, 128), (kernels.multiplied, kernels.added), ADDED),
+        "additions and multiplications, half each",
+    ),
+    (
+        *("integer {}", "int64 int32", "op", 2, (16, 128), (kernels.mixed, kernels.mixed), (5, 3)),
+        "exclusive or and addition",
+    ),
+    (
+        *("convert int64", "float64", "op", 2, (2, 16), (kernels.through_int64,) * 2, ADDED),
+        "float64 to int64 and back, each half of the cost",
+    ),
+    (
+        *("convert float32", "float64", "op", 2, (2, 16), (kernels.through_float32,) * 2, ADDED),
+        "float64 to float32 and back, each half of the cost",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -114,22 +139,21 @@ def plans(space, quick):
     """
     gpu = space.name == "cuda"
     levels = gpu_levels(space, quick) if gpu else cpu_levels(space)
-    found = [*_arithmetic(space, quick), *_conversions(space, quick), *_atomics(space, gpu, quick)]
+    found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += (_gpu_bandwidth if gpu else _cpu_bandwidth)(space, levels, quick)
     found += _launch(space, gpu)
     found = [replace(plan, shared=False) for plan in found] if gpu else found
-    cycles = (
-        functools.partial(_gpu_clock, space, found[0])
-        if gpu and not quick
-        else functools.partial(clock, quick)
-    )
+    cycles = functools.partial(_gpu_clock, space, found[0]) if gpu else functools.partial(clock, quick)
     return None if gpu and quick else cycles, levels, found
 
 
 def _plan(space, name, unit, amount, method, policy, kernel, *args):
     call = functools.partial(pk.parallel_for, policy, kernel, *args)
-    wait = functools.partial(pk.fence, space)
-    return Plan(name, unit, amount, call, wait, method, shared=space.name != "cuda")
+    return Plan(name, unit, amount, call, _wait(space), method)
+
+
+def _wait(space):
+    return functools.partial(pk.fence, space)
 
 
 def _view(space, values, dtype):
@@ -138,79 +162,33 @@ def _view(space, values, dtype):
 
 def _arithmetic(space, quick):
     """Peaks, and the special functions that most methods have: many indices, each with its chains."""
-    n = _indices(space, quick)
-    policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
-    steps = kernels.CHAINS * kernels.UNROLLED
-    chains = [
-        ("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
-        ("no fma", kernels.add_and_multiply, steps, "additions and multiplications, half each"),
-    ]
-    many, few = (2, 1) if quick else (64, 16) if space.name == "cuda" else (128, 128)  # a millisecond or so
-
-    def plan(label, kernel, each, dtype, trips, method, unit):
-        out = _view(space, np.ones(n), dtype)
-        how = f"{method}, {trips} trips of {n:,} indices"
-        return _plan(
-            space,
-            f"{label} {dtype}",
-            unit,
-            each * trips * n,
-            how,
-            policy,
-            kernel,
-            trips,
-            *_CONSTANTS[label],
-            out,
-        )
-
+    n, gpu = _indices(space, quick), space.name == "cuda"
+    policy, steps = pk.RangePolicy(0, n, space=space, chunk=CHUNK), kernels.CHAINS * kernels.UNROLLED * n
+    for name, dtypes, unit, each, many, halves, numbers, method in CHAINS:
+        trips = 1 if quick else many[not gpu]
+        how = f"{kernels.CHAINS} chains of {method}, {trips} trips of {n:,} indices"
+        for dtype in dtypes.split():
+            launch = kernels.chains, *halves, trips, *numbers, _view(space, np.ones(n), dtype)
+            yield _plan(space, name.format(dtype), unit, each * trips * steps, how, policy, *launch)
     for dtype in ("float64", "float32"):
-        for label, kernel, each, method in chains:
-            yield plan(label, kernel, each, dtype, many, f"{kernels.CHAINS} chains of {method}", "flop")
-        for label in kernels.FUNCTIONS:
-            yield special(space, label, dtype, quick)
-    if space.name == "cuda" and not quick:
+        for name in kernels.FUNCTIONS:
+            yield special(space, name, dtype, quick)
+    if gpu and not quick:
         league, trips, out = 2**13, 256, _view(space, np.zeros(2**20), "float64")
         amount, policy = 2 * 32 * 128 * 4 * trips * league, pk.TeamPolicy(league, 128, space=space)
-        method = f"team.product of 32 x 128 sums, {trips} times 4 columns and rows by {league:,} teams"
-        yield _plan(
-            space, "product float64", "flop", amount, method, policy, kernels.products, trips, 1e-3, out
-        )
-    for dtype in ("int64", "int32"):
-        method = f"{kernels.CHAINS} chains of exclusive or and addition"
-        yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")
-
-
-def _conversions(space, quick):
-    """Conversions there and back, of which each is taken to cost half."""
-    n, trips = _indices(space, quick), 2 if quick else 16 if space.name == "cuda" else 128
-    policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
-    for other, kernel in kernels.CONVERSIONS.items():
-        method = f"float64 to {other} and back, {kernels.CHAINS} chains, {trips} trips of {n:,} indices"
-        out, amount = _view(space, np.ones(n), "float64"), 2 * kernels.CHAINS * trips * n
-        args = trips, *_CONSTANTS["no fma"], out
-        yield _plan(space, f"convert {other}", "op", amount, method, policy, kernel, *args)
+        how = f"team.product of 32 x 128 sums, {trips} times 4 columns and rows by {league:,} teams"
+        yield _plan(space, "product float64", "flop", amount, how, policy, kernels.products, trips, 1e-3, out)
 
 
 def special(space, name, dtype, quick=False):
-    """The plan of a special function, or None for one that nobody can measure."""
-    kernel = kernels.special(name)
-    if kernel is None:
+    """Return the plan of a special function, or None for one that nobody can measure."""
+    if (found := kernels.special(name)) is None:
         return None
     n, trips = _indices(space, quick), 2 if quick else 25 if space.name == "cuda" else 100
-    out, policy = _view(space, np.zeros(n), dtype), pk.RangePolicy(0, n, space=space, chunk=CHUNK)
+    policy, amount = pk.RangePolicy(0, n, space=space, chunk=CHUNK), kernels.FEW * trips * n
     how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
-    return _plan(
-        space,
-        f"{name} {dtype}",
-        "op",
-        kernels.FEW * trips * n,
-        how,
-        policy,
-        kernel,
-        trips,
-        *_CONSTANTS["special"],
-        out,
-    )
+    launch = *found, trips, 2.0, 1e-9, _view(space, np.zeros(n), dtype)
+    return _plan(space, f"{name} {dtype}", "op", amount, how, policy, *launch)
 
 
 def _indices(space, quick):
@@ -220,15 +198,15 @@ def _indices(space, quick):
 
 def _atomics(space, gpu, quick):
     n, trips = (64, 2) if quick else (2**18 if gpu else 1024 * space.n_threads, 16)
-    policy, place = pk.RangePolicy(0, n, space=space), _view(space, np.zeros(n), "int64")
+    policy = pk.RangePolicy(0, n, space=space)
     for dtype in ("int64", "float64"):
-        sums = _view(space, np.zeros(n), dtype)
-        for name, where, kernel, args in (
-            ("apart", "each to its own place", kernels.atomic_apart, (sums,)),
-            ("together", "all to one place", kernels.atomic_together, (place, sums)),
+        for name, where, place in (
+            ("apart", "each to its own place", np.arange(n)),
+            ("together", "all to one place", np.zeros(n)),
         ):
-            how = f"additions of {n:,} indices, {where}"
-            yield _plan(space, f"atomic {name} {dtype}", "op", n * trips, how, policy, kernel, trips, *args)
+            how, at = f"additions of {n:,} indices, {where}", _view(space, place, "int64")
+            launch = kernels.atomics, trips, at, _view(space, np.zeros(n), dtype)
+            yield _plan(space, f"atomic {name} {dtype}", "op", n * trips, how, policy, *launch)
 
 
 def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
@@ -241,11 +219,8 @@ def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
             continue  # not Linux, or a container that hides it
         if kind in ("Data", "Unified") and size.endswith("K"):
             found[f"L{level}"] = int(size[:-1]) << 10
-    near = [
-        (name, size * (space.n_threads if name in ("L1", "L2") else 1))
-        for name, size in sorted(found.items())
-    ]
-    return [*near, ("DRAM", None)]
+    of_each = dict.fromkeys(("L1", "L2"), space.n_threads)
+    return [*((name, size * of_each.get(name, 1)) for name, size in sorted(found.items())), ("DRAM", None)]
 
 
 def rows_in(space, n_bytes, quick):
@@ -255,15 +230,10 @@ def rows_in(space, n_bytes, quick):
     The three lie one behind the other, what is written in the middle: see `three_rows`.
     """
     length = max(64, n_bytes * 2 // 3 // 24 // 64 * 64)
-    length -= (
-        64 if length % 512 == 0 else 0
-    )  # what lies 4 KiB apart waits for each other in a core's store buffer
-    trips = 2 if quick else max(2, (64 << 20) // (24 * length))
-    return (
-        8 * space.n_threads,
-        length,
-        trips,
-    )  # more rows than threads, so that no thread waits long for the last
+    # what lies 4 KiB apart waits for each other in a core's store buffer
+    length -= 64 * (length % 512 == 0)
+    # more rows than threads, so that no thread waits long for the last
+    return 8 * space.n_threads, length, 2 if quick else max(2, (64 << 20) // (24 * length))
 
 
 def three_rows(block):
@@ -276,64 +246,18 @@ def _cpu_bandwidth(space, levels, quick):
     sizes = dict(levels)
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
-        policy, method = (
-            pk.TeamPolicy(league, space=space),
-            f"triad on {3 * 8 * length >> 10} KiB a core, over and over",
-        )
+        policy, often = pk.TeamPolicy(league, space=space), "KiB a core, over and over"
         (b, c, a), amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
-        yield _plan(
-            space,
-            f"bandwidth {name}",
-            "B",
-            amount,
-            method,
-            policy,
-            kernels.triad_again,
-            trips,
-            SCALE,
-            b,
-            c,
-            a,
-        )
-        yield _plan(
-            space,
-            f"copy {name}",
-            "B",
-            amount * 2 // 3,
-            method.replace("triad", "copy"),
-            policy,
-            kernels.copy_again,
-            trips,
-            b,
-            a,
-        )
-        yield _plan(
-            space,
-            f"update {name}",
-            "B",
-            amount,
-            method.replace("triad", "a += s b"),
-            policy,
-            kernels.update_again,
-            trips,
-            SCALE,
-            b,
-            a,
-        )
+        for what, method, n_bytes, kernel, *args in (
+            ("bandwidth", "triad", amount, kernels.triad_again, SCALE, b, c, a),
+            ("copy", "copy", amount * 2 // 3, kernels.copy_again, b, a),
+            ("update", "a += s b", amount, kernels.update_again, SCALE, b, a),
+        ):
+            method = f"{method} on {3 * 8 * length >> 10} {often}"
+            yield _plan(space, f"{what} {name}", "B", n_bytes, method, policy, kernel, trips, *args)
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
-        method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
-        yield _plan(
-            space,
-            f"read {name}",
-            "B",
-            8 * eight.size * trips,
-            method,
-            policy,
-            kernels.read_again,
-            trips,
-            eight,
-            out,
-        )
+        method, launch = f"{8 * eight.size // league >> 10} {often}", (kernels.read_again, trips, eight, out)
+        yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, *launch)
     last = sizes.get("L3", sizes["L2"])
     near = min(last // 2, 4 * sizes["L2"])  # what others leave of the last cache holds so much
     if "L3" in sizes:
@@ -341,16 +265,9 @@ def _cpu_bandwidth(space, levels, quick):
         several = tuple(few << k for k in range(2 if quick else max(2, (2 * last // few).bit_length())))
         yield Held("capacity L3", several, lambda size: _copy_of(space, size))
     far = ("DRAM", min(max(4 * last, 256 << 20), _memory() // 8))
-    yield from _gathers(
-        space,
-        [
-            ("L1", sizes["L1"] // 2),
-            ("L2", sizes["L2"] // 2),
-            *([("L3", near)] if "L3" in sizes else []),
-            far,
-        ],
-        quick,
-    )
+    third = [("L3", near)] if "L3" in sizes else []
+    halves = [(name, sizes[name] // 2) for name in ("L1", "L2")]
+    yield from _gathers(space, [*halves, *third, far], quick)
     for name, n_bytes in (("L3", near), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
             yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
@@ -362,17 +279,14 @@ def _gathers(space, levels, quick):
     # so many that a launch's cost is a small part
     place, least = np.random.default_rng(0), 1 << 22 if space.name == "cuda" else 1 << 18
     for name, n_bytes in levels:
-        n = (
-            1 << 10 if quick else min(max(n_bytes // 64, least), 1 << 23)
-        )  # as many as lines, so that repeats find none nearer
-        policy, (table,) = (
-            pk.RangePolicy(0, n, space=space),
-            _ones(space, ((1 << 12 if quick else n_bytes) // 8,)),
-        )
+        # as many as lines, so that repeats find none nearer
+        n = 1 << 10 if quick else min(max(n_bytes // 64, least), 1 << 23)
+        policy = pk.RangePolicy(0, n, space=space)
+        (table,) = _ones(space, ((1 << 12 if quick else n_bytes) // 8,))
         at = pk.copy_of(place.integers(0, table.shape[0], n), space)
         call = functools.partial(pk.parallel_reduce, policy, kernels.element_at, at, table)
         method = f"{n:,} elements in no order, of {8 * table.shape[0] / 1e6:,.1f} MB"
-        yield Plan(f"gather {name}", "op", n, call, functools.partial(pk.fence, space), method)
+        yield Plan(f"gather {name}", "op", n, call, _wait(space), method)
 
 
 def _copy_of(space, n_bytes):
@@ -399,49 +313,16 @@ def _memory():
 def _long(space, level, n):
     """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between
     machines."""
-    policy, arrays = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
-    megabytes = f"{24 * n / 1e6:,.0f} MB"
-    yield _plan(
-        space,
-        f"bandwidth {level}",
-        "B",
-        24 * n,
-        f"triad over {megabytes}",
-        policy,
-        kernels.triad,
-        SCALE,
-        *arrays,
-    )
-    yield _plan(
-        space,
-        f"copy {level}",
-        "B",
-        16 * n,
-        f"copy, {16 * n / 1e6:,.0f} MB",
-        policy,
-        kernels.copy,
-        *arrays[:2],
-    )
-    yield _plan(
-        space,
-        f"update {level}",
-        "B",
-        24 * n,
-        f"a += s b, {megabytes}",
-        policy,
-        kernels.update,
-        SCALE,
-        *arrays[:2],
-    )
-    call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
-    yield Plan(
-        f"read {level}",
-        "B",
-        8 * n,
-        call,
-        functools.partial(pk.fence, space),
-        f"sum over {8 * n / 1e6:,.0f} MB",
-    )
+    policy, (b, c, a) = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
+    for what, method, each, kernel, *args in (
+        ("bandwidth", "triad", 24, kernels.triad, SCALE, b, c, a),
+        ("copy", "copy", 16, kernels.copy, b, a),
+        ("update", "a += s b", 24, kernels.update, SCALE, b, a),
+    ):
+        method += f" over {each * n / 1e6:,.0f} MB"
+        yield _plan(space, f"{what} {level}", "B", each * n, method, policy, kernel, *args)
+    call, wait = functools.partial(pk.parallel_reduce, policy, kernels.element, b), _wait(space)
+    yield Plan(f"read {level}", "B", 8 * n, call, wait, f"sum over {8 * n / 1e6:,.0f} MB")
 
 
 def gpu_levels(space, quick):
@@ -457,41 +338,21 @@ def read_around(space, n_bytes, league=2048):
     """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
     length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
-    policy, method = (
-        pk.TeamPolicy(league, _TEAM, space=space),
-        f"{n_bytes >> 20} MiB, read by all teams in turn",
-    )
-    args = trips, round(kernels.LEAP * rows.shape[0]), pk.static(length), rows, out
-    return _plan(
-        space,
-        "read L2",
-        "B",
-        8 * length * kernels.ROWS * trips * league,
-        method,
-        policy,
-        kernels.read_around,
-        *args,
-    )
+    policy, amount = pk.TeamPolicy(league, _TEAM, space=space), 8 * length * kernels.ROWS * trips * league
+    launch = kernels.read_around, trips, round(kernels.LEAP * rows.shape[0]), pk.static(length), rows, out
+    method = f"{n_bytes >> 20} MiB, read by all teams in turn"
+    return _plan(space, "read L2", "B", amount, method, policy, *launch)
 
 
 def read_scratch(space, league=2048, trips=512):
     """Scratch of 32 KiB a team, read over and over."""
     width, out = kernels.BAND * kernels.BANDS, pk.zeros((league,), "float64", space)
-    method, amount = (
+    policy, amount = pk.TeamPolicy(league, _TEAM, space=space), 8 * league * trips * kernels.BANDS * _TEAM
+    method, launch = (
         f"{8 * width >> 10} KiB of scratch a team, read over and over",
-        8 * league * trips * kernels.BANDS * _TEAM,
+        (trips, pk.static(width), out),
     )
-    args = trips, pk.static(width), out
-    return _plan(
-        space,
-        "bandwidth shared",
-        "B",
-        amount,
-        method,
-        pk.TeamPolicy(league, _TEAM, space=space),
-        kernels.read_scratch,
-        *args,
-    )
+    return _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, *launch)
 
 
 def _gpu_bandwidth(space, levels, quick):
@@ -509,36 +370,26 @@ def _launch(space, gpu):
         pk.zeros((n,), "float64", space),
         pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16),
     )
-    wait = functools.partial(pk.fence, space)
+    wait, nothing = _wait(space), "a kernel that does nothing"
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(IN_GRAPH):
             pk.parallel_for(pk.RangePolicy(0, 1, space=space), kernels.nothing, out)
-    yield Plan(
-        "launch", "s", IN_GRAPH, graph.replay, wait, f"a kernel that does nothing, {IN_GRAPH} in a graph"
-    )
-    yield _plan(
-        space,
-        "launch call",
-        "s",
-        1,
-        "a kernel that does nothing, many in a row",
-        policy,
-        kernels.nothing,
-        out,
-    )
+    yield Plan("launch", "s", IN_GRAPH, graph.replay, wait, f"{nothing}, {IN_GRAPH} in a graph")
+    alone = _plan(space, "launch call", "s", 1, f"{nothing}, many in a row", policy, kernels.nothing, out)
 
     def call():
-        pk.parallel_for(policy, kernels.nothing, out)
+        alone.call()
         wait()
 
-    yield Plan("round trip", "s", 1, call, wait, "a kernel that does nothing, and the wait for its end")
+    yield alone
+    yield Plan("round trip", "s", 1, call, wait, f"{nothing}, and the wait for its end")
 
 
 def clock(quick=False):
     """Cycles per second of one core, by a chain of operations of one cycle each."""
     trips, space = 100_000 if quick else 2_000_000, "serial"
     policy, out = pk.RangePolicy(0, 8, space=space), _view(space, np.ones(8), "int64")
-    call = functools.partial(pk.parallel_for, policy, kernels.dependent, trips, *_CONSTANTS["integer"], out)
+    call = functools.partial(pk.parallel_for, policy, kernels.dependent, trips, 5, 3, out)
     return 2 * trips / min(timing.measure(call, min_time=1e-3, repeats=5).values)
 
 

@@ -13,9 +13,8 @@ import numpy as np
 
 import portable as pk
 
-CHAINS = (
-    12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
-)
+# two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+CHAINS = 12
 UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
 # of all rows, from one that a team reads to the next: it comes near none that others read at the time
 LEAP = 0.618
@@ -25,36 +24,46 @@ FEW = 4  # of what is itself a sequence of operations, and waits for nothing
 
 
 @pk.kernel
-def fma(i, trips, b, c, out):
-    """2 CHAINS UNROLLED flops a trip."""
-    x = pk.local(CHAINS, out.dtype)
-    for k in range(pk.static(CHAINS)):
-        x[k] = out[i] + k
-    for _ in range(trips):
-        for _ in range(pk.static(UNROLLED)):
-            for k in range(pk.static(CHAINS)):
-                x[k] = pk.fma(x[k], b, c)
-    total = 0.0
-    for k in range(pk.static(CHAINS)):
-        total += x[k]
-    out[i] = total
-
-
-@pk.kernel
-def add_and_multiply(i, trips, b, c, out):
-    """CHAINS UNROLLED flops a trip, half of them additions, and none of them fused: no chain has both."""
+def chains(i, step, other, trips, b, c, out):
+    """CHAINS UNROLLED steps a trip, of one half of the chains by `step`, of the other by `other`."""
     x = pk.local(CHAINS, out.dtype)
     for k in range(pk.static(CHAINS)):
         x[k] = out[i] + k
     for _ in range(trips):
         for _ in range(pk.static(UNROLLED)):
             for k in range(pk.static(CHAINS // 2)):
-                x[k] = x[k] * b
-                x[k + CHAINS // 2] = x[k + CHAINS // 2] + c
-    total = 0.0
-    for k in range(pk.static(CHAINS)):
-        total += x[k]
-    out[i] = total
+                x[k] = step(x[k], b, c)
+                x[k + CHAINS // 2] = other(x[k + CHAINS // 2], b, c)
+    out[i] = x.sum()
+
+
+FMA = chains, pk.fma, pk.fma
+
+
+@pk.function
+def multiplied(x, b, c):
+    return x * b
+
+
+@pk.function
+def added(x, b, c):
+    return x + c
+
+
+@pk.function
+def mixed(x, b, c):
+    """Return an exclusive or and an addition of integers."""
+    return (x ^ b) + c
+
+
+@pk.function
+def through_int64(x, b, c):
+    return pk.float64(pk.int64(x)) + c
+
+
+@pk.function
+def through_float32(x, b, c):
+    return pk.float64(pk.float32(x)) + c
 
 
 @pk.kernel
@@ -74,99 +83,32 @@ def products(team, trips, b, out):
     out[team.league_rank * team.size + team.rank] = total
 
 
-@pk.kernel
-def integers(i, trips, b, c, out):
-    """2 CHAINS UNROLLED integer operations a trip: an exclusive or and an addition."""
-    x = pk.local(CHAINS, out.dtype)
-    for k in range(pk.static(CHAINS)):
-        x[k] = out[i] + k
-    for _ in range(trips):
-        for _ in range(pk.static(UNROLLED)):
-            for k in range(pk.static(CHAINS)):
-                x[k] = (x[k] ^ b) + c
-    total = out[i]
-    for k in range(pk.static(CHAINS)):
-        total ^= x[k]
-    out[i] = total
-
-
-def _converting(there, back):
-    """A kernel of CHAINS conversions a trip by `there`, and as many by `back`; a pair costs an addition."""
-
-    @pk.kernel
-    def converted(i, trips, b, c, out):
-        x = pk.local(CHAINS, out.dtype)
-        for k in range(pk.static(CHAINS)):
-            x[k] = out[i] + k
-        for _ in range(trips):
-            for k in range(pk.static(CHAINS)):
-                x[k] = back(there(x[k])) + c
-        total = b
-        for k in range(pk.static(CHAINS)):
-            total += x[k]
-        out[i] = total
-
-    return converted
-
-
-CONVERSIONS = {  # pairs of them, there and back
-    "int64": _converting(pk.int64, pk.float64),
-    "float32": _converting(pk.float32, pk.float64),
-}
-
-FUNCTIONS = (
-    "exp",
-    "fast_exp",
-    "log",
-    "sqrt",
-    "divide",
-)  # what most methods have; others are measured when asked for
+# what most methods have; others are measured when they are met
+FUNCTIONS = "exp", "fast_exp", "log", "sqrt", "divide"
 
 
 @functools.cache
 def special(name):
-    """A kernel of FEW calls a trip of any function of one or two numbers, as counts name it; None where there
-    is none.
+    """Return a kernel and its function: FEW calls a trip of any function of one or two numbers, as counts
+    name it; None where there is none.
 
     Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum
     another.
     """
     if name.startswith("random."):
         draw = getattr(pk.random, name.removeprefix("random."), None)
-        return draw and _draws_of(draw)
+        return draw and (draws, _of_stream(draw))
     plain = _divide if name == "divide" else getattr(pk, name, None)
-    if not callable(plain):
-        return None
 
-    @pk.kernel
-    def calls(i, trips, b, c, out):
-        total = pk.local(FEW, out.dtype)
-        for k in range(pk.static(FEW)):
-            total[k] = 0.0
-        x = b + out[i]
-        for _ in range(trips):
-            for k in range(pk.static(FEW)):
-                x += c
-                total[k] += plain(x)
-        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
+    @pk.function
+    def of_one(x, b):
+        return plain(x)
 
-    @pk.kernel
-    def calls_of_two(i, trips, b, c, out):
-        total = pk.local(FEW, out.dtype)
-        for k in range(pk.static(FEW)):
-            total[k] = 0.0
-        x = b + out[i]
-        for _ in range(trips):
-            for k in range(pk.static(FEW)):
-                x += c
-                total[k] += plain(x, b)
-        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
-
-    return calls if _takes(plain, 1) else calls_of_two if _takes(plain, 2) else None
+    return (calls, of_one) if _takes(plain, 1) else (calls, plain) if _takes(plain, 2) else None
 
 
 def _takes(function, n):
-    """Whether it is a function of n numbers that gives one."""
+    """Return True for a function of n numbers that gives one."""
     try:
         return np.ndim(function(*[1.5] * n)) == 0
     except (TypeError, ValueError):
@@ -178,48 +120,50 @@ def _divide(x):
     return 1.0 / x
 
 
-def _draws_of(draw):
-    """Random numbers: an index is a stream, a call a draw."""
-
-    @pk.kernel
-    def draws(i, trips, b, c, out):
-        total = 0.0
-        for trip in range(trips):
-            for k in range(pk.static(FEW)):
-                total += draw(1, i, FEW * trip + k)
-        out[i] = total
-
-    @pk.kernel
-    def bounded(i, trips, b, c, out):
-        total = 0.0
-        for trip in range(trips):
-            for k in range(pk.static(FEW)):
-                total += draw(1, i, FEW * trip + k, 1000)
-        out[i] = total
-
-    @pk.kernel
-    def words(i, trips, b, c, out):
-        total = out[i]
-        for trip in range(trips):
-            for k in range(pk.static(FEW)):
-                w = draw(1, i, FEW * trip + k)
-                total ^= w[0] ^ w[1] ^ w[2] ^ w[3]
-        out[i] = total
-
-    return {pk.random.randint: bounded, pk.random.words: words}.get(draw, draws)
-
-
 @pk.kernel
-def atomic_apart(i, trips, counts):
-    """An atomic addition a trip, each index to its own place."""
+def calls(i, function, trips, b, c, out):
+    total, x = pk.local(FEW, out.dtype), b + out[i]
+    total[:] = 0.0
     for _ in range(trips):
-        pk.atomic_add(counts, i, 1)
+        for k in range(pk.static(FEW)):
+            x += c
+            total[k] += function(x, b)
+    out[i] = 1e-9 * total.sum()
 
 
 @pk.kernel
-def atomic_together(i, trips, place, counts):
-    """An atomic addition a trip, all indices to one place, which no compiler knows: where it does, a warp
-    adds its lanes' first."""
+def draws(i, function, trips, b, c, out):
+    """Random numbers: an index is a stream, a call a draw."""
+    total = out[i]
+    for trip in range(trips):
+        for k in range(pk.static(FEW)):
+            total += function(i, FEW * trip + k)
+    out[i] = total
+
+
+def _of_stream(draw):
+    """Return a function of stream and draw that gives one number."""
+
+    @pk.function
+    def number(i, k):
+        return draw(1, i, k)
+
+    @pk.function
+    def bounded(i, k):
+        return draw(1, i, k, 1000)
+
+    @pk.function
+    def word(i, k):
+        w = draw(1, i, k)
+        return w[0] ^ w[1] ^ w[2] ^ w[3]
+
+    return {pk.random.randint: bounded, pk.random.words: word}.get(draw, number)
+
+
+@pk.kernel
+def atomics(i, trips, place, counts):
+    """An atomic addition a trip, to a place which no compiler knows: where it does, a warp adds its lanes'
+    first."""
     at = place[i]
     for _ in range(trips):
         pk.atomic_add(counts, at, 1)
@@ -287,16 +231,12 @@ def read_again(team, trips, x, out):
     """A team's own eight rows read over and over, each into a sum of its own."""
     first = 8 * team.league_rank
     total = pk.local(8, out.dtype)
-    for k in range(pk.static(8)):
-        total[k] = 0.0
+    total[:] = 0.0
     for _ in range(trips):
         for j in team.thread_range(x.shape[1]):
             for k in range(pk.static(8)):
                 total[k] += x[first + k, j]
-    row = 0.0
-    for k in range(pk.static(8)):
-        row += total[k]
-    row = team.reduce(row)
+    row = team.reduce(total.sum())
     if team.single():
         out[team.league_rank] = row
 
@@ -310,8 +250,7 @@ def read_around(team, trips, leap, width, x, out):
     division.
     """
     total = pk.local(ROWS * MOST, out.dtype)
-    for k in range(pk.static(ROWS * MOST)):
-        total[k] = 0.0
+    total[:] = 0.0
     n_rows = x.shape[0]
     row = team.league_rank % n_rows
     for _ in range(trips):
@@ -320,10 +259,7 @@ def read_around(team, trips, leap, width, x, out):
                 total[r * MOST + k % MOST] += x[row, k * team.size + team.rank]
             row += leap
             row = row - n_rows if row >= n_rows else row
-    all_rows = 0.0
-    for k in range(pk.static(ROWS * MOST)):
-        all_rows += total[k]
-    all_rows = team.reduce(all_rows)
+    all_rows = team.reduce(total.sum())
     if team.single():
         out[team.league_rank] = all_rows
 
@@ -336,16 +272,12 @@ def read_scratch(team, trips, width, out):
         kept[j] = 1.0
     team.barrier()
     total = pk.local(BANDS, out.dtype)
-    for k in range(pk.static(BANDS)):
-        total[k] = 0.0
+    total[:] = 0.0
     for trip in range(trips):
         start = (team.rank + trip) % pk.static(BAND)
         for k in range(pk.static(BANDS)):
             total[k] += kept[start + k * pk.static(BAND)]
-    all_bands = 0.0
-    for k in range(pk.static(BANDS)):
-        all_bands += total[k]
-    all_bands = team.reduce(all_bands)
+    all_bands = team.reduce(total.sum())
     if team.single():
         out[team.league_rank] = all_bands / team.size
 

@@ -4,89 +4,41 @@ import collections
 import functools
 import re
 
-_LLVM = {
-    "double": ("float64", 8),
-    "float": ("float32", 4),
-    "i64": ("int64", 8),
-    "i32": ("int32", 4),
-    "i16": ("int16", 2),
-    "i8": ("int8", 1),
-    "i1": ("bool", 1),
-    "ptr": ("pointer", 8),
+_LLVM = {"double": ("float64", 8), "float": ("float32", 4), "i1": ("bool", 1), "ptr": ("pointer", 8)} | {
+    f"i{8 * n}": (f"int{8 * n}", n) for n in (1, 2, 4, 8)
 }
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
-_INTEGER = {
-    "add",
-    "sub",
-    "mul",
-    "sdiv",
-    "udiv",
-    "srem",
-    "urem",
-    "shl",
-    "lshr",
-    "ashr",
-    "and",
-    "or",
-    "xor",
-    "smin",
-    "smax",
-    "umin",
-    "umax",
-    "abs",
-}
 # of LLVM's instructions, one machine instruction each
-ARITHMETIC = {"fadd", "fsub", "fmul", "fdiv", "fma", "fmuladd"}
-_INTEGER |= {f"{name} by constant" for name in ("sdiv", "udiv", "srem", "urem")}
+ARITHMETIC = {*FLOPS} - {"frem"}
+_DIVISIONS = "sdiv udiv srem urem".split()
+_INTEGER = {
+    *"add sub mul shl lshr ashr and or xor smin smax umin umax abs".split(),
+    *(f"{name}{how}" for name in _DIVISIONS for how in ("", " by constant")),
+}
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
 STARTS = {*FLOPS, "sqrt", *_INTEGER, *_LOADS, *_STORES}  # an instruction of a GPU each, or several
-_PTX_TYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "s64": "int64",
-    "u64": "int64",
-    "b64": "int64",
-    "s32": "int32",
-    "u32": "int32",
-    "b32": "int32",
-}
-_PTX_KINDS = {
-    "fma": "fma",
-    "add": "add",
-    "sub": "add",
-    "mul": "mul",
-    "mad": "fma",
-    "div": "div",
-    "rcp": "div",
-    "sqrt": "sqrt",
-    "rsqrt": "sqrt",
-    "ex2": "ex2",
-    "lg2": "lg2",
-    "sin": "sin",
-    "cos": "cos",
-    "tanh": "tanh",
-    "ld": "load",
-    "st": "store",
-    "atom": "atomic",
-    "red": "atomic",
-    "setp": "compare",
-    "cvt": "convert",
-    "selp": "select",
-    "rem": "rem",
-    "neg": "neg",
-    "abs": "abs",
-    "min": "min",
-    "max": "max",
-    "and": "logic",
-    "or": "logic",
-    "xor": "logic",
-    "not": "logic",
-    "shl": "shift",
-    "shr": "shift",
-    "call": "call",
-    "bra": "branch",
-    "bar": "barrier",
-    "shfl": "shuffle",
+_PTX_TYPES = {"f64": "float64", "f32": "float32"} | {f"{k}{n}": f"int{n}" for k in "sub" for n in (32, 64)}
+_PTX_KINDS = {  # of PTX's instructions, by their first part
+    name: kind
+    for kind, names in {
+        "fma": "fma mad",
+        "add": "add sub",
+        "div": "div rcp",
+        "sqrt": "sqrt rsqrt",
+        "load": "ld",
+        "store": "st",
+        "atomic": "atom red",
+        "compare": "setp",
+        "convert": "cvt",
+        "select": "selp",
+        "logic": "and or xor not",
+        "shift": "shl shr",
+        "branch": "bra",
+        "barrier": "bar",
+        "shuffle": "shfl",
+        **{name: name for name in "mul ex2 lg2 sin cos tanh rem neg abs min max call".split()},
+    }.items()
+    for name in names.split()
 }
 
 
@@ -172,12 +124,11 @@ def ptx_mix(ptx):
     return dict(found)
 
 
-_FROM_INTEGER, _TO_INTEGER = ("sitofp", "uitofp"), ("fptosi", "fptoui", "fptosi.sat", "fptoui.sat")
 _OF_LLVM = {
     "fpext": "float32 to float64",
     "fptrunc": "float64 to float32",
-    **dict.fromkeys(_FROM_INTEGER, "int64 to float64"),
-    **dict.fromkeys(_TO_INTEGER, "float64 to int64"),
+    **dict.fromkeys("sitofp uitofp".split(), "int64 to float64"),
+    **dict.fromkeys("fptosi fptoui fptosi.sat fptoui.sat".split(), "float64 to int64"),
 }
 
 

@@ -5,7 +5,6 @@ import argparse
 import portable as pk
 from portable.roofline import listed
 
-MINUTES = 10.0  # that a comparison of revisions takes at most
 COMMANDS = {
     "report": "time every method; print a table and write an offline page",
     "show": "show saved reports, several side by side: of a CPU and a GPU, say",
@@ -37,176 +36,67 @@ def positive_number(text):
     return value
 
 
-def _file(commands, name, help):
-    return commands, name, {"metavar": "FILE", "help": help}
-
-
-def _flag(commands, name, help):
-    return commands, name, {"action": "store_true", "help": help}
-
-
-OPTIONS = (
-    (
-        "report",
-        "script",
-        {
-            "nargs": "?",
-            "help": "a program whose launches are reported instead of the methods, or FILE.py::kernel",
-        },
-    ),
-    (
-        "report",
-        "arguments",
-        {
-            "nargs": argparse.REMAINDER,
-            "help": (
-                "the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY ARGUMENT ..., Python"
-                " expressions"
-            ),
-        },
-    ),
-    (
-        "report",
-        "--data",
-        {
-            "metavar": "FOLDER",
-            "help": "folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)",
-        },
-    ),
-    (
-        "report",
-        "--out",
-        {"metavar": "FILE", "default": "roofline-report.html", "help": "the page (default: %(default)s)"},
-    ),
-    _flag("report", "--all", "also what methods do beside: with it every kernel of the models is there"),
-    ("report", "--only", {"metavar": "TEXT", "help": "the methods whose names contain this"}),
-    _flag("report", "--quick", "tiny inputs: shows that everything runs, measures nothing of worth"),
-    (
-        "report",
-        "--space",
-        {
-            "metavar": "NAMES",
-            "help": "execution spaces, as in threads,cuda (default: threads, and cuda where there is one)",
-        },
-    ),
-    ("show", "reports", {"metavar": "REPORT", "nargs": "+", "help": "written by report --json"}),
-    _file("show diff", "--out", "also write the page"),
-    _file("measured", "--out", "the page (default: docs/measured.md)"),
-    _file("report show diff", "--svg", "also write the plots alone, for papers"),
-    _file("report show diff", "--pdf", "the same as PDF (by svglib)"),
-    _file("report", "--trace", "also write a time line of the launches, for ui.perfetto.dev"),
-    _flag("ceilings", "--fresh", "measure anew, whatever was kept"),
-    _flag("ceilings", "--quick", "tiny measurements: shows that everything runs"),
-    ("compare", "case", {"choices": listed.COMPARED}),
-    ("compare", "--n", {"type": positive, "help": "size (default: the case's own)"}),
-    (
-        "compare",
-        "--rounds",
-        {"type": positive, "help": "samples a side (default: 7, or 3 of slow ones)"},
-    ),
-    _flag("compare", "--quick", "tiny inputs: shows that everything runs"),
-    (
-        "compare",
-        "--against",
-        {
-            "metavar": "REV",
-            "help": "instead of peers, another commit, in its own process",
-        },
-    ),
-    (
-        "compare",
-        "--minutes",
-        {
-            "type": positive_number,
-            "help": f"with --against: no rounds after this long (default: {MINUTES:g})",
-        },
-    ),
-    ("diff", "before", {"metavar": "BEFORE", "help": "written by report --json"}),
-    ("diff", "after", {"metavar": "AFTER"}),
-    _flag("diff", "--across", "the reports may be of different machines"),
-    (
-        "validate",
-        "--seed",
-        {"type": int, "help": "of the pairs' sizes and data (default: another each time)"},
-    ),
-    (
-        "validate",
-        "--only",
-        {
-            "metavar": "TEXT,...",
-            "help": "the pairs whose name, or planted cause, contains one of these",
-        },
-    ),
-    _flag("validate", "--quick", "tiny inputs: shows that everything runs, and judges nothing of worth"),
-    (
-        "scoreboard",
-        "--minutes",
-        {"type": positive_number, "help": "it ends by then (default: 6 on a GPU, 10 on a CPU)"},
-    ),
-    (
-        "scoreboard compare",
-        "--only",
-        {"metavar": "TEXT,...", "help": "headlines or kernels whose names contain one of these"},
-    ),
-    _flag("scoreboard compare", "--record", "put what was seen on record"),
-    (
-        "scoreboard compare measured",
-        "--records",
-        {"metavar": "FOLDER", "help": "of records, or one's file (default: docs/records)"},
-    ),
-    (
-        "scoreboard compare",
-        "--commit",
-        {"metavar": "HASH", "help": "of what is recorded, outside git"},
-    ),
-    ("scaleout", "--cores", {"type": positive, "help": "of this machine that workers share (default: all)"}),
-    (
-        "scaleout",
-        "--faster",
-        {
-            "type": positive_number,
-            "default": 100.0,
-            "help": "how many times a core of this machine a place of the prediction is "
-            "(default: %(default)g, an assumption)",
-        },
-    ),
-    _flag("scaleout", "--quick", "tiny inputs, two workers at most: shows that everything runs"),
-    (
-        "ceilings compare scoreboard validate versus",
-        "--space",
-        {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
-    ),
-    _file(
-        "report ceilings compare scoreboard counters validate versus",
-        "--json",
-        "also write the numbers as JSON",
-    ),
-    _file("show", "--json", "also write them as one report"),
-    _file("report show", "--csv", "also write the rows as CSV"),
-    _file("report", "--baseline", "compare with the report that this file holds; made where it is not there"),
-    (
-        "report versus",
-        "--wait",
-        {
-            "type": positive_number,
-            "metavar": "SECONDS",
-            "help": "wait so long at most until the machine is quiet",
-        },
-    ),
-    ("versus", "old", {"metavar": "OLD.py", "help": "a program"}),
-    ("versus", "new", {"metavar": "NEW.py", "help": "another version of it"}),
-    ("versus", "arguments", {"nargs": argparse.REMAINDER, "help": "of both programs"}),
-    ("versus", "--rounds", {"type": positive, "default": 7, "help": "runs of each (default: %(default)s)"}),
-    (
-        "versus",
-        "--threshold",
-        {
-            "type": positive_number,
-            "default": 1.05,
-            "help": "times as long, from which the exit code is 1 (default: %(default)s)",
-        },
-    ),
-)
+# commands | option, and its default behind "=" | its name in help, or a key of KINDS | help
+OPTIONS = """
+report | script | ? | a program whose launches are reported instead of the methods, or FILE.py::kernel
+report | arguments | ... | the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY \
+ARGUMENT ..., Python expressions
+report | --data | FOLDER | folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)
+report | --out=roofline-report.html | FILE | the page (default: %(default)s)
+report | --all | flag | also what methods do beside: with it every kernel of the models is there
+report | --only | TEXT | the methods whose names contain this
+report ceilings compare | --quick | flag | tiny inputs: shows that everything runs, measures nothing of worth
+report | --space | NAMES | execution spaces, as in threads,cuda (default: threads, and cuda where it is)
+show | reports | + | written by report --json
+show diff | --out | FILE | also write the page
+measured | --out | FILE | the page (default: docs/measured.md)
+report show diff | --svg | FILE | also write the plots alone, for papers
+report show diff | --pdf | FILE | the same as PDF (by svglib)
+report | --trace | FILE | also write a time line of the launches, for ui.perfetto.dev
+ceilings | --fresh | flag | measure anew, whatever was kept
+compare | case | case | what is timed
+compare | --n | count | size (default: the case's own)
+compare | --rounds | count | samples a side (default: 7, or 3 of slow ones)
+compare | --against | REV | instead of peers, another commit, in its own process
+compare | --minutes | number | with --against: no rounds after this long (default: 10)
+diff | before | BEFORE | written by report --json
+diff | after | AFTER | another one
+diff | --across | flag | the reports may be of different machines
+validate | --seed | seed | of the pairs' sizes and data (default: another each time)
+validate | --only | TEXT,... | the pairs whose name, or planted cause, contains one of these
+validate | --quick | flag | tiny inputs: shows that everything runs, and judges nothing of worth
+scoreboard | --minutes | number | it ends by then (default: 6 on a GPU, 10 on a CPU)
+scoreboard compare | --only | TEXT,... | headlines or kernels whose names contain one of these
+scoreboard compare | --record | flag | put what was seen on record
+scoreboard compare measured | --records | FOLDER | of records, or one's file (default: docs/records)
+scoreboard compare | --commit | HASH | of what is recorded, outside git
+scaleout | --cores | count | of this machine that workers share (default: all)
+scaleout | --faster=100 | number | how many times a core here a place of the prediction is (default: \
+%(default)s, an assumption)
+scaleout | --quick | flag | tiny inputs, two workers at most: shows that everything runs
+ceilings compare scoreboard validate versus | --space | NAME | execution space (default: the layer's choice)
+report ceilings compare scoreboard counters validate versus | --json | FILE | also write the numbers as JSON
+show | --json | FILE | also write them as one report
+diff scaleout | --json | FILE | also write the tables as JSON
+report show | --csv | FILE | also write the rows as CSV
+report | --baseline | FILE | compare with the report that this file holds; made where it is not there
+report versus | --wait | number | wait so many seconds at most until the machine is quiet
+versus | old | OLD.py | a program
+versus | new | NEW.py | another version of it
+versus | arguments | ... | of both programs
+versus | --rounds=7 | count | runs of each (default: %(default)s)
+versus | --threshold=1.05 | number | times as long, from which the exit code is 1 (default: %(default)s)
+"""
+KINDS = {
+    "flag": {"action": "store_true"},
+    "?": {"nargs": "?"},
+    "+": {"nargs": "+"},
+    "...": {"nargs": argparse.REMAINDER},
+    "case": {"choices": listed.COMPARED},
+    "count": {"type": positive, "metavar": "N"},
+    "number": {"type": positive_number, "metavar": "X"},
+    "seed": {"type": int, "metavar": "N"},
+}
 
 
 def parser():
@@ -217,7 +107,12 @@ def parser():
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND", dest="command")
     of = {name: commands.add_parser(name, help=told) for name, told in COMMANDS.items()}
-    for names, option, how in OPTIONS:
+    for row in OPTIONS.strip().splitlines():
+        names, option, kind, told = row.split(" | ")
+        option, _, default = option.partition("=")
+        how = KINDS.get(kind, {"metavar": kind}) | ({"default": default} if default else {})
         for name in names.split():
-            of[name].add_argument(option, **how)
+            of[name].add_argument(option, help=told, **how)
+    for one in of.values():
+        one.add_argument("--quiet", action="store_true", help="print only errors and warnings")
     return made

@@ -1,12 +1,14 @@
 """Arguments of launches that are over: enough to tell them apart and to find them again, without keeping
 arrays alive."""
 
+import math
 import weakref
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
+from portable.roofline.touched import SIZES
 
 
 class Past:
@@ -64,6 +66,18 @@ def _each(function, a):
 def remembered(launch):
     """A launch that keeps no array alive."""
     return launch._replace(args=tuple(_each(Past, a) for a in launch.args), outs=())
+
+
+def spans(launch):
+    """Return {where an array lies: its bytes} of a launch of the past."""
+    found = {}
+
+    def note(a):
+        found[a.pointer] = math.prod(a.shape) * SIZES.get(a.dtype.name, 0)
+
+    for a in launch.args:
+        _each(note, a)
+    return found
 
 
 def recalled(launch):

@@ -1,5 +1,7 @@
 """What the commands print and write: progress on the error stream, tables, files."""
 
+import contextlib
+import functools
 import json
 import sys
 import time
@@ -16,6 +18,7 @@ from rich.progress import (
 
 from portable.errors import printable
 from portable.roofline import checks, figure, files, machine
+from portable.roofline.grid import fitted
 
 
 def say(text):
@@ -34,15 +37,21 @@ def wait_for_quiet(seconds):
 
 def warn_if_busy(facts):
     if (facts["busy_cores"] or 0) > checks.BUSY:
-        print(
+        say(
             f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
-            "times, and ratios of threads above all, will be about them too",
-            file=sys.stderr,
+            "times, and ratios of threads above all, will be about them too"
         )
 
 
-def bar():
-    """A bar on the error stream, gone at the end, so that the table can be piped."""
+@contextlib.contextmanager
+def progress(text="", total=None):
+    """Show a bar on the error stream, gone at the end, so that the table can be piped.
+
+    Yields
+    ------
+    callable of description, completed, total
+        Changes what the bar tells.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -50,13 +59,16 @@ def bar():
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as shown:
+        yield functools.partial(shown.update, shown.add_task(text, total=total))
 
 
-def console():
-    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no
-    markup."""
-    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+def show_tables(*tables):
+    """Print tables on standard output, in the terminal's width; in a file or a pipe in COLUMNS, or 80."""
+    console = Console(markup=False, highlight=False)
+    for table in tables:
+        console.print(fitted(table, console))
 
 
 def as_json(document):
@@ -76,7 +88,7 @@ def write_file(path, text):
     try:
         files.write(path, text)
     except OSError as error:
-        print(f"roofline: '{printable(path)}' could not be written: {error.strerror}", file=sys.stderr)
+        say(f"roofline: '{printable(path)}' could not be written: {error.strerror}")
         return False
     print(f"wrote {printable(path)}")
     return True
@@ -88,10 +100,7 @@ def write_figures(options, shown):
         return True
     drawing = figure.drawing(shown)
     if not drawing:
-        print(
-            "roofline: nothing to plot: no method with floating-point operations has a roof here",
-            file=sys.stderr,
-        )
+        say("roofline: nothing to plot: no method with floating-point operations has a roof here")
         return False
     if options.pdf:
         figure.write_pdf(drawing, options.pdf)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import time
 import weakref
@@ -16,7 +15,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
 from portable.roofline import microkernels, timeline
-from portable.roofline.counting import in_a_graph, in_words
+from portable.roofline.counting import in_a_graph, in_words, size_of
 from portable.roofline.counts import Counts
 from portable.roofline.grid import grid
 from portable.roofline.memory import high_water
@@ -294,8 +293,7 @@ class Profile:
     @staticmethod
     def size(launch: Any) -> tuple[int, str]:
         """How many indices or teams a launch has, and which of both."""
-        number, _, unit = in_words(launch.policy).rpartition(" ")
-        return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
+        return size_of(launch.policy)
 
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
         """The Counts of one of the launches: of those of its kind that were counted as they came (`meet`) the

@@ -63,18 +63,10 @@ class Result:
         }
 
     def _held(self):
-        found = self.roof.as_dict() | self._judgement()
+        found = self.roof.as_dict() | {"verdict": verdict(self), "advice": advice(self)}
         for kernel, why in zip(found["kernels"], self.reasons, strict=True):
             kernel["reason"] = why
-        return found
-
-    def _judgement(self):
-        return {
-            "verdict": verdict(self),
-            "advice": advice(self),
-            "reason": self.reason,
-            "checks": checks.of_result(self),
-        }
+        return found | {"reason": self.reason, "checks": checks.of_result(self)}
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,19 @@
 """The commands that make, show and compare reports."""
 
-import functools
-import sys
 from pathlib import Path
 
 import portable as pk
 from portable.errors import InputError, printable
-from portable.roofline import (
-    ahead,
-    ceiling,
-    diff,
-    documents,
-    figure,
-    files,
-    html,
-    listed,
-    machine,
-    reporting,
-    rows,
-    script,
-    tables,
-    target,
-    timeline,
-    verdicts,
-)
+from portable.roofline import ahead, ceiling, diff, documents, figure, files, html, listed, machine
+from portable.roofline import reporting, rows, script, tables, target, timeline, verdicts
+from portable.roofline.grid import as_dict
 from portable.roofline.printing import (
     as_json,
     exit_code,
-    console,
+    show_tables,
     write_figures,
     write_file,
-    bar,
+    progress,
     say,
     wait_for_quiet,
     warn_if_busy,
@@ -53,20 +36,19 @@ def report(options):
     wait_for_quiet(options.wait)
     with pk.use(spaces[0]):
         warn_if_busy(part(spaces[0]).machine)
-    with bar() as progress:
-        task = progress.add_task("preparing inputs", total=None)
+    with progress("preparing inputs") as show:
 
         def start(text, done):
-            progress.update(task, description=text, completed=done)
+            show(description=text, completed=done)
 
-        roofs = _roofs(options, part, lambda what: progress.update(task, description=f"ceilings, {what}"))
+        roofs = _roofs(options, part, lambda what: show(description=f"ceilings, {what}"))
         if program:
             with pk.use(spaces[0]):
                 known = None if spaces[0] == "checked" else roofs
                 made = script.collect(options.script, options.arguments, part, known, start)
                 traced = write_file(options.trace, options.trace and timeline.as_json(made))
         else:
-            _collect(options, spaces, part, roofs, folder, progress, task, start)
+            _collect(options, spaces, part, roofs, folder, show, start)
     shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
     document = documents.document(one.as_dict() for one in shown or parts.values())
     told = _tell(options, document) or int(not traced)
@@ -120,7 +102,7 @@ def _against_baseline(path, document):
 
 def _tell_changes(found):
     """Print what changed between two reports; the exit code."""
-    console().print(diff.table(found))
+    show_tables(diff.table(found))
     print(diff.lead(found))
     for change in found:
         for sentence in change.moved if change.verdict != "same" else ():
@@ -130,20 +112,15 @@ def _tell_changes(found):
 
 def _warn_of_order(options):
     """Say that what stands behind a program's name is the program's, where it looks like the report's."""
-    behind = [
-        a
-        for a in options.arguments
-        if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")
-    ]
-    if behind:
-        print(
+    own = "--out --json --svg --pdf --space --data".split()
+    if behind := [a for a in options.arguments if a.split("=")[0] in own]:
+        say(
             f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options"
-            " stand before its name",
-            file=sys.stderr,
+            " stand before its name"
         )
 
 
-def _collect(options, spaces, part, roofs, folder, progress, task, start):
+def _collect(options, spaces, part, roofs, folder, show, start):
     """Time the methods, or a kernel, on each space in turn."""
     for name in spaces:
         with pk.use(name) as space:
@@ -152,19 +129,17 @@ def _collect(options, spaces, part, roofs, folder, progress, task, start):
                 runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
             else:
                 say(f"{name}: preparing inputs")
-                runs, counts = _prepared(options, name, folder, progress, task)
-            progress.update(task, total=len(runs))
+                runs, counts = _prepared(options, name, folder, show)
+            show(total=len(runs))
             held = None if name == "checked" else roofs
-            reporting.collect(part(name), runs, start, held, functools.partial(_say_of, name), counts)
+            reporting.collect(
+                part(name), runs, start, held, lambda text, name=name: say(f"{name}: {text}"), counts
+            )
         if part(name).interrupted:
             return
 
 
-def _say_of(space, text):
-    say(f"{space}: {text}")
-
-
-def _prepared(options, space, folder, progress, task):
+def _prepared(options, space, folder, show):
     """((case, Run) of the methods that were asked for, counts that are known of them): those of a device are
     made ahead, where they are many."""
     if not space.startswith("cuda") or options.quick or options.only:
@@ -173,7 +148,7 @@ def _prepared(options, space, folder, progress, task):
     def done(n, total):
         if not n:
             say(f"{space}: counting {total} methods, several at a time")
-        progress.update(task, description="counting", completed=n, total=total)
+        show(description="counting", completed=n, total=total)
 
     with ahead.processes(space, _cases(options), folder) as count:
         runs = _chosen(options, space, folder)
@@ -219,22 +194,21 @@ def show(options):
 
 def _tell(options, document, keep=True):
     """Print and write a report; the exit code."""
-    for table in tables.tables(document):
-        console().print(table)
+    show_tables(*tables.tables(document))
     parts = rows.parts_of(document)
     for sentence in verdicts.standing(rows.rows_of(parts)):
         print(sentence)
     for part in parts:
         for sentence in part.caveats:
-            print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
+            say(f"roofline: {part.place}: {sentence}")
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
-        print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
+        say(f"not measured: {failure['method']}: {failure['message']}")
     kept = any(part["results"] for part in document["parts"])
     if kept:
         kept = write_file(options.out, html.page(document))
     elif options.out:
-        print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
+        say(f"roofline: nothing was measured, so {printable(options.out)} is not written")
     kept &= write_file(options.json, as_json(document))
     kept &= write_file(options.csv, options.csv and tables.csv_of(document))
     kept &= write_figures(options, figure.plots(document))
@@ -248,5 +222,6 @@ def compare_reports(options):
     found = diff.changes(before, after, options.across)
     told = _tell_changes(found)
     kept = write_file(options.out, options.out and diff.page(before, after, found))
+    kept &= write_file(options.json, as_json(as_dict(diff.table(found))))
     kept &= write_figures(options, diff.plots(found) if options.svg or options.pdf else [])
     return told or exit_code(False, kept)

@@ -20,10 +20,6 @@ class Revision:
     name: str
     commit: str
 
-    def as_dict(self):
-        """The JSON object of a revision."""
-        return {"name": self.name, "commit": self.commit}
-
 
 def find(name, case=None, asked_as="--against") -> Revision:
     """The commit of a name, in which a case can be run.

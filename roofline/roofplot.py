@@ -48,7 +48,7 @@ class View:
 
 
 FLOPS = View("flop/s", "flops per byte", ("fma float64", "fma float32", "no fma float64"))
-OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int64"))
+OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int64", "atomic apart float64"))
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,12 @@ class Axes:
         return name if self.size == SMALL else f"{name} {scaled(rate, unit)}"
 
     def labels(self, room):
-        """(text, x, y, degrees) of the roofs, each at its own where there is room."""
-        turn = math.radians(self.angle)
-        for text, _, x0, y0, x1, y1 in self.ends():
+        """(text, x, y, degrees) of the roofs, each at its own where there is room, and where no other roof
+        goes through it if there is such a place."""
+        turn, ends = math.radians(self.angle), list(self.ends())
+        lines = [_points(*end[2:]) for end in ends]
+        for k, (text, _, x0, y0, x1, y1) in enumerate(ends):
+            others = [point for line in lines[:k] + lines[k + 1 :] for point in line]
             long = LETTER * len(text)
             if y0 == y1:
                 places = (
@@ -224,7 +227,7 @@ class Axes:
                 places = (
                     self._along(text, x0, y0, way, turn, up) for up, way in itertools.product((4, -13), ways)
                 )
-            yield room.take(places)
+            yield room.take(sorted(places, key=lambda place: _crossings(place[1], others)))
 
     def _along(self, text, x0, y0, way, turn, up):
         """A label along a slope, `up` pixels over it, that begins some way from the slope's lower end."""
@@ -245,6 +248,15 @@ def _levels(ceilings):
 def _decades(values):
     low, high = math.floor(math.log10(min(values)) - 0.1), math.ceil(math.log10(max(values)) + 0.05)
     return low, max(high, low + 1)
+
+
+def _points(x0, y0, x1, y1, n=100):
+    """Places along a line."""
+    return [(x0 + k / n * (x1 - x0), y0 + k / n * (y1 - y0)) for k in range(n + 1)]
+
+
+def _crossings(boxes, points):
+    return sum(left < x < right and top < y < bottom for left, top, right, bottom in boxes for x, y in points)
 
 
 def _box(x, y, width):

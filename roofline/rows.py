@@ -172,7 +172,7 @@ class Part:
         self.place = f"{self.space} ({self.hardware})" if several else self.space
         self.ceilings = Ceilings.from_dict(content["ceilings"]) if content["ceilings"] else None
         self.near_level = self.ceilings.near[0][0] if self.ceilings else ""
-        self.rows, self.axes = [], {}
+        self.rows, self.axes, self.inner = [], {}, {}
 
     @property
     def busy(self):
@@ -184,12 +184,14 @@ class Part:
         return [dot for dot in (row.dot(view) for row in self.rows) if dot]
 
     def scale(self):
-        """Axes of each view that has something to show, common to all plots of the part."""
+        """Make the axes of each view that has something to show: of the rows, and of the small plots, which
+        hold kernels too."""
         for view in (FLOPS, OTHERS):
             dots = self.dots(view) if self.ceilings and view.roofs(self.ceilings) else []
             if dots:
                 inner = [dot for row in self.rows if row.roof for dot in row.kernels(view)]
-                self.axes[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
+                self.axes[view] = Axes(dots, {"": self.ceilings}, view)
+                self.inner[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
 
     def small(self, view):
         """The id of the roofs that small plots share."""
@@ -230,13 +232,14 @@ def total(result):
 @dataclass(frozen=True)
 class Program:
     """A program whose launches a report is of: seconds of the whole, and in launches; lines outside of these,
-    the costliest first, each {"place", "text", "seconds"}; bytes that it held at most, where that is
-    known."""
+    the costliest first, each {"place", "text", "seconds"}; bytes that it held at most, and its time line,
+    where these are known."""
 
     seconds: float
     launched: float
     lines: list
     memory: int | None
+    timeline: dict | None
 
     @property
     def outside(self):
@@ -264,7 +267,8 @@ def program(parts):
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
     launched = sum(total(row.result) for part in parts for row in part.rows)
     told = next((one for part in parts if (one := part.content.get("program"))), {})
-    return Program(whole, launched, told.get("lines", []), told.get("memory_bytes")) if whole else None
+    rest = told.get("lines", []), told.get("memory_bytes"), told.get("timeline")
+    return Program(whole, launched, *rest) if whole else None
 
 
 def rows_of(parts):

@@ -1,6 +1,7 @@
 """`python -m portable.roofline report SCRIPT`: the launches of any Python program, each kind against its
 roof."""
 
+import bisect
 import dataclasses
 import functools
 import runpy
@@ -8,12 +9,14 @@ import sys
 from pathlib import Path
 
 from portable.errors import InputError, printable
+from portable.roofline import timeline
 from portable.roofline.attainable import analyse_launch
 from portable.roofline.contract import Work
 from portable.roofline.counting import static_arguments
 from portable.roofline.counts import mean
 from portable.roofline.host import Lines
 from portable.roofline.met import SIZES, Counted, group_of, kind_of
+from portable.roofline.past import spans
 from portable.roofline.profiling import SHORT, profile
 from portable.roofline.reasons import reasons_of
 from portable.roofline.reporting import Failure, Result
@@ -70,7 +73,8 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     tell(made, Path(path).name, part, ceilings, on_start, counted)
     if made.events:
         first = part(made.events[0].space)
-        first.program = {"lines": lines.told(), "memory_bytes": made.memory_bytes}
+        passed = {"seconds": made.seconds, "tracks": timeline.picture(made)}
+        first.program = {"lines": lines.told(), "memory_bytes": made.memory_bytes, "timeline": passed}
     return made
 
 
@@ -102,10 +106,12 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
         Where the launches were made, in words.
     part, ceilings, on_start : as in `collect`
     """
-    kinds = {}
+    kinds, order = {}, []
     for event in made.events:
         for launch in event.launches:
-            kinds.setdefault(kind_of(launch, event.region), []).append((event, launch))
+            order.append(kind_of(launch, event.region))
+            kinds.setdefault(order[-1], []).append((event, launch))
+    since = _since(order, {kind: spans(found[-1][1]) for kind, found in kinds.items()})
     rows = {key: [(kind, kinds[kind]) for kind in members] for key, members in _rows(kinds).items()}
     ranked = sorted(
         ((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()),
@@ -136,7 +142,8 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
             if counted
             else functools.partial(_counted_now, made, parts)
         )
-        _tell_row(size, len(parts), part(event.space), where, found, counts, ceilings)
+        between = max(since[kind] for kind, _ in parts)
+        _tell_row(size, len(parts), between, part(event.space), where, found, counts, ceilings)
     names = {id(parts) for parts, _ in told}
     if rest := [item for item in ranked if id(item[0]) not in names]:
         seconds = sum(_seconds(found) for _, found in rest)
@@ -144,6 +151,26 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
             f"{len(rest):,} more kinds of launches, {scaled(seconds, 's')} of {scaled(total, 's')} together,"
             " are left out"
         )
+
+
+def _since(order, arrays):
+    """Return {kind: bytes of other arrays that launches reach between its last two launches}.
+
+    Parameters
+    ----------
+    order : list of kinds, a launch each
+    arrays : dict of kind to dict, as of `portable.roofline.past.spans`
+    """
+    places, found = {}, dict.fromkeys(arrays, 0)
+    for k, kind in enumerate(order):
+        places.setdefault(kind, []).append(k)
+    for kind, at in places.items():
+        others = {}
+        for other, theirs in places.items() if len(at) > 1 else ():
+            if bisect.bisect(theirs, at[-2]) < bisect.bisect(theirs, at[-1] - 1):
+                others |= arrays[other]
+        found[kind] = sum(others[pointer] for pointer in others.keys() - arrays[kind].keys())
+    return found
 
 
 def _counted_now(made, parts):
@@ -158,7 +185,7 @@ def _counted_now(made, parts):
     )
 
 
-def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
+def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
     event, launch = found[0]
     seconds, notes = _timed(found)
     if not seconds.median:
@@ -172,7 +199,7 @@ def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
             _roof(
                 report,
                 launch,
-                _over(size, n_sizes, counts()),
+                _over(size, n_sizes, dataclasses.replace(counts(), since=since)),
                 _mean(seconds, n_sizes),
                 seconds,
                 notes,

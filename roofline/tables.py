@@ -66,7 +66,7 @@ def csv_of(document):
 def _measured(rows, whole):
     held = any(row.roof for row in rows)
     spaces = ", ".join(dict.fromkeys(row.place for row in rows))
-    own = "flops|special|bytes|attainable|share|bound by<" if held else "value"
+    own = "?flops|?special|?bytes|attainable|share|bound by<" if held else "value"
     cells = []
     for row in rows:
         r, seconds, roof = row.result, row.result["seconds"], row.roof
@@ -91,7 +91,7 @@ def _measured(rows, whole):
         cells.insert(0 if whole.leads(rows) else len(cells), outside)
     title, columns = (
         (f"Measured on {spaces}" if rows else "Measured"),
-        f"no.|method<|input<|space<|median|quartiles|{own}",
+        f"no.|method<|input<|?space<|median|?quartiles|{own}",
     )
     return grid(title, columns, cells, CAPTION if held else None)
 

@@ -22,7 +22,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 from portable.roofline.contract import Run
-from portable.roofline.counting import in_words
+from portable.roofline.counting import size_of
 from portable.roofline.units import one_line
 
 SEPARATOR = "::"
@@ -107,14 +107,16 @@ def _run(target, kernel, policy, args, chosen, space):
     args = [pk.copy_of(a, space) if isinstance(a, np.ndarray) else a for a in args]
     returns = any(isinstance(node, ast.Return) and node.value for node in ast.walk(kernel.portable_text.tree))
     word = pk.parallel_reduce if returns else pk.parallel_for
-    number, _, unit = in_words(policy).rpartition(" ")
-    size = math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", "")))
     source = (
         ", ".join(f"{name} = {value:,}" for name, value in chosen) or Path(target.split(SEPARATOR)[0]).name
     )
     wait = functools.partial(pk.fence, space)
     return Run(
-        kernel.name, source, size, unit, functools.partial(_silent, word, policy, kernel, *args), sync=wait
+        kernel.name,
+        source,
+        *size_of(policy),
+        functools.partial(_silent, word, policy, kernel, *args),
+        sync=wait,
     )
 
 

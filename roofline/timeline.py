@@ -62,8 +62,8 @@ def save(made, path):
 
 
 def picture(made):
-    """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be
-    seen apart share one."""
+    """Return blocks of each track: {name: [(x, width, how many, up to four of their labels, seconds), ...]},
+    in pixels; neighbours too small to be seen apart share one."""
     passed, found = tracks(made), {}
     ends = (start + seconds for spans in passed.values() for start, seconds, *_ in spans)
     whole = max(made.seconds, *ends)
@@ -72,9 +72,10 @@ def picture(made):
         for start, seconds, label, _ in spans:
             x, width = WIDTH * start / whole, max(WIDTH * seconds / whole, NARROWEST)
             if name != "regions" and blocks and x - blocks[-1][0] - blocks[-1][1] < NARROWEST and width < 3:
-                first, _, labels, total = blocks[-1]
-                blocks[-1] = first, x + width - first, [*labels, label], total + seconds
+                first, _, n, labels, total = blocks[-1]
+                labels = labels if label in labels else [*labels, label][:4]
+                blocks[-1] = first, x + width - first, n + 1, labels, total + seconds
             else:
-                blocks.append((x, width, [label], seconds))
+                blocks.append((x, width, 1, [label], seconds))
         found[name] = blocks
     return found

@@ -4,24 +4,12 @@ import ast
 import collections
 import functools
 
+import numpy as np
+
 import portable as pk
 
-SIZES = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "float16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "float32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float64": 8,
-    "bfloat16": 2,
-    "complex64": 8,
-    "complex128": 16,
+SIZES = {"bool": 1, "bfloat16": 2} | {
+    np.dtype(kind).name: np.dtype(kind).itemsize for kind in "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()
 }
 
 

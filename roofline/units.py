@@ -34,6 +34,11 @@ def spread(samples, unit=""):
     return f"{scaled(samples.lower, unit)} to {scaled(samples.upper, unit)}"
 
 
+def in_words(samples, unit="s"):
+    """Return the median and the quartiles: "26.1 ms (25.9 ms to 26.4 ms)"."""
+    return f"{scaled(samples.median, unit)} ({spread(samples, unit)})"
+
+
 def relative_difference(value, reference):
     """|value - reference| / |reference|, or the plain difference where the reference is 0."""
     difference = abs(value - reference)

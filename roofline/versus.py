@@ -19,10 +19,10 @@ import portable as pk
 from portable.errors import InputError, printable
 from portable.roofline import against, machine, script
 from portable.roofline.grid import grid
-from portable.roofline.printing import console, exit_code, say, wait_for_quiet, warn_if_busy, write_json
+from portable.roofline.printing import exit_code, say, show_tables, wait_for_quiet, warn_if_busy, write_json
 from portable.roofline.profiling import profile
 from portable.roofline.timing import Samples
-from portable.roofline.units import finite, scaled, spread
+from portable.roofline.units import in_words, scaled
 
 SCHEMA_VERSION = 1
 WHOLE = "the whole program"
@@ -48,7 +48,7 @@ def run_versus(options, space):
     except KeyboardInterrupt:
         interrupted = True
     rows = judged(rounds, options.threshold) if rounds else []
-    console().print(_table(rows, paths, options.threshold))
+    show_tables(_table(rows, paths, options.threshold))
     kept = write_json(options, SCHEMA_VERSION, facts, old=options.old, new=options.new, rows=rows)
     return exit_code(interrupted, kept and all(row["verdict"] != SLOWER for row in rows))
 
@@ -71,8 +71,7 @@ def judged(rounds, threshold):
         if verdict == SAME and not ratio.upper / ratio.lower < threshold**2:
             verdict = UNDECIDED
         seconds = {side: Samples(values).as_dict() for side, values in zip(("old", "new"), zip(*pairs))}
-        ends = {"median": ratio.median, "lower": finite(ratio.lower), "upper": finite(ratio.upper)}
-        found.append({"name": name, "seconds": seconds, "new_over_old": ends, "verdict": verdict})
+        found.append({"name": name, "seconds": seconds, "new_over_old": ratio.as_dict(), "verdict": verdict})
     return found
 
 
@@ -80,7 +79,7 @@ def _table(rows, paths, threshold):
     cells = []
     for row in rows:
         sides = (Samples(tuple(row["seconds"][side]["values"])) for side in ("old", "new"))
-        times = [f"{scaled(one.median, 's')} ({spread(one, 's')})" for one in sides]
+        times = map(in_words, sides)
         ratio = row["new_over_old"]
         ends = "" if ratio["lower"] is None else f" ({ratio['lower']:.3g} to {ratio['upper']:.3g})"
         cells.append((printable(row["name"]), *times, f"{ratio['median']:.3g}{ends}", row["verdict"]))

@@ -10,8 +10,7 @@ import functools
 import numpy as np
 
 import portable as pk
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
@@ -39,28 +38,18 @@ def step(i, decay, x):
 
 def duels(space, n, quick):
     """A duel an algorithm; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
-    n = n or (
-        200
-        if space == "checked"
-        else 20_000
-        if quick
-        else 100_000_000
-        if space.startswith("cuda")
-        else 4_000_000
-    )
+    n = n or common.size(space, quick, 200, 20_000, 100_000_000, 4_000_000)
     random = np.random.default_rng(0)
     x, whole = random.random(n), random.integers(0, 2**31, n, dtype=np.int32)
     rows = np.resize(x, (max(1, n // COLUMNS), COLUMNS))
     return [
-        _duel("argsort", f"stable argsort of {n:,} float64", 16 * n, space, pk.argsort, x),
-        _duel("argsort", f"stable argsort of {n:,} int32", 12 * n, space, pk.argsort, whole),
-        _duel(
-            "argsort",
-            f"stable argsort of {n:,} int64 below {n:,}",
-            16 * n,
-            space,
-            pk.argsort,
-            whole % np.int64(n),
+        *(
+            _duel("argsort", f"stable argsort of {n:,} {what}", n_bytes * n, space, pk.argsort, values)
+            for what, n_bytes, values in (
+                ("float64", 16, x),
+                ("int32", 12, whole),
+                (f"int64 below {n:,}", 16, whole % np.int64(n)),
+            )
         ),
         _duel(
             "top_k",
@@ -135,12 +124,8 @@ def _columns(x, k, space):
 
 def _duel(name, title, n_bytes, space, algorithm, *inputs, tolerance=0.0):
     """Ours against the peers' text of that name, which get the same host arrays."""
-    rivals, absent = peers.gather("algorithms", space, name, *inputs)
     on_space = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
     call = functools.partial(algorithm, *on_space, space=space)
-    ours = Contender(
-        f"portable, {space}", call, functools.partial(pk.fence, space), lambda: digest(call().to_numpy())
-    )
-    return Duel(
-        f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance=tolerance, bytes=n_bytes
-    )
+    about = {"result": lambda: digest(call().to_numpy()), "tolerance": tolerance, "bytes": n_bytes}
+    title += f", {scaled(n_bytes, 'B')} to move"
+    return common.duel(title, space, call, "algorithms", name, *inputs, **about)

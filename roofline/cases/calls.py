@@ -109,21 +109,17 @@ def kernels_alone(call):
 
 def _copy(space, name, nbytes):
     """Copies from NumPy to the device and back, beside those of pinned memory."""
-    host, pinned, view = (
-        np.ones(nbytes, np.uint8),
-        pk.pinned(nbytes, np.uint8),
-        pk.empty((nbytes,), np.uint8, space),
-    )
-    for way, ours, peer in (
-        ("to the device", (view, host), (view, pinned)),
-        ("back", (host, view), (pinned, view)),
+    host, pinned = np.ones(nbytes, np.uint8), pk.pinned(nbytes, np.uint8)
+    view = pk.empty((nbytes,), np.uint8, space)
+    for way, label, ours, peer in (
+        ("to the device", "from NumPy", (view, host), (view, pinned)),
+        ("back", "to NumPy", (host, view), (pinned, view)),
     ):
-        yield Duel(
-            f"deep_copy of {name} {way}",
-            Contender("from NumPy" if way != "back" else "to NumPy", functools.partial(pk.deep_copy, *ours)),
-            [Contender("pinned", functools.partial(pk.deep_copy, *peer))],
-            bytes=nbytes,
+        sides = (
+            Contender(name, functools.partial(pk.deep_copy, *both))
+            for name, both in ((label, ours), ("pinned", peer))
         )
+        yield Duel(f"deep_copy of {name} {way}", next(sides), [*sides], bytes=nbytes)
 
 
 def public_calls(scale, fitted_share=1.0):

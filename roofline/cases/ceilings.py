@@ -12,9 +12,9 @@ import functools
 import numpy as np
 
 import portable as pk
-from portable.roofline import measuring, peers
+from portable.roofline import measuring
 from portable.roofline import microkernels as kernels
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
@@ -23,15 +23,14 @@ B, C = 0.999, 0.001  # values stay of order one
 
 def duels(space, n, quick):
     """See `portable.roofline.cases.Case`."""
-    gpu, checked = space.startswith("cuda"), space == "checked"
-    n = n or (64 if checked else 10_000 if quick else 1 << 27 if gpu else 1 << 24)
-    few = 64 if checked else 1 << (10 if quick else 22 if gpu else 14)
-    trips = 2 if checked or quick else 64 if gpu else 128
+    n = n or common.size(space, quick, 64, 10_000, 1 << 27, 1 << 24)
+    few, trips = common.size(space, quick, (64, 2), (1 << 10, 2), (1 << 22, 64), (1 << 14, 128))
+    near = common.size(space, False, lambda *_: (), None, _near_gpu, _near)
     b, c = np.random.default_rng(0).random((2, n))
     return [
         _stream("copy", space, kernels.copy, 16 * n, (), b),
         _stream("triad", space, kernels.triad, 24 * n, (measuring.SCALE,), b, c),
-        *([] if checked else _near_gpu(space, quick) if gpu else _near(space, quick)),
+        *near(space, quick),
         *(_peak(dtype, space, few, trips) for dtype in ("float64", "float32")),
     ]
 
@@ -69,36 +68,24 @@ def _near_gpu(space, quick):
             [measuring.read_around(here, n << 20, *league) for n in (16, 32)],
         )
     trips, _, out = scratch.call.args[2:]
-    yield _duel(
-        f"shared memory: {scratch.method}",
-        space,
-        scratch.call,
-        _written(scratch.call, out),
-        "read_scratch",
-        (trips, out),
-        bytes=scratch.amount,
-        best=True,
-    )
+    yield _of_plan("shared memory", space, scratch, "read_scratch", (trips, out))
     for plan in sets:
         trips, leap, _, rows, out = plan.call.args[2:]
         inputs = rows.shape[0], leap, trips * kernels.ROWS, rows, out
-        yield _duel(
-            f"L2: {plan.method}",
-            space,
-            plan.call,
-            _written(plan.call, out),
-            "read_around",
-            inputs,
-            bytes=plan.amount,
-            best=True,
-        )
+        yield _of_plan("L2", space, plan, "read_around", inputs)
 
 
-def _written(call, view):
-    """What a call leaves in a view, which both sides write."""
+def _of_plan(what, space, plan, name, inputs):
+    """Return the duel of a Plan of ours, whose last input is written."""
+    work, result = {"bytes": plan.amount, "best": True}, _written(plan.call, inputs[-1])
+    return _duel(f"{what}: {plan.method}", space, plan.call, result, name, inputs, **work)
+
+
+def _written(call, view, before=0.0):
+    """What a call leaves in a view that holds `before`, which both sides write."""
 
     def result():
-        pk.deep_copy(view, 0.0)
+        pk.deep_copy(view, before)
         call()
         return digest(view.to_numpy())
 
@@ -109,20 +96,14 @@ def _peak(dtype, space, n, trips):
     ones = np.ones(n, dtype)
     out = pk.copy_of(ones, space)
     policy = pk.RangePolicy(0, n, space=space, chunk=measuring.CHUNK)
-    call = functools.partial(pk.parallel_for, policy, kernels.fma, trips, B, C, out)
-
-    def result():
-        pk.deep_copy(out, ones)
-        call()
-        return digest(out.to_numpy())
-
+    call = functools.partial(pk.parallel_for, policy, *kernels.FMA, trips, B, C, out)
     operations = 2 * kernels.CHAINS * kernels.UNROLLED * trips * n
     title = f"{kernels.CHAINS} chains of {dtype} fused multiply-adds, {scaled(operations)} operations"
     return _duel(
         title,
         space,
         call,
-        result,
+        _written(call, out, ones),
         f"fma_{dtype}",
         (n, trips * kernels.UNROLLED, B, C),
         tolerance=1e-5 if dtype == "float32" else 1e-12,
@@ -132,13 +113,9 @@ def _peak(dtype, space, n, trips):
 
 
 def _duel(title, space, call, result, name, inputs, tolerance=1e-14, **work):
-    rivals, absent = peers.gather(
-        "ceilings",
-        space,
-        name,
-        kernels.CHAINS,
-        *inputs,
-        tools=("cupy",) if space.startswith("cuda") else ("gcc",),
-    )
-    ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
-    return Duel(title, ours, rivals, absent, tolerance, **work)
+    work |= {
+        "result": result,
+        "tolerance": tolerance,
+        "tools": common.size(space, 0, 0, 0, ["cupy"], ["gcc"]),
+    }
+    return common.duel(title, space, call, "ceilings", name, kernels.CHAINS, *inputs, **work)

@@ -23,11 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-import portable as pk
 from portable.models.mixture import cytometry
 from portable.models.mixture.fitting import agreement
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 
 PANELS = range(100, 120)  # the method was tuned on panels below 10
 CELLS, N_RARE, RARE = 50_000, 3, 0.001
@@ -133,24 +131,22 @@ def _on_panel(space, number, n_cells, small, tally):
         labels = cytometry.fit([sample], **_options(space, small)).predict(sample)
         found["labels"] = labels.population[labels.population >= 0]
 
-    ours = Contender(
-        f"portable, {space}",
-        fit,
-        sync=functools.partial(pk.fence, space),
-        result=lambda: tally.judge(number, problem, found["labels"], OURS),
-    )
-    rivals, absent = peers.gather(
-        "cytometry",
-        space,
-        problem,
-        functools.partial(tally.judge, number, problem),
-        tools=("sklearn",),
-        starts=2 if small else 10,
-    )
+    judge = functools.partial(tally.judge, number, problem)
     n, p = problem.X.shape
     title = f"panel {number}: {n:,} cells, {p} markers, {problem.k} populations, {problem.n_rare} rare"
-    return Duel(
-        title, ours, rivals, absent, tolerance=10.0, rounds=1, told=lambda rows: tally.told(number, problem)
+    return common.duel(
+        title,
+        space,
+        fit,
+        "cytometry",
+        problem,
+        judge,
+        result=lambda: judge(found["labels"], OURS),
+        tools=["sklearn"],
+        options={"starts": 2 if small else 10},
+        tolerance=10.0,
+        rounds=1,
+        told=lambda rows: tally.told(number, problem),
     )
 
 
@@ -218,11 +214,10 @@ def _on_file(space, path, most, quick, options):
     def fit():
         file.judge(functools.partial(file.ours, **_options(space, quick)), OURS)
 
-    rivals, absent = peers.gather("cytometry_files", space, file, tools=("sklearn",))
     n, p = file.X.shape
     title = f"{path.stem}: {n:,} cells, {p} channels, {file.seeds} seeds and {2 * len(file.halves)} halves"
-    ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space))
-    return Duel(title, ours, rivals, absent, rounds=1, told=file.told)
+    about = {"tools": ["sklearn"], "rounds": 1, "told": file.told}
+    return common.duel(title, space, fit, "cytometry_files", file, **about)
 
 
 def between(labels, use, seeds: int, halves) -> tuple[float, float]:

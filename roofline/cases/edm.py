@@ -3,22 +3,20 @@
 `--n` is the number of series of the cross map; the neighbours are then left out.
 """
 
+import functools
+
 import numpy as np
 
 from portable.models import edm
 from portable.models.edm.simulated import coupled_logistic
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel, Run
+from portable.roofline.cases import common
+from portable.roofline.contract import Run
 
 # Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger
 # one.
 SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
 E_MAX = 20
 LONG = 10_000  # times of the series whose neighbours are searched, in duels
-SEARCHED = {
-    "cpu": (4000, 1000),
-    "cuda": (40_000, 3000),
-}  # times of a series whose neighbours are searched, and of S-maps
 TOOLS = ("kedm", "scipy", "sklearn", "faiss")
 PAIRING = "kedm", "fastccm"
 PAIRED = 1000, 50, 5  # steps, series and their dimension, which is one for FastCCM
@@ -33,12 +31,13 @@ def random_dims(n_series, seed=7):
 
 def prepare(space, data, quick):
     """Runs of the report, on simulated series; see `portable.roofline.cases.Case`."""
-    small, gpu = quick or space == "checked", space.startswith("cuda")
-    n_steps, n_series = (40, 3) if small else SHAPES["cuda"][0] if gpu else (800, 20)
-    long, mapped = (40, 40) if small else SEARCHED["cuda" if gpu else "cpu"]
+    small = quick or space == "checked"
+    few, device = (40, 3, 40, 40), (1600, 154, 40_000, 3000)
+    # steps and series; times of a series whose neighbours are searched, and of S-maps
+    n_steps, n_series, long, mapped = common.size(space, quick, few, few, device, (800, 20, 4000, 1000))
     series, x = coupled_logistic(n_steps, n_series), coupled_logistic(long, 1)[:, 0]
     dims = np.minimum(random_dims(n_series), n_steps // 10)
-    theta = np.arange(2.0) if small else np.arange(8.0)
+    theta, E = np.arange(2.0 if small else 8.0), 2 if small else 10
 
     def run(method, size, unit, call):
         return Run(f"EDM, {method}", "simulated", size, unit, call)
@@ -51,12 +50,10 @@ def prepare(space, data, quick):
             lambda: float(edm.cross_map(series, dims, space=space).mean()),
         ),
         run(
-            "11 nearest neighbours, E = 10" if not small else "3 nearest neighbours, E = 2",
+            f"{E + 1} nearest neighbours, E = {E}",
             long,
             "points",
-            lambda: float(
-                edm.knn(x, 2 if small else 10, dtype="float32", space=space).distances[:, -1].mean()
-            ),
+            lambda: float(edm.knn(x, E, dtype="float32", space=space).distances[:, -1].mean()),
         ),
         run(
             f"S-maps, E = 3, {len(theta)} thetas",
@@ -88,57 +85,46 @@ def duels(space, n, quick):
 
 
 def _cross_map(space, n_steps, n_series, dims=None, tools=TOOLS[:1]):
-    data, result = coupled_logistic(n_steps, n_series), []
+    data = coupled_logistic(n_steps, n_series)
     dims = random_dims(n_series) if dims is None else dims
     if n_steps < 2 * E_MAX + 2:
         dims = np.minimum(dims, 4)
-
-    def call():
-        result[:] = [edm.cross_map(data, dims, space=space)]
-
-    rivals, absent = peers.gather("edm", space, "cross_map", data, dims, tools=tools)
-    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
     title = f"cross map, {n_series:,} series of {n_steps:,} steps, E up to {dims.max()}"
-    return Duel(
-        title, ours, rivals, absent, tolerance=1e-3
-    )  # kedm takes equal points for none, and sums in float32
+    # kedm takes equal points for none, and sums in float32
+    return _duel(title, space, edm.cross_map, np.mean, "cross_map", (data, dims), tools)
 
 
 def _neighbours(space, n_steps, E):
-    x, result = np.random.default_rng(1931).random(n_steps, np.float32), []
-
-    def call():
-        result[:] = [edm.knn(x, E, dtype="float32", space=space)]
-
-    rivals, absent = peers.gather("edm", space, "neighbours", x, E, tools=TOOLS)
-    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].distances[:, -1].mean()))
-    return Duel(
-        f"{E + 1} nearest neighbours of each point, {n_steps:,} steps, E = {E}",
-        ours,
-        rivals,
-        absent,
-        tolerance=1e-3,
+    title = f"{E + 1} nearest neighbours of each point, {n_steps:,} steps, E = {E}"
+    search = functools.partial(edm.knn, dtype="float32")
+    return _duel(
+        title, space, search, lambda r: r.distances[:, -1].mean(), "neighbours", (_noise(n_steps), E)
     )
 
 
 def _simplex(space, n_steps, E):
-    x, result = np.random.default_rng(1931).random(n_steps, np.float32), []
-
-    def call():
-        result[:] = [edm.simplex(x, E, dtype="float32", space=space)]
-
-    rivals, absent = peers.gather("edm", space, "simplex", x, E, tools=TOOLS[:1])
-    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].predicted.mean()))
     title = f"simplex projection of one series, {n_steps:,} steps, E = {E}"
-    return Duel(title, ours, rivals, absent, tolerance=1e-5)  # float32, weights of another order
+    predict, given = functools.partial(edm.simplex, dtype="float32"), (_noise(n_steps), E)
+    # float32, weights of another order
+    return _duel(title, space, predict, lambda r: r.predicted.mean(), "simplex", given, TOOLS[:1], 1e-5)
 
 
 def _smap(space, n_steps, E):
-    x, result = coupled_logistic(n_steps, 1)[:, 0], []
+    title, fit = f"S-map of one series, {n_steps:,} steps, E = {E}", functools.partial(edm.smap, theta=2.0)
+    given = coupled_logistic(n_steps, 1)[:, 0], E
+    return _duel(title, space, fit, lambda r: r.rho[0], "smap", given, PAIRING)
+
+
+def _noise(n_steps):
+    return np.random.default_rng(1931).random(n_steps, np.float32)
+
+
+def _duel(title, space, function, number, name, given, tools=TOOLS, tolerance=1e-3):
+    """Return the duel of one of our functions of `given`, of whose result `number` is compared."""
+    found = []
 
     def call():
-        result[:] = [edm.smap(x, E, theta=2.0, space=space)]
+        found[:] = [function(*given, space=space)]
 
-    rivals, absent = peers.gather("edm", space, "smap", x, E, tools=PAIRING)
-    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].rho[0]))
-    return Duel(f"S-map of one series, {n_steps:,} steps, E = {E}", ours, rivals, absent, tolerance=1e-3)
+    about = {"result": lambda: float(number(found[0])), "tools": tools, "tolerance": tolerance}
+    return common.duel(title, space, call, "edm", name, *given, **about)

@@ -9,8 +9,8 @@ or more.
 import numpy as np
 
 from portable.models import edm
+from portable.roofline.cases import common
 from portable.roofline.cases.edm import E_MAX, random_dims
-from portable.roofline.contract import Contender, Duel
 
 SHAPES = [
     (96, 45_318, 20),
@@ -57,7 +57,5 @@ def _part(space, n_steps, n_series, share, finer):
             data[:] = [waves(n_steps, n_series), dims]
         result[:] = [edm.cross_map(*data, libraries=libraries, memory_mb=MEMORY_MB, space=space)]
 
-    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
-    return Duel(
-        f"cross map, one in {share * finer} libraries of {n_series:,} series of {n_steps:,} steps", ours, []
-    )
+    title = f"cross map, one in {share * finer} libraries of {n_series:,} series of {n_steps:,} steps"
+    return common.duel(title, space, call, result=lambda: float(result[0].mean()))

@@ -9,8 +9,8 @@ import numpy as np
 
 from portable.models import edm
 from portable.models.edm.simulated import coupled_logistic
+from portable.roofline.cases import common
 from portable.roofline.cases.edm import random_dims
-from portable.roofline.contract import Contender, Duel
 
 N_STEPS, N_SERIES, N_SURROGATES = 1600, 154, 200
 
@@ -33,10 +33,6 @@ def _test(space, n_steps, n_series, n_surrogates, stop_after):
             )
         ]
 
-    ours = Contender(f"portable, {space}", call, result=lambda: float(np.nanmean(result[0].p_values)))
     title = f"cross map of {n_series} series of {n_steps:,} steps, {n_surrogates} phase surrogates of each"
-    return Duel(
-        title + (", all tried" if stop_after is None else f", given up after {stop_after} did as well"),
-        ours,
-        [],
-    )
+    title += ", all tried" if stop_after is None else f", given up after {stop_after} did as well"
+    return common.duel(title, space, call, result=lambda: float(np.nanmean(result[0].p_values)))

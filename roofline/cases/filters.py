@@ -27,8 +27,7 @@ import portable as pk
 from portable.models.resampling import ParticleFilter, StateSpaceModel, priors, sample_smc2
 from portable.models.resampling.inference import Metropolis
 from portable.models.resampling.priors import Priors
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 
 FIVE = 5
 PHI, SIGMA = 0.95, 0.3
@@ -37,24 +36,19 @@ POPULATIONS, N_DRAWS, LENGTH, SHORT = 2, 520, 10, 50  # observations of SMC^2
 PRIORS = {"phi": priors.uniform(0.8, 0.999), "sigma": priors.log_normal(0.3, 0.3)}
 
 
-@pk.function
-def initial_64(seed, stream, draw, params):
-    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal(seed, stream, draw),)
+@functools.cache
+def functions(normal):
+    """Return the model's beginning and its step, with the generator of normal numbers."""
 
+    @pk.function
+    def initial(seed, stream, draw, params):
+        return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * normal(seed, stream, draw),)
 
-@pk.function
-def propagate_64(t, state, seed, stream, draw, params):
-    return (params[0] * state[0] + params[1] * pk.random.normal(seed, stream, draw),)
+    @pk.function
+    def propagate(t, state, seed, stream, draw, params):
+        return (params[0] * state[0] + params[1] * normal(seed, stream, draw),)
 
-
-@pk.function
-def initial_32(seed, stream, draw, params):
-    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal32(seed, stream, draw),)
-
-
-@pk.function
-def propagate_32(t, state, seed, stream, draw, params):
-    return (params[0] * state[0] + params[1] * pk.random.normal32(seed, stream, draw),)
+    return initial, propagate
 
 
 @pk.function
@@ -74,13 +68,13 @@ def returns(n_steps):
 
 def duels(space, n, quick):
     """Ours against each peer; see `portable.roofline.cases.Case`. n is the number of particles."""
-    on_device = space.startswith("cuda")
-    n_particles = n or (16 if space == "checked" else 64 if quick else N_PARTICLES)
-    n_steps, n_chains = (5, 2) if space == "checked" else (50, 8) if quick else (N_STEPS, N_CHAINS)
-    y, dtype = returns(n_steps), np.float32 if on_device else np.float64
-    functions = (initial_32, propagate_32) if on_device else (initial_64, propagate_64)
+    whole = N_PARTICLES, N_STEPS, N_CHAINS
+    known, n_steps, n_chains = common.size(space, quick, (16, 5, 2), (64, 50, 8), whole, whole)
+    n_particles, normal = n or known, pk.random.normal32 if space.startswith("cuda") else pk.random.normal
+    y, dtype = returns(n_steps), np.float32 if space.startswith("cuda") else np.float64
+    parts = functions(normal)
     with pk.use(space):
-        model = ParticleFilter(*functions, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
+        model = ParticleFilter(*parts, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
         chains = Metropolis(
             model,
             model.data(y, [PHI, SIGMA], None),
@@ -106,38 +100,25 @@ def duels(space, n, quick):
                 ).mean()
             )
 
-    ours = Contender(f"portable, {space}", five, sync=functools.partial(pk.fence, space), result=result)
-    rivals, absent = peers.gather(
-        "filters",
-        space,
-        y,
-        PHI,
-        SIGMA,
-        n_particles,
-        n_chains,
-        FIVE,
-        tools=("jax",) if on_device else ("particles",),
-    )
     # sd of a mean over chains, of a log-likelihood of about -1.4 a step whose sd is below 3 with so many
     # particles
     tolerance = 5 * 3.0 * math.sqrt(2.0 / n_chains) / abs(1.4 * n_steps)
+    title = (
+        f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, "
+        f"{n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}"
+    )
+    inputs = y, PHI, SIGMA, n_particles, n_chains, FIVE
+    about = {"result": result, "tools": _tools(space), "tolerance": tolerance}
     return [
-        Duel(
-            f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, "
-            f"{n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
-            ours,
-            rivals,
-            absent,
-            tolerance=tolerance,
-        ),
-        populations(space, functions, dtype, n_particles, quick or space == "checked"),
+        common.duel(title, space, five, "filters", *inputs, **about),
+        populations(space, parts, dtype, n_particles, quick or space == "checked"),
     ]
 
 
-def populations(space, functions, dtype, n_particles, quick):
+def populations(space, parts, dtype, n_particles, quick):
     """SMC^2 against each peer."""
     y, n_draws, length = (returns(8), 8, 4) if quick else (returns(SHORT), N_DRAWS, LENGTH)
-    model = StateSpaceModel(("phi", "sigma"), ("x",), *functions, log_weight)
+    model = StateSpaceModel(("phi", "sigma"), ("x",), *parts, log_weight)
     seeds = itertools.count()
 
     def call():
@@ -157,21 +138,15 @@ def populations(space, functions, dtype, n_particles, quick):
             )
         return found.log_evidence
 
-    rivals, absent = peers.gather(
-        "smc2",
-        space,
-        y,
-        n_draws,
-        length,
-        n_particles,
-        POPULATIONS,
-        tools=("jax",) if space.startswith("cuda") else ("particles",),
-    )
-    return Duel(
+    title = (
         f"SMC^2, stochastic volatility, {len(y)} observations, {POPULATIONS} populations of {n_draws}"
-        f" parameters, {n_particles:,} particles, {np.dtype(dtype).name}",
-        Contender(f"portable, {space}", call, result=call),
-        rivals,
-        absent,
-        tolerance=5.0 / (1.4 * len(y)),  # sd of a log-evidence below 1
+        f" parameters, {n_particles:,} particles, {np.dtype(dtype).name}"
     )
+    inputs = y, n_draws, length, n_particles, POPULATIONS
+    # sd of a log-evidence below 1
+    about = {"result": call, "tools": _tools(space), "tolerance": 5.0 / (1.4 * len(y))}
+    return common.duel(title, space, call, "smc2", *inputs, **about)
+
+
+def _tools(space):
+    return ["jax" if space.startswith("cuda") else "particles"]

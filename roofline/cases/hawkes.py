@@ -13,7 +13,7 @@ import numpy as np
 
 from portable.models import hawkes
 from portable.errors import InputError
-from portable.roofline import peers
+from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel, Run, Work
 
 # Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background
@@ -66,19 +66,14 @@ def duels(space, n, quick):
     locations, times = simulated(n, LONG, LONG_HOURS)
     found = []
     for precision, tolerance in (("float64", 1e-10), ("mixed", 1e-6)):
-        rivals, absent = peers.gather("hawkes", space, locations, times, LONG, mixed=precision == "mixed")
+        about = {"options": {"mixed": precision == "mixed"}, "tolerance": tolerance}
         call = _evaluation(locations, times, LONG, space, METHODS[f"Hawkes, all pairs, {precision}"])
-        ours = Contender(f"portable, {space}", call, result=call)
-        found.append(
-            Duel(
-                f"Hawkes log-likelihood, {n:,} events, long memory, all pairs, {precision}",
-                ours,
-                rivals,
-                absent,
-                tolerance,
-            )
-        )
-        found.append(_gradient_duel(space, n, precision, tolerance, call, locations, times))
+        title = f"Hawkes log-likelihood, {n:,} events, long memory, all pairs, {precision}"
+        given = locations, times
+        found += [
+            common.duel(title, space, call, "hawkes", *given, LONG, result=call, **about),
+            _gradient_duel(space, n, precision, tolerance, call, *given),
+        ]
     return found
 
 

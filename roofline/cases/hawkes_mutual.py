@@ -9,10 +9,8 @@ import functools
 
 import numpy as np
 
-import portable as pk
 from portable.models import hawkes
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 
 RATES = 0.05, 0.5, 5.0  # of events that come one a unit of time
 RATIO = 0.5  # the mean offspring of an event
@@ -20,36 +18,21 @@ RATIO = 0.5  # the mean offspring of an event
 
 def duels(space, n, quick):
     """See `portable.roofline.cases.Case`; n is the number of events."""
-    small = space == "checked" or quick
-    on_device = space.startswith("cuda")
-    n_types = 3 if space == "checked" else 1_000 if on_device and not quick else 100
-    n = n or (60 if space == "checked" else 10_000 if quick else 10_000_000 if on_device else 100_000)
+    small, on_device = space == "checked" or quick, space.startswith("cuda")
+    known, n_types = common.size(space, quick, (60, 3), (10_000, 100), (10_000_000, 1_000), (100_000, 100))
+    n = n or known
     times, types, params = problem(n, n_types)
     likelihood = hawkes.MutualLikelihood(times, types, n_types=n_types, space=space)
     call = functools.partial(likelihood.gradient, params, rates=False)
-    ours = Contender(
-        f"portable, {space}",
-        call,
-        sync=functools.partial(pk.fence, space),
-        result=lambda: float(call()[0]),
-    )
-    rivals, absent = peers.gather(
-        "hawkes_mutual", space, times, types, params, tools=("torch",), device="cuda" if on_device else "cpu"
-    )
     title = (
         f"Hawkes, {n:,} events of {n_types:,} types that excite one another, {len(RATES)} decays, "
         "log-likelihood and gradient"
     )
+    about = {"tools": ["torch"], "options": {"device": "cuda" if on_device else "cpu"}, "tolerance": 1e-10}
+    about |= {"flops": 4.0 * n * n_types * len(RATES), "rounds": None if small else 3}
+    given = times, types, params
     return [
-        Duel(
-            title,
-            ours,
-            rivals,
-            absent,
-            tolerance=1e-10,
-            flops=4.0 * n * n_types * len(RATES),
-            rounds=None if small else 3,
-        )
+        common.duel(title, space, call, "hawkes_mutual", *given, result=lambda: float(call()[0]), **about)
     ]
 
 

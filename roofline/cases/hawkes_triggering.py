@@ -10,6 +10,7 @@ import importlib.util
 import numpy as np
 
 from portable.models import hawkes
+from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel
 
 SPAN_H = 438_032.0  # fifty years, as a catalogue of earthquakes
@@ -30,27 +31,17 @@ TEMPORAL = {"mu": 0.5, "theta": 0.5, "omega": 1.0}
 
 def duels(space, n, quick):
     """See `portable.roofline.cases.Case`; n is the number of events in space and time."""
-    n = n or (60 if space == "checked" else 500 if quick else 75_000 if space.startswith("cuda") else 22_526)
+    n = n or common.size(space, quick, 60, 500, 75_000, 22_526)
     found = []
     for precision in ("float64", "mixed"):
         exponential, omori = _likelihoods(space, n, precision)
         title = f"Hawkes, {n:,} events, all pairs, {precision}: "
-        ours = Contender("one exponential", exponential[0])
-        found.append(
-            Duel(
-                title + "Omori with marks, its time over one exponential's",
-                ours,
-                [Contender("Omori, marks", omori[0])],
-            )
-        )
-        ours = Contender("Omori, marks", omori[0])
-        found.append(
-            Duel(
-                title + "gradient of Omori with marks, its time over the likelihood's",
-                ours,
-                [Contender("its gradient", omori[1])],
-            )
-        )
+        plain, marked = Contender("one exponential", exponential[0]), Contender("Omori, marks", omori[0])
+        gradient = Contender("its gradient", omori[1])
+        found += [
+            Duel(title + "Omori with marks, its time over one exponential's", plain, [marked]),
+            Duel(title + "gradient of Omori with marks, its time over the likelihood's", marked, [gradient]),
+        ]
     return [*found, _in_time(space, quick)]
 
 

@@ -8,18 +8,18 @@ peak that it reaches.
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import portable as pk
 from portable.roofline import microkernels, peers
-from portable.roofline.cases import layer, mixture
+from portable.roofline.cases import common, layer, mixture
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.counting import count
 from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
-LIMIT = 200  # steps of a Mandelbrot point
 COUNTED = 256  # points on which the density's operations are counted: no branch depends on them
 
 
@@ -30,50 +30,44 @@ def gather(i, order, x, out):
 
 
 @pk.kernel
-def atan2(i, y, x, out):
-    """Angles."""
-    out[i] = math.atan2(y[i], x[i])
+def of_one(i, function, x, out):
+    """A function of one number."""
+    out[i] = function(x[i])
 
 
 @pk.kernel
-def sinh(i, x, out):
-    """Hyperbolic sines."""
-    out[i] = math.sinh(x[i])
-
-
-@pk.kernel
-def gamma(i, x, out):
-    """The gamma function."""
-    out[i] = math.gamma(x[i])
+def of_two(i, function, y, x, out):
+    """A function of two numbers."""
+    out[i] = function(y[i], x[i])
 
 
 def duels(space, n, quick):
     """A duel a kind of kernel; see `portable.roofline.cases.Case`. `n` counts indices."""
-    n = n or (100 if space == "checked" else 10_000 if quick else 1_000_000)
+    n = n or common.size(space, quick, 100, 10_000, 1_000_000, 1_000_000)
     random = np.random.default_rng(0)
     x, order = random.random(n), random.integers(0, n, n)
     edge = max(2, int((n / 10) ** 0.5))
     cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
     return [
-        _duel(space, "exp under a condition", n, layer.exp_of_large, (x,), np.float64),
+        _duel(space, "exp under a condition", n, layer.exp_of_large, (x,)),
         _duel(
             space,
-            f"a loop until it escapes, at most {LIMIT} steps",
+            f"a loop until it escapes, at most {layer.LIMIT} steps",
             len(cx),
             layer.mandelbrot,
-            (LIMIT, cx, cy),
+            (layer.LIMIT, cx, cy),
             np.int32,
         ),
-        _duel(space, "gather", n, gather, (order, x), np.float64),
-        _duel(space, "axpy", n, layer.axpy, (0.0, x), np.float64),
-        _word(space, "atan2", n, atan2, random.normal(size=n), random.normal(size=n)),
-        _word(space, "sinh", n, sinh, random.normal(size=n)),
-        _word(space, "gamma", n, gamma, random.uniform(0.1, 20.0, n)),
+        _duel(space, "gather", n, gather, (order, x)),
+        _duel(space, "axpy", n, layer.axpy, (0.0, x)),
+        _word(space, n, of_two, math.atan2, random.normal(size=n), random.normal(size=n)),
+        _word(space, n, of_one, math.sinh, random.normal(size=n)),
+        _word(space, n, of_one, math.gamma, random.uniform(0.1, 20.0, n)),
         _density(space, max(n // (1 if space.startswith("cuda") else 10), 8)),
     ]
 
 
-def _duel(space, title, n, kernel, inputs, dtype):
+def _duel(space, title, n, kernel, inputs, dtype=np.float64):
     """Packs against one lane at a time. axpy's factor is zero, so that repeating it changes nothing."""
     inputs = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
     policy = pk.RangePolicy(0, n, space=space)
@@ -96,34 +90,34 @@ def _duel(space, title, n, kernel, inputs, dtype):
     )
 
 
-def _word(space, name, n, kernel, *inputs):
+def _word(space, n, kernel, function, *inputs):
     """A word in packs against one lane at a time, and against the same loop in plain numba."""
-    duel = _duel(space, name, n, kernel, inputs, np.float64)
+    name = function.__name__
+    duel = _duel(space, name, n, kernel, (function, *inputs))
     rivals, absent = peers.gather("layer", space, name, *inputs, tools=("numba",))
-    return Duel(duel.title, duel.ours, [*duel.peers, *rivals], [*duel.absent, *absent], duel.tolerance)
+    return replace(duel, peers=[*duel.peers, *rivals], absent=[*duel.absent, *absent])
 
 
 def _density(space, n):
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(mixture.P, n)), mixture.records(random)
-    duel = _duel(space, "mixture density", n, mixture.packed, (x, rec), np.float64)
+    duel = _duel(space, "mixture density", n, mixture.packed, (x, rec))
     some = [np.ascontiguousarray(x[:, :COUNTED]), rec, np.empty(COUNTED)]
     executed = count(
         pk.RangePolicy(0, some[0].shape[1], space="serial"), mixture.packed, *some
     ).executed_totals
     each = sum(executed[kind].get("float64", 0) for kind in ("flops", "inside_flops")) / some[0].shape[1]
     title = f"{duel.title}, {scaled(each * n)} operations executed"
-    return Duel(
-        title, duel.ours, [*duel.peers, _peak(space, each * n)], duel.absent, duel.tolerance, flops=each * n
-    )
+    peers = [*duel.peers, _peak(space, each * n)]
+    return replace(duel, title=title, peers=peers, flops=each * n)
 
 
 def _peak(space, flops):
     """So many operations as fast as the machine can."""
-    n = 1 << (18 if space.startswith("cuda") else 3 if space == "checked" else 11)
+    n = 1 << common.size(space, False, 3, 0, 18, 11)
     trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
     out = pk.copy_of(np.ones(n), space)
     call = functools.partial(
-        pk.parallel_for, pk.RangePolicy(0, n, space=space), microkernels.fma, trips, 0.999, 0.001, out
+        pk.parallel_for, pk.RangePolicy(0, n, space=space), *microkernels.FMA, trips, 0.999, 0.001, out
     )
     return Contender("the peak: as many in fused multiply-adds", call, functools.partial(pk.fence, space))

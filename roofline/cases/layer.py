@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 import portable as pk
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
@@ -127,14 +126,14 @@ def mandelbrot(i, limit, cx, cy, steps):
 
 def duels(space, n, quick):
     """A duel a word; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
-    n = n or _usual(space, quick)
+    n = n or common.size(space, quick, 300, 20_000, 100_000_000, 20_000_000)  # far beyond caches
     random = np.random.default_rng(0)
     x, y = random.random((2, n))
     levels = random.integers(0, BINS, n, dtype=np.int32)
     whole = random.integers(-1000, 1001, n)
     return [
         _axpy(space, x, y),
-        _dot(space, x, y),
+        _reduced("dot", f"dot product of {n:,} float64", space, product, x, y),
         _matvec(space, x, y),
         _matmul(space, x, y),
         _stencil(space, x),
@@ -142,24 +141,19 @@ def duels(space, n, quick):
         _histogram(space, levels),
         _scan(space, whole),
         _scan(space, x),
-        _sum(space, whole),
+        _reduced("sum", f"sum of {n:,} {whole.dtype}", space, value, whole, tolerance=0.0),
         _conditional(space, x),
         _mandelbrot(space, n),
     ]
 
 
-def _usual(space, quick):
-    if space == "checked":
-        return 300
-    return 20_000 if quick else 100_000_000 if space.startswith("cuda") else 20_000_000  # far beyond caches
-
-
 def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE):
     """Ours against the peers' text of that name, which get the same host arrays."""
-    tools = None if space.startswith("cuda") else ("numba", "warp")
-    rivals, absent = peers.gather("layer", space, name, *inputs, tools=tools)
-    ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
-    return Duel(f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance, bytes=n_bytes)
+    about = {"result": result, "tolerance": tolerance, "bytes": n_bytes}
+    if not space.startswith("cuda"):
+        about["tools"] = "numba", "warp"
+    title += f", {scaled(n_bytes, 'B')} to move"
+    return common.duel(title, space, call, "layer", name, *inputs, **about)
 
 
 def _there(array, space):
@@ -179,6 +173,21 @@ def _ready(space, policy, kernel, *args):
     return call, result
 
 
+def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE):
+    """The duel of a parallel_for that writes `out`."""
+    views = [_there(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
+    call, result = _ready(space, policy, kernel, *views, out)
+    return _duel(name, title, n_bytes, space, call, result, inputs, tolerance)
+
+
+def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
+    """The duel of a parallel_reduce, of whose result `which` is compared."""
+    views = [_there(a, space) for a in inputs]
+    call = functools.partial(pk.parallel_reduce, _range(space, len(inputs[0])), kernel, *views, **reducer)
+    result = call if which is None else lambda: call()[which]
+    return _duel(name, title, sum(a.nbytes for a in inputs), space, call, result, inputs, tolerance)
+
+
 def _range(space, n):
     return pk.RangePolicy(0, n, space=space)
 
@@ -194,49 +203,37 @@ def _axpy(space, x, y):
     return _duel("axpy", f"axpy of {len(x):,} float64", 3 * x.nbytes, space, call, result, (A, x, y))
 
 
-def _dot(space, x, y):
-    views = _there(x, space), _there(y, space)
-    call = functools.partial(pk.parallel_reduce, _range(space, len(x)), product, *views)
-    return _duel("dot", f"dot product of {len(x):,} float64", 2 * x.nbytes, space, call, call, (x, y))
-
-
 def _matvec(space, x, y):
     edge = math.isqrt(len(x))
     a, x, out = x[: edge * edge].reshape(edge, edge), y[:edge], pk.empty((edge,), np.float64, space)
-    policy = pk.TeamPolicy(edge, space=space)
-    call, result = _ready(space, policy, matvec, _there(a, space), _there(x, space), out)
     title = f"matrix times vector, {edge:,} x {edge:,} float64, one team per row"
-    return _duel("matvec", title, a.nbytes + 2 * x.nbytes, space, call, result, (a, x))
+    policy, n_bytes = pk.TeamPolicy(edge, space=space), a.nbytes + 2 * x.nbytes
+    return _written("matvec", title, n_bytes, space, policy, matvec, (a, x), out)
 
 
 def _matmul(space, x, y):
     edge = max(1, round((16 * len(x)) ** (1 / 3) / T)) * T
-    a, b = (np.resize(v, (edge, edge)) for v in (x, y))
-    policy = pk.TeamPolicy((edge // T) ** 2, space=space)
-    views = _there(a, space), _there(b, space), pk.empty((edge, edge), np.float64, space)
-    call, result = _ready(space, policy, matmul, *views)
+    squares, out = [np.resize(v, (edge, edge)) for v in (x, y)], pk.empty((edge, edge), np.float64, space)
+    policy, n_bytes = pk.TeamPolicy((edge // T) ** 2, space=space), 3 * squares[0].nbytes
     title = (
         f"matrix product, {edge:,} cubed, float64, tiles of {T} in scratch, {scaled(2 * edge**3)} operations"
     )
-    return _duel("matmul", title, 3 * a.nbytes, space, call, result, (a, b))
+    return _written("matmul", title, n_bytes, space, policy, matmul, squares, out)
 
 
 def _stencil(space, x):
     edge = max(3, int(len(x) ** (1 / 3)))
-    u = np.resize(x, (edge, edge, edge))
+    u, out = np.resize(x, (edge, edge, edge)), pk.zeros((edge,) * 3, np.float64, space)
     policy = pk.MDRangePolicy((1, 1, 1), (edge - 1,) * 3, space=space)
-    call, result = _ready(space, policy, stencil, _there(u, space), pk.zeros(u.shape, np.float64, space))
     title = f"7-point stencil, {edge:,} cubed, float64"
-    return _duel("stencil", title, 2 * u.nbytes, space, call, result, (u,))
+    return _written("stencil", title, 2 * u.nbytes, space, policy, stencil, [u], out)
 
 
 def _argmin(space, x):
     x = x + 1.0
     x[2 * len(x) // 3] = 0.5
-    policy = _range(space, len(x))
-    call = functools.partial(pk.parallel_reduce, policy, value, _there(x, space), reducer=pk.MinLoc)
-    title = f"argmin of {len(x):,} float64"
-    return _duel("argmin", title, x.nbytes, space, call, lambda: call()[1], (x,), tolerance=0.0)
+    about = {"tolerance": 0.0, "which": 1, "reducer": pk.MinLoc}
+    return _reduced("argmin", f"argmin of {len(x):,} float64", space, value, x, **about)
 
 
 def _histogram(space, levels):
@@ -270,16 +267,10 @@ def _scan(space, x):
     return _duel("scan", f"scan of {len(x):,} {x.dtype}", 2 * x.nbytes, space, call, result, (x,), tolerance)
 
 
-def _sum(space, x):
-    call = functools.partial(pk.parallel_reduce, _range(space, len(x)), value, _there(x, space))
-    return _duel("sum", f"sum of {len(x):,} {x.dtype}", x.nbytes, space, call, call, (x,), tolerance=0.0)
-
-
 def _conditional(space, x):
-    out = pk.empty(x.shape, np.float64, space)
-    call, result = _ready(space, _range(space, len(x)), exp_of_large, _there(x, space), out)
-    title = f"exp under a condition, {len(x):,} float64"
-    return _duel("conditional", title, 2 * x.nbytes, space, call, result, (x,))
+    title, out = f"exp under a condition, {len(x):,} float64", pk.empty(x.shape, np.float64, space)
+    policy = _range(space, len(x))
+    return _written("conditional", title, 2 * x.nbytes, space, policy, exp_of_large, [x], out)
 
 
 def _mandelbrot(space, n):
@@ -287,8 +278,7 @@ def _mandelbrot(space, n):
         4, math.isqrt(n // (8 if space.startswith("cuda") else 40))
     )  # by the milliseconds that they take
     cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
-    steps = pk.empty((cx.size,), np.int32, space)
-    policy = _range(space, cx.size)
-    call, result = _ready(space, policy, mandelbrot, LIMIT, _there(cx, space), _there(cy, space), steps)
+    steps, policy = pk.empty((cx.size,), np.int32, space), _range(space, cx.size)
     title = f"Mandelbrot set, {edge:,} x {edge:,} points, at most {LIMIT} steps"
-    return _duel("mandelbrot", title, 20 * cx.size, space, call, result, (LIMIT, cx, cy), CHAOS)
+    inputs = LIMIT, cx, cy
+    return _written("mandelbrot", title, 20 * cx.size, space, policy, mandelbrot, inputs, steps, CHAOS)

@@ -10,8 +10,7 @@ import math
 import numpy as np
 
 import portable as pk
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 from portable.roofline.units import scaled
 
 P = 14  # dimensions
@@ -47,31 +46,17 @@ packed = pk.kernel(density)
 
 def duels(space, n, quick):
     """Ours against the same text under numba; see `portable.roofline.cases.Case`."""
-    n = n or (8 if space == "checked" else 1_000 if quick else 100_000)
+    n = n or common.size(space, quick, 8, 1_000, 100_000, 100_000)
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(P, n)), records(random)
-    with pk.use(space):
-        views = _copy(x), _copy(rec), pk.empty((n,), np.float64)
-    policy = pk.RangePolicy(0, n, space=space)
-    ours = Contender(
-        f"portable, {space}",
-        functools.partial(pk.parallel_for, policy, packed, *views),
-        sync=functools.partial(pk.fence, space),
-        result=lambda: float(np.log(views[2].to_numpy()).sum()),
-    )
-    rivals, absent = peers.gather("mixture", space, density, x, rec)
+    views = pk.copy_of(x, space), pk.copy_of(rec, space), pk.empty((n,), np.float64, space)
+    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
     operations = n * K * (3 * P * (P + 1) // 2 + 2 * P + 2)
     title = f"mixture density, {n:,} points, {P} dimensions, {K} components, {scaled(operations)} operations"
-    return [Duel(title, ours, rivals, absent, tolerance=1e-12)]
+    about = {"result": lambda: float(np.log(views[2].to_numpy()).sum()), "tolerance": 1e-12}
+    return [common.duel(title, space, call, "mixture", density, x, rec, **about)]
 
 
 def records(random):
     """Components at random; 0.2 keeps the densities far from overflow and from zero."""
     return 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
-
-
-def _copy(array):
-    """A view in the default space with the content of a host array."""
-    view = pk.empty(array.shape, array.dtype)
-    pk.deep_copy(view, array)
-    return view

@@ -21,9 +21,9 @@ import portable as pk
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.prior import WithoutPrior, centred
 from portable.models.mixture.steps import FullSteps
-from portable.roofline import peers
+from portable.roofline.cases import common
 from portable.roofline.ceiling import ceilings
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.contract import Contender
 from portable.roofline.mix import executed_totals
 from portable.roofline.units import scaled
 
@@ -42,10 +42,9 @@ def calc_sigma(i, r, x, y, x_mean, y_mean):
 
 def duels(space, n, quick):
     """Ours against each peer; see `portable.roofline.cases.Case`."""
-    small = space == "checked" or quick
-    on_device = space.startswith("cuda")
-    k = 4 if small else 256 if on_device else 64
-    n = n or (64 if space == "checked" else 2_000 if quick else 5_000_000 if on_device else 100_000)
+    small, on_device = space == "checked" or quick, space.startswith("cuda")
+    known, k = common.size(space, quick, (64, 4), (2_000, 4), (5_000_000, 256), (100_000, 64))
+    n = n or known
     found = [
         _duel(space, n, k, *kind, small) for kind in ((FAR, "float64"), (NEAR, "float64"), (NEAR, "float32"))
     ]
@@ -101,13 +100,6 @@ def _duel(space, n, k, apart, dtype, small, p=P):
     steps = FullSteps(
         points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), components.means, components.factors
     )
-    ours = Contender(
-        f"portable, {space}",
-        functools.partial(iteration, steps),
-        sync=functools.partial(pk.fence, space),
-        result=lambda: points.log_likelihood(components),
-    )
-    rivals, absent = peers.gather("mixture_em", space, x, components.means)
     needed = p * (p + 3) + (p + 1) * (p + 2)
     each = needed if small else executed(space, k, dtype, p)
     operations = round(n * k * each)
@@ -116,17 +108,19 @@ def _duel(space, n, k, apart, dtype, small, p=P):
         f"one EM iteration, {overlap}, {n:,} points, {p} dimensions, {k:,} components, {dtype}, "
         f"{scaled(operations)} operations, {each:.0f} a pair"
     )
-    return Duel(
+    about = {"flops": operations, "tolerance": 1e-10 if dtype == "float64" else 1e-4}
+    if not small:
+        about["told"] = lambda rows: f"{needed} of the {each:.0f} operations a pair cannot be avoided"
+        about["ceiling"] = lambda: ceilings(space).rate(f"fma {dtype}")
+    return common.duel(
         title,
-        ours,
-        rivals,
-        absent,
-        tolerance=1e-10 if dtype == "float64" else 1e-4,
-        flops=operations,
-        told=None
-        if small
-        else lambda rows: f"{needed} of the {each:.0f} operations a pair cannot be avoided",
-        ceiling=None if small else lambda: ceilings(space).rate(f"fma {dtype}"),
+        space,
+        functools.partial(iteration, steps),
+        "mixture_em",
+        x,
+        components.means,
+        result=lambda: points.log_likelihood(components),
+        **about,
     )
 
 
@@ -140,9 +134,7 @@ def _trace(points, components):
 
 def _against_calc_sigma(space, n, k):
     x, points, components = _problem(space, n, k, NEAR, "float64")
-    with pk.use(space):
-        columns = pk.copy_of(np.ascontiguousarray(x.T))
-        sigma = pk.zeros((k, P, P))
+    columns, sigma = pk.copy_of(np.ascontiguousarray(x.T), space), pk.zeros((k, P, P), space=space)
     means = components.means
 
     def by_entry():
@@ -161,20 +153,18 @@ def _against_calc_sigma(space, n, k):
                         out=sigma[j, a, b : b + 1],
                     )
 
-    ours = Contender(
-        f"portable, {space}",
-        functools.partial(points.sweep, components),
-        sync=functools.partial(pk.fence, space),
-        result=lambda: _trace(points, components),
-    )
-    before = Contender(
-        "calcSigma, launched for each entry",
-        by_entry,
-        sync=functools.partial(pk.fence, space),
-        result=lambda: float(np.trace(sigma.to_numpy().sum(axis=0))),
-    )
     title = (
         f"E-step and sums, {n:,} points, {P} dimensions, {k:,} components, float64: one sweep against "
         f"{k * P * (P + 1) // 2:,} launches"
     )
-    return Duel(title, ours, [before], tolerance=1e-10)
+    sweep = functools.partial(points.sweep, components)
+    found = common.duel(title, space, sweep, result=lambda: _trace(points, components), tolerance=1e-10)
+    found.peers.append(
+        Contender(
+            "calcSigma, launched for each entry",
+            by_entry,
+            found.ours.sync,
+            lambda: float(np.trace(sigma.to_numpy().sum(axis=0))),
+        )
+    )
+    return found

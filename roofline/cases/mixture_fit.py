@@ -17,45 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import portable as pk
 from portable.models.mixture import DirichletMixture
 from portable.models.mixture.fitting import agreement
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 
 SETS = range(60, 90)  # the method was tuned on sets below 60
-DIMENSIONS = (
-    2,
-    2,
-    2,
-    3,
-    3,
-    3,
-    4,
-    4,
-    4,
-    5,
-    5,
-    5,
-    6,
-    6,
-    6,
-    7,
-    7,
-    8,
-    8,
-    9,
-    9,
-    10,
-    10,
-    11,
-    12,
-    14,
-    16,
-    18,
-    20,
-    20,
-)
+DIMENSIONS = np.repeat(
+    [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20],
+    [3, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 2],
+).tolist()
 SEPARATIONS = (4.0, 5.0, 6.0, 8.0)
 SMALLEST = 0.01  # share of a cluster
 OURS = "portable"
@@ -132,12 +102,11 @@ class Tally:
         numbers = set.intersection(*(set(found) for found in self._found.values()))
         if not numbers:
             return "no set"
-        line = []
-        for name, found in self._found.items():
-            line.append(
-                f"{name}: the right number in {sum(found[q][2] for q in numbers)}, median index "
-                f"{np.median([found[q][1] for q in numbers]):.4f}"
-            )
+        line = [
+            f"{name}: the right number in {sum(found[q][2] for q in numbers)}, median index "
+            f"{np.median([found[q][1] for q in numbers]):.4f}"
+            for name, found in self._found.items()
+        ]
         rivals = [found for name, found in self._found.items() if name != OURS]
         if rivals:
             short = max(max(found[q][1] for found in rivals) - self._found[OURS][q][1] for q in numbers)
@@ -174,19 +143,12 @@ def _duel(space, number, share, quick, tally):
     def told(rows):
         return f"{tally.told(number, data)}\nso far {tally.summary()}"
 
-    ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space), result=result)
-    rivals, absent = peers.gather(
-        "mixture_fit",
-        space,
-        data,
-        most,
-        functools.partial(tally.judge, number, data),
-        tools=("sklearn",),
-        starts=2 if quick else 10,
-    )
     n, p = data.X.shape
     title = (
         f"fit, set {number}: {n:,} points, {p} dimensions, {data.k} clusters at least "
         f"{data.separation:g} apart, {most} components offered"
     )
-    return Duel(title, ours, rivals, absent, tolerance=10.0, rounds=1, told=told)
+    about = {"tools": ["sklearn"], "tolerance": 10.0, "rounds": 1, "result": result, "told": told}
+    about["options"] = {"starts": 2 if quick else 10}
+    judge = functools.partial(tally.judge, number, data)
+    return common.duel(title, space, fit, "mixture_fit", data, most, judge, **about)

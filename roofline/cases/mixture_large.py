@@ -6,15 +6,11 @@ some seven apart. Ours is offered 100 components and ends when EM has converged 
 raises the objective; scikit-learn's GaussianMixture does one EM iteration from the clusters' means.
 """
 
-import functools
-
 import numpy as np
 
-import portable as pk
 from portable.models.mixture import DirichletMixture
 from portable.models.mixture.fitting import agreement
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 
 P, K, APART = 20, 100, 2.2
 PART = 20_000  # points of the call before those that are timed
@@ -24,7 +20,7 @@ def duels(space, n, quick):
     """Ours against one iteration; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     p, k = (2, 3) if small else (P, K)
-    n = n or (100 if space == "checked" else 1_000 if quick else 1_000_000)
+    n = n or common.size(space, quick, 100, 1_000, 1_000_000, 1_000_000)
     random = np.random.default_rng(0)
     means = random.normal(0.0, 4.0 * APART if small else APART, (k, p))
     labels = random.integers(0, k, n)
@@ -46,10 +42,9 @@ def duels(space, n, quick):
             f"adjusted Rand index {agreement(model.predict(X), labels):.4f}"
         )
 
-    ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space))
-    rivals, absent = peers.gather("mixture_em", space, X, means, tools=("sklearn",))
     title = (
         f"a fit of {n:,} points, {p} dimensions, {k} clusters and components, to convergence, "
         "against one iteration"
     )
-    return [Duel(title, ours, rivals, absent, rounds=1, told=told)]
+    about = {"tools": ["sklearn"], "rounds": 1, "told": told}
+    return [common.duel(title, space, fit, "mixture_em", X, means, **about)]

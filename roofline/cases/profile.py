@@ -47,4 +47,4 @@ def duels(space, n, quick):
 
 
 def _launch(policy, out, trips):
-    pk.parallel_for(policy, kernels.fma, trips, 0.999, 0.001, out)
+    pk.parallel_for(policy, *kernels.FMA, trips, 0.999, 0.001, out)

@@ -8,7 +8,6 @@ states, log-weights and ancestors.
 """
 
 import functools
-import math
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from portable.models.shared.arrays import reached
 from portable.models.resampling import launches
 from portable.models.resampling.running import Run
 from portable.models.resampling.weights import Tables
-from portable.roofline import peers
+from portable.roofline.cases import common, filters
 from portable.roofline.contract import Contender, Duel
 
 SCHEMES = ("systematic", "stratified", "multinomial", "residual", "ssp")
@@ -30,15 +29,7 @@ SEED = 7
 def duels(space, n, quick):
     """Ours against its peers for each scheme; see `portable.roofline.cases.Case`."""
     on_device = space.startswith("cuda")
-    sizes = (
-        (n,)
-        if n
-        else (64,)
-        if space == "checked"
-        else (1_000,)
-        if quick
-        else (1 << 20, 1 << 24 if on_device else 1 << 22)
-    )
+    sizes = [n] if n else common.size(space, quick, [64], [1_000], [1 << 20, 1 << 24], [1 << 20, 1 << 22])
     return [
         duel for size in sizes for duel in (_on_device(space, size) if on_device else _on_host(space, size))
     ]
@@ -54,16 +45,8 @@ def _on_host(space, n):
     x, w = _particles(n)
     for name in SCHEMES:
         call = functools.partial(getattr(resampling, name), w, seed=SEED, space=space)
-        yield _duel(
-            f"{name}, {n:,} float64 weights",
-            f"portable, {space}",
-            call,
-            lambda call=call: _mean(x, call()),
-            space,
-            name,
-            x,
-            w,
-        )
+        title = f"{name}, {n:,} float64 weights"
+        yield _duel(title, space, call, lambda call=call: _mean(x, call()), name, x, w)
 
 
 def _on_device(space, n):
@@ -82,38 +65,10 @@ def _on_device(space, n):
                 return _mean(x, ancestors.to_numpy()[0])
 
             title = f"{name}{f', {STEPS} steps' * bool(options)}, {n:,} float32 weights"
-            yield _duel(
-                title,
-                f"portable, {space}, a graph of {len(graph.launches)} launches",
-                graph.replay,
-                result,
-                space,
-                name,
-                x,
-                w,
-            )
+            label = f", a graph of {len(graph.launches)} launches"
+            yield _duel(title, space, graph.replay, result, name, x, w, label)
     for dtype in (np.float32, np.float64):
         yield _filter_step(space, n, dtype)
-
-
-@pk.function
-def initial(seed, stream, draw, params):
-    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal32(seed, stream, draw),)
-
-
-@pk.function
-def propagate(t, state, seed, stream, draw, params):
-    return (params[0] * state[0] + params[1] * pk.random.normal32(seed, stream, draw),)
-
-
-@pk.function
-def propagate_64(t, state, seed, stream, draw, params):
-    return (params[0] * state[0] + params[1] * pk.random.normal(seed, stream, draw),)
-
-
-@pk.function
-def log_weight(t, state, y, params):
-    return -0.5 * (y[0] * y[0] * math.exp(-state[0]) + state[0])
 
 
 @pk.kernel
@@ -127,8 +82,8 @@ def copy(i, x, log_w, ancestors, other_x, other_log_w, other_ancestors):
 def _filter_step(space, n, dtype):
     """x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t, resampled at every step."""
     with pk.use(space):
-        draws = propagate if dtype == np.float32 else propagate_64
-        model = resampling.ParticleFilter(initial, draws, log_weight, threshold=1.0, dtype=dtype, space=space)
+        parts = filters.functions(pk.random.normal32 if dtype == np.float32 else pk.random.normal)
+        model = resampling.ParticleFilter(*parts, filters.log_weight, threshold=1.0, dtype=dtype, space=space)
         y, inputs, params = (
             reached(np.array(a, dtype)) for a in ([[0.3], [-0.2], [0.5]], [[], [], []], [[0.95, 0.3]])
         )
@@ -142,11 +97,11 @@ def _filter_step(space, n, dtype):
             run.step(1)
         with pk.capture() as copied:
             pk.parallel_for(n, copy, *own, *other)
-    wait = functools.partial(pk.fence, space)
+    ours = common.ours(space, step.replay, label=f", a graph of {len(step.launches)} launches")
     return Duel(
         f"a step of a filter, {n:,} particles in {np.dtype(dtype).name}",
-        Contender(f"portable, {space}, a graph of {len(step.launches)} launches", step.replay, sync=wait),
-        [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=wait)],
+        ours,
+        [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=ours.sync)],
         bytes=(8 + 4 * np.dtype(dtype).itemsize) * n,
     )
 
@@ -162,8 +117,7 @@ def _mean(x, ancestors):
     return float(x[ancestors].mean())
 
 
-def _duel(title, label, call, result, space, name, x, w):
+def _duel(title, space, call, result, name, x, w, label=""):
     """Both sides estimate the posterior mean, 1; draws differ, so means do by a few standard errors."""
-    ours = Contender(label, call, sync=functools.partial(pk.fence, space), result=result)
-    rivals, absent = peers.gather("resampling", space, name, x, w)
-    return Duel(title, ours, rivals, absent, tolerance=10 / len(x) ** 0.5, bytes=8 * len(x) + w.nbytes)
+    about = {"tolerance": 10 / len(x) ** 0.5, "bytes": 8 * len(x) + w.nbytes}
+    return common.duel(title, space, call, "resampling", name, x, w, result=result, label=label, **about)

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
 import portable as pk
 from portable.models.shared import cluster, sharding
@@ -34,6 +33,7 @@ from portable.models.mixture.steps import FullSteps
 from portable.models.tmap.em import EM
 from portable.errors import InputError
 from portable.roofline.contract import Contender, Duel
+from portable.roofline.grid import grid
 
 P = 14  # coordinates of points
 LIMIT = "2GiB"  # of a worker
@@ -82,28 +82,18 @@ class Step:
 def mixture_step(X, k, space, client=None, streamed=False):
     """An EM iteration of full covariances by maximum likelihood."""
     # points as means: each component keeps some, however many iterations follow
-    means = np.asarray(X[:: len(X) // k][:k], np.float64)
+    means, factors = np.asarray(X[:: len(X) // k][:k], np.float64), np.tile(np.eye(P), (k, 1, 1))
     points = Points(X, k, space, np.zeros(P), False, streamed, client=client)
-    steps = FullSteps(
-        points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), means, np.tile(np.eye(P), (k, 1, 1))
-    )
+    steps = FullSteps(points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), means, factors)
 
     def call():
         steps.sweep()
         steps.advance()
 
     down, up = k * (P * (P + 3) // 2 + 1) * X.itemsize, k * (P + 1) * (P + 2) // 2 * 8
-    step = Step(
-        f"mixture EM, {len(X):,} x {P} {X.dtype}, {k} components",
-        call,
-        len(points.starts),
-        down,
-        up,
-        True,
-    )
-    return step, lambda: points.log_likelihood(
-        Components(np.full(k, -np.log(k)), means, np.tile(np.eye(P), (k, 1, 1)))
-    )
+    title = f"mixture EM, {len(X):,} x {P} {X.dtype}, {k} components"
+    step = Step(title, call, len(points.starts), down, up, True)
+    return step, lambda: points.log_likelihood(Components(np.full(k, -np.log(k)), means, factors))
 
 
 def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
@@ -204,28 +194,14 @@ def duels(space, n, quick):
     found = []
     for number, make in enumerate(makers):
         (two, value), (one, other) = make(None, client), make(space, None)
-        end = stack.close if number else None  # the cluster and the file stay until the last result is there
-        found.append(
-            Duel(
-                f"{two.title}: an iteration by two workers of {LIMIT}, {two.n_shards} shards",
-                Contender("two workers", two.call, result=value),
-                [
-                    Contender(
-                        f"one process, {space}", one.call, result=functools.partial(_and_then, other, end)
-                    )
-                ],
-                [],
-                tolerance=1e-13,
-            )
+        # the cluster and the file stay until the last result is there
+        end = stack.close if number else lambda: None
+        peer = Contender(
+            f"one process, {space}", one.call, result=lambda other=other, end=end: (other(), end())[0]
         )
+        title = f"{two.title}: an iteration by two workers of {LIMIT}, {two.n_shards} shards"
+        found.append(Duel(title, Contender("two workers", two.call, result=value), [peer], tolerance=1e-13))
     return found
-
-
-def _and_then(result, end):
-    value = result()
-    if end:
-        end()
-    return value
 
 
 def _gpus(n, small):
@@ -248,7 +224,7 @@ def _gpus(n, small):
             Contender("two GPUs", two.call, result=value),
             Contender("one GPU", one.call, result=other),
         )
-        found.append(Duel(two.title, ours, [peer], [], tolerance=1e-12))
+        found.append(Duel(two.title, ours, [peer], tolerance=1e-12))
     return found
 
 
@@ -283,20 +259,9 @@ class Costs:
         return self.base + self.each * n_workers
 
 
-def median_of(call, repeats):
-    """Seconds of a call, the median; the first is not counted."""
-    call()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
-
-
-def watched(call, repeats):
-    """Seconds of a call, and those that it took beyond the work of the slowest worker, medians; the first is
-    not counted."""
+def timed(call, repeats):
+    """Return seconds of a call, and those that it took beyond the work of the slowest worker, medians; the
+    first is not counted."""
     call()
     times, rest = [], []
     for _ in range(repeats):
@@ -313,7 +278,8 @@ def probe(client, n_workers, repeats, size):
     from each."""
     shards = sharding.Shards(Nothing, [np.zeros(1)] * n_workers, client=client, label="nothing")
     for sent, returned in ((0, 8), (size, 8), (0, size)):
-        seconds = median_of(functools.partial(shards.map, "travel", np.zeros(sent // 8), returned), repeats)
+        travel = functools.partial(shards.map, "travel", np.zeros(sent // 8), returned)
+        seconds, _ = timed(travel, repeats)
         yield n_workers, n_workers * (sent + returned), seconds
 
 
@@ -343,15 +309,13 @@ def steps_of(quick, space, client=None):
 def measured(workers, quick, repeats, say=lambda text: None):
     """Costs, seconds of a step in one process on one core, and (step, workers, seconds, those beyond the
     slowest worker's work) of each on workers."""
-    alone = [(step, median_of(step.call, repeats)) for step in steps_of(quick, "threads:1")]
+    alone = [(step, timed(step.call, repeats)[0]) for step in steps_of(quick, "threads:1")]
     rows, found = [], []
     for n_workers in workers:
         say(f"{n_workers} workers")
         with cluster.private(n_workers, processes=not quick) as client:
             rows += probe(client, n_workers, 5 * repeats, 2**16 if quick else 2**22)
-            found += [
-                (step, n_workers, *watched(step.call, repeats)) for step in steps_of(quick, None, client)
-            ]
+            found += [(step, n_workers, *timed(step.call, repeats)) for step in steps_of(quick, None, client)]
     return fitted(rows), rows, alone, found
 
 
@@ -395,48 +359,38 @@ def tables(quick, cores, faster, say=lambda text: None):
     return [_asking(costs, rows), _measured(costs, alone, found, cores), _predicted(costs, alone, faster)]
 
 
-def _table(title, caption, columns):
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    for name in columns:
-        table.add_column(name, justify="left" if name == "method" else "right")
-    return table
-
-
 def _asking(costs, rows):
     bandwidth = f"{1e-6 / costs.a_byte:,.0f} MB/s" if costs.a_byte else "bytes free"
     fit = f"fitted: {1e3 * costs.base:.2f} ms + {1e3 * costs.each:.2f} ms a worker, {bandwidth}"
-    columns = "workers", "bytes", "measured ms", "model ms"
-    table = _table("asking workers of this machine for nothing", fit, columns)
-    for n_workers, n_bytes, seconds in rows:
-        model = costs.latency(n_workers) + costs.a_byte * n_bytes
-        table.add_row(str(n_workers), f"{n_bytes:,}", f"{1e3 * seconds:.2f}", f"{1e3 * model:.2f}")
-    return table
+    cells = (
+        (str(n), f"{n_bytes:,}", f"{1e3 * s:.2f}", f"{1e3 * (costs.latency(n) + costs.a_byte * n_bytes):.2f}")
+        for n, n_bytes, s in rows
+    )
+    title = "asking workers of this machine for nothing"
+    return grid(title, "workers|bytes|measured ms|model ms", cells, fit)
 
 
 def _measured(costs, alone, found, cores):
-    columns = "method", "shards", "workers", "measured ms", "model ms", "measured / model", "beyond work ms"
-    caption = "beyond work: what was measured, less the time that the slowest worker worked"
-    table = _table(f"a step of each method, {cores} cores", caption, columns)
+    columns = "method<|shards|workers|measured ms|model ms|measured / model|beyond work ms"
+    caption, rows = "beyond work: what was measured, less the time that the slowest worker worked", []
     for step, seconds in alone:
-        table.add_row(step.title, str(step.n_shards), "no dask", f"{1e3 * seconds:.1f}", "", "", "")
+        rows.append((step.title, str(step.n_shards), "no dask", f"{1e3 * seconds:.1f}"))
         for other, n_workers, took, rest in found:
             if other.title == step.title:
                 model = work(step, seconds, n_workers, cores) + costs.of(step, n_workers)
                 numbers = f"{1e3 * took:.1f}", f"{1e3 * model:.1f}", f"{took / model:.2f}"
-                table.add_row("", "", str(n_workers), *numbers, f"{1e3 * rest:.1f}")
-    return table
+                rows.append(("", "", str(n_workers), *numbers, f"{1e3 * rest:.1f}"))
+    return grid(f"a step of each method, {cores} cores", columns, rows, caption)
 
 
 def _predicted(costs, alone, faster):
     title = f"predicted: places each {faster:g} times a core here, asked as processes of one machine are"
     caption = f"'{HALF:.0%} at': places from which on they do less than that of what as many could"
-    columns = "method", "data", "1 place ms", "10", "100", "1,000", "at 1,000 most is", f"{HALF:.0%} at"
-    table = _table(title, caption, columns)
+    columns, rows = f"method<|data|1 place ms|10|100|1,000|at 1,000 most is|{HALF:.0%} at", []
     for step, seconds in alone:
-        for factor in (1, 100):
+        for factor, name in ((1, step.title), (100, "")):
             bigger, whole = large(step, seconds / faster, factor)
             times = [beyond(bigger, whole, costs, n) for n in (1, 10, 100, 1000)]
             shown = [f"{1e3 * seconds:,.2f}" for seconds, _ in times]
-            name = step.title if factor == 1 else ""
-            table.add_row(name, f"x {factor}", *shown, times[-1][1], f"{stops_at(bigger, whole, costs):,}")
-    return table
+            rows.append((name, f"x {factor}", *shown, times[-1][1], f"{stops_at(bigger, whole, costs):,}"))
+    return grid(title, columns, rows, caption)

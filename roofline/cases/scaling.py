@@ -42,7 +42,7 @@ def duels(space, n, quick):
 
     def multiplied(space):
         policy = pk.RangePolicy(0, ones.size, space=space)
-        return functools.partial(pk.parallel_for, policy, microkernels.fma, trips, 0.5, 0.5, ones)
+        return functools.partial(pk.parallel_for, policy, *microkernels.FMA, trips, 0.5, 0.5, ones)
 
     def copied(space):
         return functools.partial(pk.parallel_for, pk.RangePolicy(0, size, space=space), copy, x, y)

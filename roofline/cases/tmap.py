@@ -6,7 +6,6 @@ branches of orders 1, 2 and 3. The bytes of the title are what one iteration mus
 also writes and reads R numbers a gap, mostly in cache.
 """
 
-import functools
 import importlib.util
 
 import numpy as np
@@ -15,8 +14,8 @@ import portable as pk
 from portable.models import tmap
 from portable.models.tmap.em import EM
 from portable.models.tmap.packed import log_unit
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
+from portable.roofline.contract import Duel
 from portable.roofline.peers import tmap_packages
 
 ORDERS, RATES = (1, 2, 3), (1.0, 2.0, 3.0)
@@ -41,20 +40,18 @@ def _ours(values, lengths, n_iterations, dtype, space):
         em.load([model])
         iterations.replay()
 
-    return Contender(
-        f"portable, {space}, {np.dtype(dtype).name}",
-        call,
-        sync=functools.partial(pk.fence, space),
-        result=lambda: float(history.to_numpy()[0, n_iterations - 1] - log_unit(em.runs)),
-    )
+    return {
+        "call": call,
+        "result": lambda: float(history.to_numpy()[0, n_iterations - 1] - log_unit(em.runs)),
+        "label": f", {np.dtype(dtype).name}",
+    }
 
 
 def duels(space, n, quick):
     """Ours against the same EM by hand, then against packages; see `portable.roofline.cases.Case`."""
-    n = n or (
-        8 if space == "checked" else 500 if quick else 1_000_000 if space.startswith("cuda") else 100_000
-    )
-    n_iterations = 2 if quick or space == "checked" else N_ITERATIONS
+    whole = 1_000_000, N_ITERATIONS
+    known, n_iterations = common.size(space, quick, (8, 2), (500, 2), whole, (100_000, N_ITERATIONS))
+    n = n or known
     few = min(n, FEW)
     # On a CPU numba's arithmetic is in float64 either way, ten seconds for a million runs: one of the two
     # will do.
@@ -65,10 +62,11 @@ def duels(space, n, quick):
 
 def _by_hand(space, n, dtype, n_iterations):
     values, lengths = _runs(n)
-    rivals, absent = peers.gather("tmap", space, values.astype(dtype), lengths, START, n_iterations)
     title = f"{n_iterations} EM iterations, {n:,} runs, {len(values):,} gaps, orders 1, 2, 3"
-    ours = _ours(values, lengths, n_iterations, dtype, space)
-    return Duel(title, ours, rivals, absent, tolerance=1e-10 if dtype is np.float64 else 1e-6)
+    about = _ours(values, lengths, n_iterations, dtype, space)
+    about["tolerance"] = 1e-10 if dtype is np.float64 else 1e-6
+    given = values.astype(dtype), lengths, START, n_iterations
+    return common.duel(title, space, about.pop("call"), "tmap", *given, **about)
 
 
 def _packages(space, n, n_iterations):
@@ -82,4 +80,5 @@ def _packages(space, n, n_iterations):
         if space != "checked" and importlib.util.find_spec(package):
             rivals.append(maker(values, lengths, branches, n_iterations))
     title = f"{n_iterations} EM iterations, {n:,} runs, {len(values):,} gaps, 3 branches: packages"
-    return [Duel(title, _ours(values, lengths, n_iterations, np.float64, space), rivals)] if rivals else []
+    ours = common.ours(space, **_ours(values, lengths, n_iterations, np.float64, space))
+    return [Duel(title, ours, rivals)] if rivals else []

@@ -73,23 +73,27 @@ FMA(fma_float32, float)
 
 
 @functools.cache
-def _library(chains):
-    """The shared object; its folder goes with it, for what is loaded needs no file."""
+def compiled(text, *flags):
+    """Return the shared object of a text in C; its folder goes with it, for what is loaded needs no file.
+
+    Raises
+    ------
+    ImportError
+        gcc refused the text.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "peaks.c"), Path(folder, "peaks.so")
-        source.write_text(SOURCE, encoding="utf-8")
-        flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", f"-DCHAINS={chains}"]
-        done = subprocess.run(
-            ["gcc", *flags, str(source), "-o", str(made)], capture_output=True, text=True, check=False
-        )
+        source.write_text(text, encoding="utf-8")
+        flags = [*flags, "-fopenmp", "-shared", "-fPIC", str(source), "-o", str(made), "-lm"]
+        done = subprocess.run(["gcc", *flags], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ImportError(f"gcc refused the text: {(done.stderr.splitlines() or ['no message'])[0]}")
+            raise ImportError(f"gcc refused the text: {(done.stderr.splitlines() or ['no message'])[:3]}")
         return ctypes.CDLL(str(made))
 
 
 def contenders(name, chains, *inputs, threads):
     """One peer; `name` is "copy", "triad", "triad_again", "fma_float64" or "fma_float32"."""
-    function = getattr(_library(chains), name)
+    function = getattr(compiled(SOURCE, "-O3", "-march=native", f"-DCHAINS={chains}"), name)
     if name.startswith("fma"):
         call, result = _peak(function, threads, name.removeprefix("fma_"), *inputs)
     elif name == "triad_again":

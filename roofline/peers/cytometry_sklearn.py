@@ -32,28 +32,25 @@ def contenders(problem, judge, *, starts, threads=None):
     list of Contender
     """
 
-    def mixture():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return GaussianMixture(problem.k, n_init=starts, max_iter=ITERATIONS, random_state=0).fit_predict(
-                problem.X
-            )
-
+    mixture = GaussianMixture(problem.k, n_init=starts, max_iter=ITERATIONS, random_state=0)
     ways = {
-        "GaussianMixture, told the number": mixture,
+        "GaussianMixture, told the number": lambda: mixture.fit_predict(problem.X),
         "k-means with merging, told the number": lambda: merged(problem.X, problem.k, 0, starts)(problem.X),
     }
 
-    def contender(name, way):
-        found = {}
+    return [judged(name, way, judge, threads) for name, way in ways.items()]
 
-        def fit():
-            with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())):
-                found["labels"] = way()
 
-        return Contender(name, fit, result=lambda: judge(found["labels"], name))
+def judged(name, way, judge, threads):
+    """Return a Contender that finds labels by `way`, on so many threads or all cores."""
+    found = {}
 
-    return [contender(name, way) for name, way in ways.items()]
+    def fit():
+        with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found["labels"] = way()
+
+    return Contender(name, fit, result=lambda: judge(found["labels"], name))
 
 
 def merged(X, k, seed, starts):

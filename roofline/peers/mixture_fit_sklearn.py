@@ -1,15 +1,10 @@
 """Whole fits by scikit-learn's two estimators, best of some starts, with as many BLAS threads as ours."""
 
-import os
-import warnings
+import functools
 
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
-from threadpoolctl import threadpool_limits
 
-from portable.roofline.contract import Contender
-
-ITERATIONS = 300
+from .cytometry_sklearn import ITERATIONS, judged
 
 
 def contenders(problem, most, judge, *, starts, threads=None):
@@ -37,14 +32,7 @@ def contenders(problem, most, judge, *, starts, threads=None):
         "BayesianGaussianMixture": BayesianGaussianMixture(n_components=most, **options),
     }
 
-    def contender(name, model):
-        found = {}
-
-        def fit():
-            with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                found["labels"] = model.fit_predict(problem.X)
-
-        return Contender(name, fit, result=lambda: judge(found["labels"], name))
-
-    return [contender(name, model) for name, model in models.items()]
+    return [
+        judged(name, functools.partial(model.fit_predict, problem.X), judge, threads)
+        for name, model in models.items()
+    ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -28,10 +27,11 @@ from portable.roofline.grid import grid
 from portable.roofline.revision import HERE
 from portable.roofline.scoreboard import headlines, records
 from portable.roofline.timing import Samples
-from portable.roofline.units import scaled, times
+from portable.roofline.units import picked, scaled, times
 
-LIMITS = {"cuda": 0.95, "cpu": 0.90}  # of the ratio on record: below it lies what got slower
-MINUTES = {"cuda": 6.0, "cpu": 10.0}  # that a run takes at most
+# on a CPU, and on a GPU
+LIMITS = 0.90, 0.95  # of the ratio on record: below it lies what got slower
+MINUTES = 10.0, 6.0  # that a run takes at most
 SPARE = 5.0  # seconds of these to end in
 SITTINGS = 6  # of a row that seems down, or of whose ratio a record would say little, at most
 RECORDED = 3  # of every row, for a record
@@ -43,16 +43,6 @@ WRONG = (SLOWER, PEER_CHANGED, FAILED)  # what a run does not pass with
 
 # Threads of OpenMP (numba's, scikit-learn's, kEDM's) sleep while others work.
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-
-
-def machine_of(space: str) -> str:
-    """The key of LIMITS and MINUTES."""
-    return "cuda" if space.startswith("cuda") else "cpu"
-
-
-def work(title: str) -> str:
-    """A title without the operations that were counted."""
-    return re.sub(r", [\d.,]+ \w? ?operations( executed)?(, [\d.,]+ a pair)?", "", title)
 
 
 @dataclass
@@ -111,7 +101,7 @@ class Row:
             return NO_PEER
         if not self.sittings:
             return LATE
-        if self.record is None or work(self.record["title"]) != work(self.title):
+        if self.record is None or against.work(self.record["title"]) != against.work(self.title):
             return NO_RECORD
         if self.record["identity"] != self.identity:
             return PEER_CHANGED
@@ -129,25 +119,18 @@ class Row:
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
         """What goes on record, on a machine with these facts."""
-        found = self.interval
-        ratio = self.samples(2)
-
-        def three(samples):
-            return {"median": samples.median, "lower": samples.lower, "upper": samples.upper}
-
+        found, three = self.interval, [picked(self.samples(side), "median lower upper") for side in range(3)]
         return {
             "name": self.headline.name,
             "space": space,
-            "title": work(self.title),
-            "ours": self.ours,
-            "peer": self.peer,
-            "ours_seconds": three(self.samples(0)),
-            "peer_seconds": three(self.samples(1)),
-            "ratio": three(ratio) | {"interval": [found.lower, found.upper]},
-            "rounds": len(ratio.values),
+            "title": against.work(self.title),
+            **picked(self, "ours peer identity"),
+            "ours_seconds": three[0],
+            "peer_seconds": three[1],
+            "ratio": three[2] | {"interval": [found.lower, found.upper]},
+            "rounds": sum(map(len, self.sittings)),
             "sittings": len(self.sittings),
             "seconds": self.seconds / len(self.sittings),
-            "identity": self.identity,
             "command": f"python -m portable.roofline scoreboard --only '{self.headline.name}'",
             "date": facts.get("date", "")[:10],
             "commit": commit,
@@ -162,42 +145,28 @@ class Row:
             if self.sittings
             else {"name": self.headline.name}
         )
-        told = {
-            "verdict": self.verdict,
-            "absent": self.absent,
-            "problem": self.problem,
-            "record": self.record,
-        }
-        return seen | told
+        return seen | picked(self, "verdict absent problem record")
 
     @property
     def cells(self) -> tuple[str, ...]:
         """Of the terminal's table."""
-        ours = peer = ratio = ""
+        seen, known = ["", "", ""], ["", ""]
         if self.sittings:
-            ours, peer = (scaled(self.samples(side).median, "s") for side in (0, 1))
-            spread = self.samples(2)
-            ratio = f"{times(spread.median)} ({times(spread.lower)} to {times(spread.upper)})"
-        before = then = ""
+            ratio = self.samples(2)
+            seen = [scaled(self.samples(side).median, "s") for side in (0, 1)]
+            seen.append(f"{times(ratio.median)} ({times(ratio.lower)} to {times(ratio.upper)})")
         if self.record:
-            before = times(self.record["ratio"]["median"])
-            then = scaled(self.record["ours_seconds"]["median"], "s")
-        why = self.problem or self.absent
-        return (
-            self.headline.name,
-            self.peer or self.headline.peer,
-            ours,
-            peer,
-            ratio,
-            before,
-            then,
-            f"{self.verdict}: {why}" if why else self.verdict,
-        )
+            known = [
+                times(self.record["ratio"]["median"]),
+                scaled(self.record["ours_seconds"]["median"], "s"),
+            ]
+        verdict = ": ".join(filter(None, (self.verdict, self.problem or self.absent)))
+        return self.headline.name, self.peer or self.headline.peer, *seen, *known, verdict
 
 
 def table(rows: list[Row], machine: str):
     """The terminal's table."""
-    columns = "headline<|peer<|ours|the peer|peer / ours|on record|ours on record|verdict<"
+    columns = "headline<|?peer<|ours|the peer|peer / ours|on record|?ours on record|verdict<"
     caption = (
         "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
         f" lies below {rows[0].limit:g} of the ratio on record"

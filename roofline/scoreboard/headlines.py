@@ -78,159 +78,88 @@ class Headline:
         return replace(duel, peers=peers)
 
 
-def _rows(case, *rows, **more):
-    return [Headline(name, case, *parts, **more) for name, *parts in rows]
+def _rows(text):
+    """Return the Headlines of lines "case, n and flags | name | title | peer | ours"."""
+    for line in text.strip().splitlines():
+        case, name, title, peer, *ours = line.split(" | ")
+        case, *flags = case.split()
+        n = [int(word) for word in flags if word.isdigit()] or [None]
+        yield Headline(name, case, title, peer, *ours, n=n[0], **{w: True for w in flags if not w.isdigit()})
 
 
-ON_CPU = [
-    *_rows(
-        "launch",
-        ("launch", "on serial, the caller's time", "numba", "parallel_for"),
-        ("launch of a plan", "on serial, the caller's time", "numba", "plan"),
-        ("launch of a graph", "ten launches*on serial", "numba"),
-    ),
-    *_rows(
-        "start",
-        ("start, import", "a new process, import", "numba"),
-        ("start, first call", "a new process, first call, compiled before", "numba"),
-        ("start, nothing cached", "a new process, first call, nothing cached", "numba"),
-    ),
-    *_rows("filters", ("filters", "steps of PMMH", "particles"), n=1024, quick=True),
-    *_rows(
-        "tmap",
-        ("tmap float64", "orders 1, 2, 3", "numba", "float64"),
-        ("tmap float32", "orders 1, 2, 3", "numba", "float32"),
-        n=20_000,
-    ),
-    *_rows(
-        "resampling",
-        ("resampling systematic", "systematic", "particles"),
-        ("resampling multinomial", "multinomial", "particles"),
-        n=1 << 20,
-    ),
-    *_rows(
-        "hawkes",
-        ("hawkes float64", "all pairs, float64", "numba, same pairs", "portable"),
-        ("hawkes mixed", "all pairs, mixed", "numba, same pairs", "portable"),
-        n=5_000,
-    ),
-    Headline(
-        "hawkes gradient",
-        "hawkes",
-        "gradient, 5,000 events, all pairs, float64",
-        "gradient",
-        n=5_000,
-        swapped=True,
-    ),
-    *_rows(
-        "algorithms",
-        ("argsort float64", "argsort of 1,000,000 float64", "numba"),
-        ("top_k", "the 20 largest", "NumPy"),
-        ("compact", "compaction", "NumPy"),
-        ("ragged sums", "segmented_reduce*(mean 1,000)", "numba"),
-        n=1_000_000,
-    ),
-    *_rows(
-        "layer",
-        ("axpy", "axpy", "numba"),
-        ("dot", "dot", "numba"),
-        ("matrix product", "matrix product", "numba, tiles"),
-        ("stencil", "stencil", "numba"),
-        ("histogram", "histogram", "numba"),
-        ("scan", "scan of 4,000,000 float64", "numba"),
-        ("exp under a condition", "exp under a condition", "numba"),
-        ("Mandelbrot", "Mandelbrot", "numba"),
-        n=4_000_000,
-    ),
-    *_rows(
-        "calls",
-        ("calls, tmap", "TMAP, 3 EM iterations from one start, 270,780 gaps", "serial"),
-        ("calls, filter", "particle filter, 16 steps with paths, 160,000", "serial"),
-        ("calls, predict", "mixture, predict, 40,000", "serial"),
-        n=200_000,
-    ),
-    *_rows(
-        "edm",
-        ("edm knn", "6 nearest neighbours of each point, 10,000 steps", "SciPy"),
-        ("edm simplex", "simplex projection of one series", "kedm"),
-    ),
-    *_rows("edm", ("edm cross map", "cross map", "kedm"), n=8),
-    *_rows(
-        "mixture_em",
-        ("mixture_em far apart", "components far apart", "scikit-learn"),
-        ("mixture_em float64", "overlap, 20,000 points, 14 dimensions, 64 components, float64", "scikit"),
-        ("mixture_em float32", "overlap, 20,000 points, 14 dimensions, 64 components, float32", "scikit"),
-        n=20_000,
-    ),
-]
-
-ON_GPU = [
-    *_rows(
-        "launch",
-        ("launch", "the caller's time", "CUDA C++", "parallel_for"),
-        ("launch of a plan", "the caller's time", "CUDA C++", "plan"),
-        ("launch of a graph", "ten launches", "CUDA C++", "graph"),
-        of_host=True,
-    ),
-    *_rows(
-        "tmap",
-        ("tmap float64", "orders 1, 2, 3", "CUDA C++", "float64"),
-        ("tmap float32", "orders 1, 2, 3", "CUDA C++", "float32"),
-    ),
-    *_rows(
-        "hawkes",
-        ("hawkes float64", "all pairs, float64", "CUDA C++, same pairs", "portable"),
-        ("hawkes mixed", "all pairs, mixed", "CUDA C++, same pairs", "portable"),
-    ),
-    Headline(
-        "hawkes gradient", "hawkes", "gradient, 75,000 events, all pairs, float64", "gradient", swapped=True
-    ),
-    *_rows(
-        "resampling",
-        ("resampling systematic", "systematic, 16,777,216", "CuPy"),
-        ("resampling Metropolis", "metropolis, 16 steps, 16,777,216", "CUDA C++"),
-        ("filter step float32", "a step of a filter, 16,777,216 particles in float32", "copy"),
-        ("filter step float64", "a step of a filter, 16,777,216 particles in float64", "copy"),
-    ),
-    *_rows(
-        "layer",
-        ("axpy", "axpy", "CUDA C++"),
-        ("dot", "dot", "CUDA C++"),
-        ("matvec", "matrix times vector", "CUDA C++"),
-        ("matrix product", "matrix product", "CUDA C++"),
-        ("stencil", "stencil", "CUDA C++, 32 planes"),
-        ("histogram", "histogram", "CUDA C++"),
-        ("scan", "scan of 100,000,000 float64", "CuPy"),
-        ("Mandelbrot", "Mandelbrot", "CUDA C++"),
-    ),
-    *_rows(
-        "algorithms",
-        ("argsort float64", "argsort of 100,000,000 float64", "CuPy"),
-        ("top_k", "the 20 largest", "CuPy"),
-        ("compact", "compaction", "CuPy"),
-        ("ragged sums", "segmented_reduce*(mean 8)", "CUDA C++, a block"),
-    ),
-    *_rows("filters", ("filters", "steps of PMMH", "JAX")),
-    *_rows(
-        "edm",
-        ("edm knn", "11 nearest neighbours", "kedm"),
-        ("edm simplex", "simplex projection of one series", "kedm"),
-        ("edm cross map", "cross map, 1,000 series", "kedm"),
-    ),
-    *_rows(
-        "calls",
-        ("calls, tmap", "TMAP, 3 EM iterations", "copies"),
-        ("calls, filter", "particle filter", "there"),
-        ("calls, predict", "mixture, predict,", "copies"),
-        of_host=True,
-    ),
-    *_rows(
-        "mixture_em",
-        ("mixture_em far apart", "components far apart", "PyTorch"),
-        ("mixture_em float64", "overlap, 5,000,000 points, 14 dimensions, 256 components, float64", "PyT"),
-        ("mixture_em float32", "overlap, 5,000,000 points, 14 dimensions, 256 components, float32", "PyT"),
-    ),
-]
+ON_CPU = """
+launch | launch | on serial, the caller's time | numba | parallel_for
+launch | launch of a plan | on serial, the caller's time | numba | plan
+launch | launch of a graph | ten launches*on serial | numba
+start | start, import | a new process, import | numba
+start | start, first call | a new process, first call, compiled before | numba
+start | start, nothing cached | a new process, first call, nothing cached | numba
+filters 1024 quick | filters | steps of PMMH | particles
+tmap 20000 | tmap float64 | orders 1, 2, 3 | numba | float64
+tmap 20000 | tmap float32 | orders 1, 2, 3 | numba | float32
+resampling 1048576 | resampling systematic | systematic | particles
+resampling 1048576 | resampling multinomial | multinomial | particles
+hawkes 5000 | hawkes float64 | all pairs, float64 | numba, same pairs | portable
+hawkes 5000 | hawkes mixed | all pairs, mixed | numba, same pairs | portable
+hawkes 5000 swapped | hawkes gradient | gradient, 5,000 events, all pairs, float64 | gradient
+algorithms 1000000 | argsort float64 | argsort of 1,000,000 float64 | numba
+algorithms 1000000 | top_k | the 20 largest | NumPy
+algorithms 1000000 | compact | compaction | NumPy
+algorithms 1000000 | ragged sums | segmented_reduce*(mean 1,000) | numba
+layer 4000000 | axpy | axpy | numba
+layer 4000000 | dot | dot | numba
+layer 4000000 | matrix product | matrix product | numba, tiles
+layer 4000000 | stencil | stencil | numba
+layer 4000000 | histogram | histogram | numba
+layer 4000000 | scan | scan of 4,000,000 float64 | numba
+layer 4000000 | exp under a condition | exp under a condition | numba
+layer 4000000 | Mandelbrot | Mandelbrot | numba
+calls 200000 | calls, tmap | TMAP, 3 EM iterations from one start, 270,780 gaps | serial
+calls 200000 | calls, filter | particle filter, 16 steps with paths, 160,000 | serial
+calls 200000 | calls, predict | mixture, predict, 40,000 | serial
+edm | edm knn | 6 nearest neighbours of each point, 10,000 steps | SciPy
+edm | edm simplex | simplex projection of one series | kedm
+edm 8 | edm cross map | cross map | kedm
+mixture_em 20000 | mixture_em far apart | components far apart | scikit-learn
+mixture_em 20000 | mixture_em float64 | overlap, 20,000 points, 14 dimensions, 64 components, float64 | scikit
+mixture_em 20000 | mixture_em float32 | overlap, 20,000 points, 14 dimensions, 64 components, float32 | scikit
+"""
+ON_GPU = """
+launch of_host | launch | the caller's time | CUDA C++ | parallel_for
+launch of_host | launch of a plan | the caller's time | CUDA C++ | plan
+launch of_host | launch of a graph | ten launches | CUDA C++ | graph
+tmap | tmap float64 | orders 1, 2, 3 | CUDA C++ | float64
+tmap | tmap float32 | orders 1, 2, 3 | CUDA C++ | float32
+hawkes | hawkes float64 | all pairs, float64 | CUDA C++, same pairs | portable
+hawkes | hawkes mixed | all pairs, mixed | CUDA C++, same pairs | portable
+hawkes swapped | hawkes gradient | gradient, 75,000 events, all pairs, float64 | gradient
+resampling | resampling systematic | systematic, 16,777,216 | CuPy
+resampling | resampling Metropolis | metropolis, 16 steps, 16,777,216 | CUDA C++
+resampling | filter step float32 | a step of a filter, 16,777,216 particles in float32 | copy
+resampling | filter step float64 | a step of a filter, 16,777,216 particles in float64 | copy
+layer | axpy | axpy | CUDA C++
+layer | dot | dot | CUDA C++
+layer | matvec | matrix times vector | CUDA C++
+layer | matrix product | matrix product | CUDA C++
+layer | stencil | stencil | CUDA C++, 32 planes
+layer | histogram | histogram | CUDA C++
+layer | scan | scan of 100,000,000 float64 | CuPy
+layer | Mandelbrot | Mandelbrot | CUDA C++
+algorithms | argsort float64 | argsort of 100,000,000 float64 | CuPy
+algorithms | top_k | the 20 largest | CuPy
+algorithms | compact | compaction | CuPy
+algorithms | ragged sums | segmented_reduce*(mean 8) | CUDA C++, a block
+filters | filters | steps of PMMH | JAX
+edm | edm knn | 11 nearest neighbours | kedm
+edm | edm simplex | simplex projection of one series | kedm
+edm | edm cross map | cross map, 1,000 series | kedm
+calls of_host | calls, tmap | TMAP, 3 EM iterations | copies
+calls of_host | calls, filter | particle filter | there
+calls of_host | calls, predict | mixture, predict, | copies
+mixture_em | mixture_em far apart | components far apart | PyTorch
+mixture_em | mixture_em float64 | overlap, 5,000,000 points, 14 dimensions, 256 components, float64 | PyT
+mixture_em | mixture_em float32 | overlap, 5,000,000 points, 14 dimensions, 256 components, float32 | PyT
+"""
 
 
 def of(space: str) -> list[Headline]:
@@ -240,4 +169,4 @@ def of(space: str) -> list[Headline]:
     ----------
     space : str
     """
-    return ON_GPU if space.startswith("cuda") else ON_CPU
+    return list(_rows(ON_GPU if space.startswith("cuda") else ON_CPU))

@@ -12,6 +12,7 @@ import portable as pk
 from portable.errors import InputError
 from portable.roofline import files, machine, revision, scoreboard
 from portable.roofline.scoreboard import headlines, records
+from portable.roofline.units import picked
 
 SCHEMA_VERSION = 1
 
@@ -63,13 +64,8 @@ class Standing:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object."""
-        return {
-            "kind": self.kind,
-            "space": self.space,
-            "interrupted": self.interrupted,
-            "passed": self.passed,
-            "rows": [row.as_dict() for row in self.rows],
-        }
+        rows = [row.as_dict() for row in self.rows]
+        return picked(self, "kind space interrupted passed") | {"rows": rows}
 
 
 def command(options: Any, space: str, warn: Callable[[dict], None], say: Callable[[str], None]) -> Standing:
@@ -108,10 +104,9 @@ def command(options: Any, space: str, warn: Callable[[dict], None], say: Callabl
         path.parent.mkdir(parents=True, exist_ok=True)
         files.check_writable("--records", path)
     warn(facts)
-    sort = scoreboard.machine_of(space)
-    limit = scoreboard.LIMITS[sort]
+    limit, minutes = scoreboard.LIMITS[on == "cuda"], scoreboard.MINUTES[on == "cuda"]
     rows = [scoreboard.Row(h, records.find(document, on, h.name, records.host(facts)), limit) for h in found]
-    seconds = 60.0 * (options.minutes or scoreboard.MINUTES[sort])
+    seconds = 60.0 * (options.minutes or minutes)
     passes, interrupted = scoreboard.RECORDED if options.record else 1, False
     try:
         scoreboard.run(

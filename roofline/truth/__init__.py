@@ -8,7 +8,7 @@ Sizes and data are drawn when a pair is made, so that no rule can be fitted to t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from portable.roofline.truth import arithmetic, before, last, later, machine, pairs
+from portable.roofline.truth import arithmetic, before, last, later, machine, pairs, programs
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class Pair:
 
 
 def corpus():
-    """All pairs, in the order in which they are told."""
-    every = [*pairs.ALL, *arithmetic.ALL, *machine.ALL, *later.ALL, *before.ALL, *last.ALL]
-    return [Pair(make.__name__.replace("_", " "), causes, make) for causes, make in every]
+    """Return all pairs, a list in the order in which they are reported: functions with `causes`."""
+    every = [
+        make
+        for module in (pairs, arithmetic, machine, later, before, last, programs)
+        for make in vars(module).values()
+        if hasattr(make, "causes") and make.__module__ == module.__name__
+    ]
+    return [Pair(make.__name__.replace("_", " "), make.causes, make) for make in every]

@@ -1,17 +1,9 @@
 """Pairs about arithmetic: special functions, conversions, chains, registers."""
 
-import functools
 import math
 
 import portable as pk
-from portable.roofline.truth.pairs import _draw, _on_device, _range, _there
-
-
-def _two(space, n, x, *kernels):
-    """Launches of (kernel, arguments before x), each with an array of its own to write."""
-    return tuple(
-        (_range(space, n), kernel, *args, x, pk.zeros(n, x.dtype, space)) for kernel, *args in kernels
-    )
+from portable.roofline.truth.pairs import by_chains, draw, launches, on_device, planted, towards_one
 
 
 @pk.kernel
@@ -27,10 +19,11 @@ def by_products(i, x, out):
     out[i] = v * v * v + a * a * a + b * b * b
 
 
+@planted("special")
 def powers_of_whole_numbers(space, random, scale):
-    n = _draw(random, 60_000, scale)
-    (x,) = _there(space, random.uniform(0.5, 2.0, n))
-    return _two(space, n, x, (by_powers, 3.0), (by_products,))
+    n = draw(random, 60_000, scale)
+    x = random.uniform(0.5, 2.0, n)
+    return launches(space, n, (by_powers, 3.0, x), (by_products, x))
 
 
 @pk.kernel
@@ -42,200 +35,135 @@ def decay_anew(i, steps, x, out):
 
 
 @pk.kernel
-def decay_on(i, steps, x, out):
-    left, total, each = pk.local(8, x.dtype), pk.local(8, x.dtype), math.exp(-x[i])
-    for m in range(pk.static(8)):
+def powers_by_products(i, function, steps, x, out):
+    left, total, each = pk.local(8, x.dtype), pk.local(8, x.dtype), function(x[i])
+    for m in range(8):
         total[m] = 0.0
         left[m] = 1.0 if m == 0 else left[m - 1] * each
     factor = left[7] * each
     for _ in range(steps):
-        for m in range(pk.static(8)):
+        for m in range(8):
             total[m] += left[m]
             left[m] *= factor
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
+    out[i] = total.sum()
 
 
+@pk.function
+def faded(x):
+    return math.exp(-x)
+
+
+@planted("special")
 def an_exponential_in_every_step(space, random, scale):
     """Against one exponential, and a product in every step."""
-    n, steps = _draw(random, 3_000, scale), int(random.integers(60, 90))
-    (x,) = _there(space, random.uniform(0.1, 1.0, n))
-    return _two(space, n, x, (decay_anew, steps), (decay_on, steps))
+    n, steps = draw(random, 3_000, scale), int(random.integers(60, 90))
+    x = random.uniform(0.1, 1.0, n)
+    return launches(space, n, (decay_anew, steps, x), (powers_by_products, faded, steps, x))
 
 
 @pk.kernel
 def counted_in_integers(i, trips, x, out):
     n, total = pk.local(8, pk.int64), pk.local(8, x.dtype)
-    for m in range(pk.static(8)):
+    for m in range(8):
         n[m] = pk.int64(x[i]) + m
         total[m] = 0.0
     for _ in range(trips):
-        for m in range(pk.static(8)):
+        for m in range(8):
             n[m] += 3
             total[m] = total[m] * 0.5 + pk.float64(n[m])
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
+    out[i] = total.sum()
 
 
 @pk.kernel
 def counted_in_floats(i, trips, x, out):
     n, total = pk.local(8, x.dtype), pk.local(8, x.dtype)
-    for m in range(pk.static(8)):
+    for m in range(8):
         n[m] = pk.trunc(x[i]) + m
         total[m] = 0.0
     for _ in range(trips):
-        for m in range(pk.static(8)):
+        for m in range(8):
             total[m] = total[m] * 0.5 + n[m]
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
+    out[i] = total.sum()
 
 
+@planted("conversions")
 def counts_that_are_used_as_floats(space, random, scale):
     """Integers that grow, against floats that stay what they are."""
-    n, trips = _draw(random, 20_000, scale), int(random.integers(20, 30))
-    (x,) = _there(space, 100.0 * random.random(n))
-    return _two(space, n, x, (counted_in_integers, trips), (counted_in_floats, trips))
+    n, trips = draw(random, 20_000, scale), int(random.integers(20, 30))
+    x = 100.0 * random.random(n)
+    return launches(space, n, (counted_in_integers, trips, x), (counted_in_floats, trips, x))
 
 
-@pk.kernel
-def wide_steps(i, trips, x, out):
-    a = pk.local(8, x.dtype)
-    for k in range(pk.static(8)):
-        a[k] = x[i] + k
-    for _ in range(trips):
-        for k in range(pk.static(8)):
-            a[k] = pk.float32(pk.float64(a[k]) * 0.999 + 0.001)
-    total = a[0]
-    for k in range(pk.static(7)):
-        total += a[k + 1]
-    out[i] = total
+@pk.function
+def by_float64(a):
+    return pk.float32(pk.float64(a) * 0.999 + 0.001)
 
 
-@pk.kernel
-def narrow_steps(i, trips, x, out):
-    a = pk.local(8, x.dtype)
-    for k in range(pk.static(8)):
-        a[k] = x[i] + k
-    for _ in range(trips):
-        for k in range(pk.static(8)):
-            a[k] = a[k] * 0.999 + 0.001
-    total = a[0]
-    for k in range(pk.static(7)):
-        total += a[k + 1]
-    out[i] = total
+def two_steps(space, n, trips, x, *steps):
+    """Return launches of eight chains, each by its own step."""
+    return [by_chains(space, n, step, trips, x, (8, 8), out=x.dtype.name)[0] for step in steps]
 
 
+@planted("conversions")
 def float64_in_the_midst_of_float32(space, random, scale):
-    n, trips = _draw(random, 20_000, scale), int(random.integers(40, 60))
-    (x,) = _there(space, random.random(n).astype("float32"))
-    return _two(space, n, x, (wide_steps, trips), (narrow_steps, trips))
+    n, trips = draw(random, 20_000, scale), int(random.integers(40, 60))
+    return two_steps(space, n, trips, random.random(n).astype("float32"), by_float64, towards_one)
 
 
-@pk.kernel
-def map_once(i, trips, c, x, out):
-    v = x[i]
-    for _ in range(12 * trips):
-        v = v * v + c
-    out[i] = v
+@pk.function
+def squared(v):
+    return v * v - 0.7
 
 
-@pk.kernel
-def map_twelve(i, trips, c, x, out):
-    v = pk.local(12, x.dtype)
-    for k in range(pk.static(12)):
-        v[k] = x[i] * (1.0 - 0.05 * k)
-    for _ in range(trips):
-        for k in range(pk.static(12)):
-            v[k] = v[k] * v[k] + c
-    total = v[0]
-    for k in range(pk.static(11)):
-        total += v[k + 1]
-    out[i] = total
-
-
+@planted("waiting")
 def a_map_that_is_applied_again(space, random, scale):
     """One number, whose every step waits for the one before, against twelve side by side."""
-    n, trips = _draw(random, 20_000, scale), int(random.integers(20, 40))
-    (x,) = _there(space, random.uniform(0.1, 0.9, n).astype("float32"))
-    return _two(space, n, x, (map_once, trips, -0.7), (map_twelve, trips, -0.7))
+    n, trips = draw(random, 20_000, scale), int(random.integers(20, 40))
+    x = random.uniform(0.1, 0.9, n).astype("float32")
+    return by_chains(space, n, squared, trips, x, (1, 12), apart=0.01, out="float32")
 
 
-@functools.cache
-def _chains(width):
-    """So many chains of each index at once, in several turns."""
-
-    @pk.kernel
-    def chains(i, turns, trips, x, out):
-        total, a = 0.0, pk.local(width, x.dtype)
-        for turn in range(turns):
-            for k in range(pk.static(width)):
-                a[k] = x[i] + (turn + k)
-            for _ in range(trips):
-                for k in range(pk.static(width)):
-                    a[k] = a[k] * 0.999 + 0.001
-            for k in range(pk.static(width)):
-                total += a[k]
-        out[i] = total
-
-    return chains
+def many(space):
+    """Return more numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a
+    GPU."""
+    return 192 if on_device(space) else 64
 
 
-def _many(space):
-    """More numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a GPU."""
-    return 192 if _on_device(space) else 64
+def shared_out(space, n, trips):
+    """Return indices and trips of as much work, by as many threads as a GPU has room for."""
+    return (32 * n, max(1, trips // 6)) if on_device(space) else (n, trips)
 
 
-def _shared_out(space, n, trips):
-    """Indices and trips of as much work, by as many threads as a GPU has room for."""
-    return (32 * n, max(1, trips // 6)) if _on_device(space) else (n, trips)
-
-
+@planted("spills")
 def more_chains_than_registers(space, random, scale):
     """Against sixteen at a time."""
-    n, trips = _shared_out(space, _draw(random, 4_000, scale), int(random.integers(60, 90)))
-    many = _many(space)
-    (x,) = _there(space, random.random(n))
-    return _two(space, n, x, (_chains(many), 1, trips), (_chains(16), many // 16, trips))
+    n, trips = shared_out(space, draw(random, 4_000, scale), int(random.integers(60, 90)))
+    return by_chains(space, n, towards_one, trips, random.random(n), (many(space), 16), turns=True)
 
 
-@functools.cache
-def _filters(width):
-    """So many filters of each index at once, each with a state and a rate, in several turns."""
-
-    @pk.kernel
-    def filters(i, turns, trips, x, out):
-        total, state, rate = 0.0, pk.local(width, x.dtype), pk.local(width, x.dtype)
-        for turn in range(turns):
-            for k in range(pk.static(width)):
-                state[k] = 0.0
-                rate[k] = x[i] * (0.01 * (turn + k))
-            for t in range(trips):
-                for k in range(pk.static(width)):
-                    state[k] = state[k] * rate[k] + x[t]
-            for k in range(pk.static(width)):
-                total += state[k]
-        out[i] = total
-
-    return filters
+@pk.kernel
+def filters(i, width, turns, trips, x, out):
+    total, state, rate = 0.0, pk.local(width, x.dtype), pk.local(width, x.dtype)
+    for turn in range(turns):
+        for k in range(width):
+            state[k] = 0.0
+            rate[k] = x[i] * (0.01 * (turn + k))
+        for t in range(trips):
+            for k in range(width):
+                state[k] = state[k] * rate[k] + x[t]
+        for k in range(width):
+            total += state[k]
+    out[i] = total
 
 
+def at_once(space, n, kernel, trips, x, widths):
+    """Return two launches of a kernel that keeps as many numbers at once as `widths` says, in turns."""
+    sides = ((kernel, pk.static(w), max(widths) // w, trips, x) for w in widths)
+    return launches(space, n, *sides)
+
+
+@planted("spills")
 def filters_that_no_registers_hold(space, random, scale):
     """Against eight at a time."""
-    n, trips = _shared_out(space, _draw(random, 4_000, scale), int(random.integers(60, 90)))
-    many = _many(space) // 2
-    (x,) = _there(space, random.random(n))
-    return _two(space, n, x, (_filters(many), 1, trips), (_filters(8), many // 8, trips))
-
-
-ALL = [
-    (("special",), powers_of_whole_numbers),
-    (("special",), an_exponential_in_every_step),
-    (("conversions",), counts_that_are_used_as_floats),
-    (("conversions",), float64_in_the_midst_of_float32),
-    (("waiting",), a_map_that_is_applied_again),
-    (("spills",), more_chains_than_registers),
-    (("spills",), filters_that_no_registers_hold),
-]
+    n, trips = shared_out(space, draw(random, 4_000, scale), int(random.integers(60, 90)))
+    return at_once(space, n, filters, trips, random.random(n), (many(space) // 2, 8))

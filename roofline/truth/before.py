@@ -1,11 +1,14 @@
 """Ten pairs of all kinds that an earlier set of rules was held against last; rules have seen them since."""
 
+import functools
 import math
 
 import numpy as np
 
 import portable as pk
-from portable.roofline.truth.pairs import APART, _check_threads, _draw, _on_device, _range, _there
+from portable.roofline.truth import pairs
+from portable.roofline.truth.arithmetic import powers_by_products
+from portable.roofline.truth.pairs import APART, draw, in_order, launches, planted
 
 
 @pk.kernel
@@ -17,11 +20,12 @@ def shrunk(i, x, steps):
     steps[i] = n
 
 
+@planted("divergence")
 def numbers_that_shrink_to_one(space, random, scale):
     """In no order, against the largest first."""
-    n = _draw(random, 50_000, scale)
-    x, steps = 10.0 ** random.uniform(0.0, 4.0, n), pk.zeros(n, "int64", space)
-    return tuple((_range(space, n), shrunk, *_there(space, v), steps) for v in (x, np.sort(x)[::-1].copy()))
+    n = draw(random, 50_000, scale)
+    x = 10.0 ** random.uniform(0.0, 4.0, n)
+    return in_order(space, n, shrunk, [], [x], -x, "int64")
 
 
 @pk.kernel
@@ -29,15 +33,12 @@ def of_two_tables(i, place, x, y, out):
     out[i] = x[place[i]] * y[place[i]]
 
 
+@planted(*APART)
 def products_from_two_tables(space, random, scale):
     """At places in no order, against places in their order."""
-    n = _draw(random, 5_000_000, scale)
-    x, y = _there(space, random.random(n), random.random(n))
-    out = pk.zeros(n, space=space)
-    return tuple(
-        (_range(space, n), of_two_tables, *_there(space, place), x, y, out)
-        for place in (random.permutation(n), np.arange(n))
-    )
+    n = draw(random, 5_000_000, scale)
+    x, y = random.random(n), random.random(n)
+    return pairs.at_places(space, n, of_two_tables, random.permutation(n), x, y)
 
 
 @pk.kernel
@@ -50,12 +51,13 @@ def with_straight(i, j, a, b, out):
     out[i, j] = a[i, j] + b[i, j]
 
 
+@planted(*APART)
 def a_matrix_and_a_transpose(space, random, scale):
     """Added, one of them read across, against both read along their rows."""
     n = max(64, int(scale**0.5 * (300 + random.integers(1, 60))) * 8)
-    a, b = _there(space, *random.random((2, n, n)))
-    out, box = pk.zeros((n, n), space=space), pk.MDRangePolicy((0, 0), (n, n), space=space)
-    return (box, with_turned, a, b, out), (box, with_straight, a, b, out)
+    args = *random.random((2, n, n)), np.zeros((n, n))
+    box = pk.MDRangePolicy((0, 0), (n, n), space=space)
+    return launches(space, box, (with_turned, *args), (with_straight, *args), out=None)
 
 
 @pk.kernel
@@ -68,19 +70,12 @@ def own_channels(i, x, out):
     out[i] = 0.5 * (x[0, i] + x[1, i])
 
 
+@planted(*APART)
 def two_channels_of_a_picture(space, random, scale):
     """That lies pixel by pixel, against one that lies channel by channel."""
-    n, channels = _draw(random, 6_000_000, scale), int(random.integers(9, 13))
-    pixels, rows = pk.zeros(n * channels, space=space), pk.zeros((2, n), space=space)
-    for x in (pixels, rows):
-        pk.deep_copy(x, 1.0)
-    out = pk.zeros(n, space=space)
-    return (_range(space, n), two_channels, channels, pixels, out), (
-        _range(space, n),
-        own_channels,
-        rows,
-        out,
-    )
+    n, channels = draw(random, 6_000_000, scale), int(random.integers(9, 13))
+    pixels, rows = np.ones(n * channels), np.ones((2, n))
+    return launches(space, n, (two_channels, channels, pixels), (own_channels, rows))
 
 
 @pk.kernel
@@ -88,15 +83,11 @@ def largest(i, place, x, most):
     pk.atomic_max(most, place[i], x[i])
 
 
+@planted("together")
 def a_maximum_that_all_ask_for(space, random, scale):
     """Of all numbers, against one for each."""
-    _check_threads(space)
-    n = _draw(random, 1_200_000, scale)
-    (x,), most = _there(space, random.integers(0, 10**9, n)), pk.zeros(n, "int64", space)
-    return tuple(
-        (_range(space, n), largest, *_there(space, place), x, most)
-        for place in (np.full(n, random.integers(0, n)), np.arange(n))
-    )
+    n = draw(random, 1_200_000, scale)
+    return pairs.in_one_place(space, random, n, largest, random.integers(0, 10**9, n))
 
 
 @pk.kernel
@@ -105,11 +96,11 @@ def cubic(i, x, out):
     out[i] = ((0.5 * v + 0.25) * v - 1.0) * v + 2.0
 
 
+@planted("launch")
 def a_polynomial_of_few(space, random, scale):
     """Numbers, against that of many."""
-    few, n = int(random.integers(10, 50)), _draw(random, 250_000, scale)
-    (x,), out = _there(space, random.random(n)), pk.zeros(n, space=space)
-    return tuple((_range(space, size), cubic, x, out) for size in (few, n))
+    few, n = int(random.integers(10, 50)), draw(random, 250_000, scale)
+    return launches(space, (few, n), (cubic, random.random(n)))
 
 
 @pk.kernel
@@ -120,130 +111,57 @@ def by_power(i, steps, x, out):
     out[i] = total
 
 
-@pk.kernel
-def by_root(i, steps, x, out):
-    left, total, each = pk.local(8, x.dtype), pk.local(8, x.dtype), math.sqrt(x[i])
-    for m in range(pk.static(8)):
-        total[m] = 0.0
-        left[m] = 1.0 if m == 0 else left[m - 1] * each
-    factor = left[7] * each
-    for _ in range(steps):
-        for m in range(pk.static(8)):
-            total[m] += left[m]
-            left[m] *= factor
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
-
-
+@planted("special")
 def a_series_of_half_powers(space, random, scale):
     """A power in every step, against a product."""
-    n, steps = _draw(random, 2_000, scale), int(random.integers(60, 90))
-    (x,), out = _there(space, random.uniform(0.3, 0.99, n)), pk.zeros(n, space=space)
-    return tuple((_range(space, n), kernel, steps, x, out) for kernel in (by_power, by_root))
+    n, steps = draw(random, 2_000, scale), int(random.integers(60, 90))
+    x = random.uniform(0.3, 0.99, n)
+    return launches(space, n, (by_power, steps, x), (powers_by_products, math.sqrt, steps, x))
 
 
-@pk.kernel
-def levels_in_integers(i, trips, x, out):
-    v, total = pk.local(8, x.dtype), pk.local(8, pk.int64)
-    for m in range(pk.static(8)):
-        v[m] = x[i] + 10.0 * m
-        total[m] = 0
-    for _ in range(trips):
-        for m in range(pk.static(8)):
-            v[m] = v[m] * 0.99 + 1.5
-            total[m] += pk.int64(v[m])
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
+@functools.cache
+def _levels(kind):
+    """Sums of a type."""
+
+    @pk.kernel
+    def levels(i, trips, x, out):
+        v, total = pk.local(8, x.dtype), pk.local(8, kind)
+        for m in range(8):
+            v[m] = x[i] + 10.0 * m
+            total[m] = 0
+        for _ in range(trips):
+            for m in range(8):
+                v[m] = v[m] * 0.99 + 1.5
+                total[m] += kind(v[m])
+        out[i] = total.sum()
+
+    return levels
 
 
-@pk.kernel
-def levels_in_floats(i, trips, x, out):
-    v, total = pk.local(8, x.dtype), pk.local(8, x.dtype)
-    for m in range(pk.static(8)):
-        v[m] = x[i] + 10.0 * m
-        total[m] = 0.0
-    for _ in range(trips):
-        for m in range(pk.static(8)):
-            v[m] = v[m] * 0.99 + 1.5
-            total[m] += v[m]
-    for m in range(pk.static(7)):
-        total[0] += total[m + 1]
-    out[i] = total[0]
-
-
+@planted("conversions")
 def levels_that_are_summed_as_integers(space, random, scale):
     """Against sums of the floats themselves."""
-    n, trips = _draw(random, 15_000, scale), int(random.integers(30, 50))
-    (x,), out = _there(space, 100.0 * random.random(n)), pk.zeros(n, space=space)
-    return tuple(
-        (_range(space, n), kernel, trips, x, out) for kernel in (levels_in_integers, levels_in_floats)
-    )
+    n, trips = draw(random, 15_000, scale), int(random.integers(30, 50))
+    x = 100.0 * random.random(n)
+    return launches(space, n, *((_levels(kind), trips, x) for kind in (pk.int64, pk.float64)))
 
 
-@pk.kernel
-def norms(team, x, out):
-    total = 0.0
-    for j in team.thread_range(x.shape[1]):
-        total += math.log(1.0 + x[team.league_rank, j] * x[team.league_rank, j])
-    total = team.reduce(total)
-    if team.single():
-        out[team.league_rank] = total
+@pk.function
+def norm(x):
+    return math.log(1.0 + x * x)
 
 
+@planted("parallelism")
 def one_team_in_thirty_two(space, random, scale):
     """Of those that the space has room for, one at least, against four for each."""
-    _check_threads(space)
-    n, places = _draw(random, 400_000, scale), pk.concurrency(space)
-    few, many = max(1, places // 32), 4 * places
-    n = max(n // (few * many), 1) * few * many
-    (x,) = _there(space, random.random(n))
-    return tuple(
-        (
-            pk.TeamPolicy(league, space=space),
-            norms,
-            x.reshape(league, n // league),
-            pk.zeros(league, space=space),
-        )
-        for league in (few, many)
-    )
+    return pairs.few_teams(space, random, draw(random, 400_000, scale), pk.concurrency(space) // 32, norm)
 
 
-@pk.kernel
-def damped(i, rounds, x, out):
-    v = x[i]
-    for _ in range(rounds):
-        v = math.exp(-v)
-    out[i] = v
-
-
+@planted("outside")
 def a_search_on_the_host_between_launches(space, random, scale):
     """Of the least number that a launch gave, in Python, against launches alone."""
-    n, times, rounds = _draw(random, 100_000, scale), 3 if scale else 1, 1024 if _on_device(space) else 24
-    (x,), out = _there(space, random.random(n)), pk.zeros(n, space=space)
 
-    def searched():
-        for _ in range(times):
-            pk.parallel_for(_range(space, n), damped, rounds, x, out)
-            min(enumerate(out.to_numpy().tolist()), key=lambda item: item[1])
+    def search(x):
+        min(enumerate(x.to_numpy().tolist()), key=lambda item: item[1])
 
-    def alone():
-        for _ in range(times):
-            pk.parallel_for(_range(space, n), damped, rounds, x, out)
-
-    return searched, alone
-
-
-ALL = [
-    (("divergence",), numbers_that_shrink_to_one),
-    (APART, products_from_two_tables),
-    (APART, a_matrix_and_a_transpose),
-    (APART, two_channels_of_a_picture),
-    (("together",), a_maximum_that_all_ask_for),
-    (("launch",), a_polynomial_of_few),
-    (("special",), a_series_of_half_powers),
-    (("conversions",), levels_that_are_summed_as_integers),
-    (("parallelism",), one_team_in_thirty_two),
-    (("outside",), a_search_on_the_host_between_launches),
-]
+    return pairs.beside_the_host(space, random, 100_000, scale, (1024, 24), 3, search)

@@ -167,7 +167,7 @@ def table(found):
         f" {len(found)}"
     )
     columns = (
-        "launch<|flops of the text|executed|the GPU's|executed / GPU's|compulsory|L2 predicted / seen|"
-        "HBM predicted / seen|L1|L2|HBM"
+        "launch<|?flops of the text|?executed|?the GPU's|executed / GPU's|?compulsory|L2 predicted / seen|"
+        "HBM predicted / seen|?L1|?L2|?HBM"
     )
     return grid("Counted and counted by hardware", columns, rows, caption)

@@ -9,7 +9,8 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
-from portable.roofline.truth.pairs import _check_threads, _draw, _on_device, _range, _there
+from portable.roofline.truth import pairs
+from portable.roofline.truth.pairs import draw, launches, on_device, planted
 
 WARP = 32  # members of a GPU's smallest team, and banks of its shared memory
 
@@ -23,16 +24,15 @@ def strided_sums(i, step, rounds, x, out):
     out[i] = total
 
 
+@planted("parallelism")
 def long_sums_of_few_indices(space, random, scale):
     """Eight indices, a pack of a CPU, against thousands; of a GPU one in 64."""
-    _check_threads(space)
+    pairs.check_threads(space)
     many, rounds = 128 * pk.concurrency(space) if scale else 64, scale * random.uniform(80, 120)
-    few, rounds = (many // 64, rounds / 16) if scale and _on_device(space) else (8, rounds)
-    (x,) = _there(space, random.random(max(16 * many, 4096) if scale else 128))
-    return tuple(
-        (_range(space, size), strided_sums, size, max(1, int(rounds)), x, pk.zeros(size, space=space))
-        for size in (few, many)
-    )
+    few, rounds = (many // 64, rounds / 16) if scale and on_device(space) else (8, rounds)
+    x = random.random(max(16 * many, 4096) if scale else 128)
+    sides = ((strided_sums, size, max(1, int(rounds)), x) for size in (few, many))
+    return launches(space, (few, many), *sides)
 
 
 @pk.kernel
@@ -40,15 +40,11 @@ def added_up(i, level, x, sums):
     pk.atomic_add(sums, level[i], x[i])
 
 
+@planted("together")
 def sums_that_meet_in_one_place(space, random, scale):
     """Floats, against as many to places of their own."""
-    _check_threads(space)
-    n = _draw(random, 1_000_000, scale)
-    x, sums = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-    return tuple(
-        (_range(space, n), added_up, *_there(space, level), x, sums)
-        for level in (np.zeros(n, np.int64), np.arange(n))
-    )
+    n = draw(random, 1_000_000, scale)
+    return pairs.in_one_place(space, random, n, added_up, random.random(n), out="float64")
 
 
 @pk.kernel
@@ -56,16 +52,13 @@ def smoothed(i, j, a, out):
     out[i, j] = 0.5 * a[i, j] + 0.25 * (a[i, j + 1] + a[i + 1, j])
 
 
+@planted("launch")
 def a_box_of_few(space, random, scale):
     """A launch over a small square, against one over a large one."""
     few, many = int(random.integers(3, 6)), max(64, int(600 * scale**0.5))
-    (a,) = _there(space, random.random((many + 1, many + 1)))
-    out = pk.zeros((many, many), space=space)
-
-    def launch(n):
-        return pk.MDRangePolicy((0, 0), (n, n), space=space), smoothed, a, out
-
-    return launch(few), launch(many)
+    a, out = random.random((many + 1, many + 1)), np.zeros((many, many))
+    boxes = tuple(pk.MDRangePolicy((0, 0), (n, n), space=space) for n in (few, many))
+    return launches(space, boxes, (smoothed, a, out), out=None)
 
 
 @pk.kernel
@@ -73,35 +66,36 @@ def step(i, x):
     x[i] = 0.999 * x[i] + 0.001
 
 
+@planted("calls")
 def launches_one_by_one(space, random, scale):
     """Against the same launches in a graph."""
     n, times = int(random.integers(3000, 5000)), int(random.integers(100, 200)) if scale else 3
-    x = pk.zeros(n, space=space)
-    with pk.use(space), pk.capture(space) as graph:
-        for _ in range(times):
-            pk.parallel_for(_range(space, n), step, x)
+    launch, _ = launches(space, n, (step,))
 
     def one_by_one():
         for _ in range(times):
-            pk.parallel_for(_range(space, n), step, x)
+            pk.parallel_for(*launch)
 
+    with pk.use(space), pk.capture(space) as graph:
+        one_by_one()
     return one_by_one, graph.replay
 
 
+@planted("outside")
 def sums_in_python_between_launches(space, random, scale):
     """Of numbers that a launch gave, against a reduction in the launch."""
-    n, times = _draw(random, 100_000, scale), 3 if scale else 1
-    rounds, x = 1024 if _on_device(space) else 32, np.asarray(random.random(n))
-    there, out = pk.copy_of(x, space), pk.zeros(n, space=space)
+    n, times = draw(random, 100_000, scale), 3 if scale else 1
+    launch, _ = launches(space, n, (exps, 1024 if on_device(space) else 32, random.random(n)))
+    policy, _, *args, out = launch
 
     def in_python():
         for _ in range(times):
-            pk.parallel_for(_range(space, n), exps, rounds, there, out)
+            pk.parallel_for(*launch)
             sum(out.to_numpy().tolist())
 
     def reduced():
         for _ in range(times):
-            pk.parallel_reduce(_range(space, n), exp_of, rounds, there)
+            pk.parallel_reduce(policy, exp_of, *args)
 
     return in_python, reduced
 
@@ -135,10 +129,14 @@ def _check_banks(space):
         raise InputError(f"space: '{space}' has no banks of shared memory; this pair is about a GPU's.")
 
 
-def _teams(space, random, scale):
-    """(policy, trips) of as many teams as fill the space."""
+def _banked(space, random, scale, dtype, *sides):
+    """Return two launches of as many teams as fill the space: kernels with their arguments, then trips, and
+    an array with a number for each member."""
+    _check_banks(space)
     league = pk.concurrency(space) if scale else 4
-    return pk.TeamPolicy(league, WARP, space=space), max(8, int(scale * random.integers(60, 90)))
+    policy, out = pk.TeamPolicy(league, WARP, space=space), np.zeros((league, WARP), dtype)
+    trips = max(8, int(scale * random.integers(60, 90)))
+    return launches(space, policy, *((*side, trips, out) for side in sides), out=None)
 
 
 @pk.kernel
@@ -156,12 +154,10 @@ def by_columns(team, width, trips, out):
         out[team.league_rank, j] = total
 
 
+@planted("banks")
 def a_tile_whose_rows_share_their_banks(space, random, scale):
     """Rows of 32 numbers, each member its own, against rows of 33."""
-    _check_banks(space)
-    policy, trips = _teams(space, random, scale)
-    out = pk.zeros((policy.league_size, WARP), "float32", space)
-    return tuple((policy, by_columns, width, trips, out) for width in (32, 33))
+    return _banked(space, random, scale, "float32", *((by_columns, width) for width in (32, 33)))
 
 
 @pk.kernel
@@ -179,44 +175,29 @@ def every_so_many_doubles(team, stride, trips, out):
         out[team.league_rank, j] = total
 
 
+@planted("banks")
 def doubles_a_stride_apart(space, random, scale):
     """Sixteen apart, all in two banks, against seventeen."""
-    _check_banks(space)
-    policy, trips = _teams(space, random, scale)
-    out = pk.zeros((policy.league_size, WARP), space=space)
-    return tuple((policy, every_so_many_doubles, stride, trips, out) for stride in (16, 17))
+    sides = ((every_so_many_doubles, stride) for stride in (16, 17))
+    return _banked(space, random, scale, "float64", *sides)
 
 
 @pk.kernel
-def own_bins(team, of_member, of_bin, trips, x, out):
+def own_bins(team, of_member, of_bin, first, trips, out):
     bins = team.scratch(32 * 32, pk.int32)
     for k in team.thread_range(32 * 32):
         bins[k] = pk.int32(0)
     team.barrier()
     for j in team.thread_range(32):
-        first = x[team.league_rank, j]
-        for trip in range(trips):
+        for trip in range(8 * trips):
             place = j * of_member + ((first + trip) & 31) * of_bin
             bins[place] = bins[place] + pk.int32(1)
         out[team.league_rank, j] = bins[j * of_member + first * of_bin]
 
 
+@planted("banks")
 def a_histogram_of_each_member(space, random, scale):
     """All counts of a member side by side, against those of a bin."""
-    _check_banks(space)
-    policy, trips = _teams(space, random, scale)
-    shape = policy.league_size, WARP
-    (x,), out = _there(space, np.full(shape, random.integers(0, 32))), pk.zeros(shape, "int32", space)
-    return tuple((policy, own_bins, *ways, 8 * trips, x, out) for ways in ((32, 1), (1, 32)))
-
-
-ALL = [
-    (("parallelism",), long_sums_of_few_indices),
-    (("together",), sums_that_meet_in_one_place),
-    (("launch",), a_box_of_few),
-    (("calls",), launches_one_by_one),
-    (("outside",), sums_in_python_between_launches),
-    (("banks",), a_tile_whose_rows_share_their_banks),
-    (("banks",), doubles_a_stride_apart),
-    (("banks",), a_histogram_of_each_member),
-]
+    first = int(random.integers(0, 32))
+    sides = ((own_bins, *ways, first) for ways in ((32, 1), (1, 32)))
+    return _banked(space, random, scale, "int32", *sides)

@@ -11,32 +11,174 @@ import portable as pk
 from portable.errors import InputError
 
 TRIPS = 400  # of the longest loop
+APART = ("overfetch", "scattered")
 
 
-def _draw(random, n, scale):
-    """A size within a third of `scale` times n, or a tiny one."""
+def planted(*causes):
+    """Return a decorator that names the causes of a pair: see `portable.roofline.truth.Pair`."""
+
+    def named(make):
+        make.causes = causes
+        return make
+
+    return named
+
+
+def draw(random, n, scale):
+    """Return a size within a third of `scale` times n, or a tiny one."""
     return max(512, int(scale * n * random.uniform(0.75, 1.33)) // 64 * 64)
 
 
-def _there(space, *arrays):
-    return [pk.copy_of(a, space) for a in arrays]
+def launches(space, sizes, *sides, out="float64"):
+    """Return two launches, (policy, kernel, *arguments) each.
+
+    Parameters
+    ----------
+    space : str or Space
+    sizes : int or policy, or a pair of these
+        What they run over.
+    *sides : (kernel, *arguments)
+        One for both launches, or one for each; arrays are copied to the space, once.
+    out : str, optional
+        The dtype of an array for the larger size that stands behind the arguments; None for no such array.
+    """
+    sizes, there = sizes if isinstance(sizes, tuple) else (sizes, sizes), {}
+    written = [pk.zeros(max(sizes), out, space)] if out else []
+
+    def on_space(a):
+        if isinstance(a, np.ndarray) and id(a) not in there:
+            there[id(a)] = pk.copy_of(a, space)
+        return there.get(id(a), a)
+
+    def over(size):
+        return pk.RangePolicy(0, size, space=space) if isinstance(size, int) else size
+
+    return tuple(
+        (over(size), kernel, *map(on_space, args), *written)
+        for size, (kernel, *args) in zip(sizes, 2 * sides, strict=False)
+    )
 
 
-def _range(space, n):
-    return pk.RangePolicy(0, n, space=space)
+def in_order(space, n, kernel, fixed, arrays, by=None, out="float64"):
+    """Return a launch over arrays as they are, behind the arguments `fixed`, and one over the same arrays
+    sorted by `by`, or by the result of the first."""
+    mixed, _ = launches(space, n, (kernel, *fixed, *arrays), out=out)
+    if by is None:
+        pk.parallel_for(*mixed)
+        by = mixed[-1].to_numpy()
+    order = np.argsort(by)
+    return mixed, launches(space, n, (kernel, *fixed, *(a[order] for a in arrays)), out=out)[0]
 
 
-def _sorted(launch):
-    """Indices by the result of a launch, its last argument."""
-    pk.parallel_for(*launch)
-    return np.argsort(launch[-1].to_numpy())
+def at_places(space, n, kernel, place, *arrays, out="float64"):
+    """Return a launch that reaches elements at these places, and one that reaches them in order."""
+    return launches(space, n, *((kernel, at, *arrays) for at in (place, np.arange(n))), out=out)
 
 
-def _on_device(space):
+def in_one_place(space, random, n, kernel, *arrays, out="int64"):
+    """Return a launch whose atomic operations all go to one place, and one with a place for each.
+
+    Raises
+    ------
+    InputError
+        The space has one thread.
+    """
+    check_threads(space)
+    return at_places(space, n, kernel, np.full(n, random.integers(0, n)), *arrays, out=out)
+
+
+@pk.kernel
+def row_sums(team, function, x, out):
+    total = 0.0
+    for j in team.thread_range(x.shape[1]):
+        total += function(x[team.league_rank, j])
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+def few_teams(space, random, n, few, function):
+    """Return a launch of few teams that sum a function of about n numbers, and one of four teams for each
+    that the space has room for.
+
+    Raises
+    ------
+    InputError
+        The space has one thread.
+    """
+    check_threads(space)
+    several = max(1, few), 4 * pk.concurrency(space)
+    x = pk.copy_of(random.random(max(n // math.prod(several), 1) * math.prod(several)), space)
+    return tuple(
+        (
+            pk.TeamPolicy(league, space=space),
+            row_sums,
+            function,
+            x.reshape(league, x.shape[0] // league),
+            pk.zeros(league, space=space),
+        )
+        for league in several
+    )
+
+
+@pk.kernel
+def settled(i, rounds, x):
+    v = x[i]
+    for _ in range(rounds):
+        v = math.exp(-v)
+    x[i] = v
+
+
+def beside_the_host(space, random, n, scale, rounds, times, host):
+    """Return a call that makes launches, and gives its array to the function `host` after each, and one that
+    makes them alone. `rounds` is the work of an index on a device and on a host."""
+    times, x = times if scale else 1, pk.copy_of(random.random(draw(random, n, scale)), space)
+    launch, _ = launches(space, len(x), (settled, rounds[not on_device(space)], x), out=None)
+
+    def call(after=lambda x: None):
+        for _ in range(times):
+            pk.parallel_for(*launch)
+            after(x)
+
+    return lambda: call(host), call
+
+
+@pk.kernel
+def chains(i, width, step, apart, turns, trips, x, out):
+    total, a = x[i], pk.local(width, x.dtype)
+    for turn in range(turns):
+        for k in range(width):
+            a[k] = x[i] + apart * (turn + k)
+        for _ in range(trips):
+            for k in range(width):
+                a[k] = step(a[k])
+        for k in range(width):
+            total += a[k]
+    out[i] = total
+
+
+def by_chains(space, n, step, trips, x, widths, apart=1, turns=None, out="float64"):
+    """Return two launches of `chains`, each with as many chains at once as `widths` says, over so many turns,
+    or else so many times `trips` long that both do the same work."""
+
+    def side(width):
+        more = max(widths) // width
+        return chains, pk.static(width), step, apart, *((more, trips) if turns else (1, more * trips)), x
+
+    return launches(space, n, *map(side, widths), out=out)
+
+
+@pk.function
+def towards_one(a):
+    return a * 0.999 + 0.001
+
+
+def on_device(space):
+    """Return True for a GPU."""
     return str(space).startswith("cuda")
 
 
-def _check_threads(space):
+def check_threads(space):
     """Refuse what needs others to run beside.
 
     Raises
@@ -47,16 +189,21 @@ def _check_threads(space):
         raise InputError(f"space: '{space}' runs one team at a time; this pair wants several.")
 
 
-def _check_packs(launch):
-    """Refuse what a kernel without packs is no other for.
+def one_by_one(space, n, function, random):
+    """Return a launch of a function's kernel one lane at a time, and one in packs.
 
     Raises
     ------
     InputError
+        The space has no packs.
     """
-    told = pk.explain(*launch)
+    kernels = pk.kernel(function, packed=False), pk.kernel(function)
+    x = random.random(n)
+    found = launches(space, n, *((kernel, x) for kernel in kernels))
+    told = pk.explain(*found[1])
     if not told.facts["code"].startswith("packs"):
         raise InputError(f"space: '{told.space}' has no packs; this pair has a kernel that does without.")
+    return found
 
 
 @pk.kernel
@@ -68,22 +215,12 @@ def escape(i, limit, cx, cy, steps):
     steps[i] = n
 
 
+@planted("divergence")
 def mandelbrot_points_in_no_order(space, random, scale):
     """Against the same points sorted by their steps."""
-    n = _draw(random, 40_000, scale)
-    cx, cy = random.uniform(-2.0, 0.6, n), random.uniform(-1.2, 1.2, n)
-
-    def launch(points):
-        return (
-            _range(space, n),
-            escape,
-            TRIPS,
-            *_there(space, cx[points], cy[points]),
-            pk.zeros(n, "int64", space),
-        )
-
-    mixed = launch(np.arange(n))
-    return mixed, launch(_sorted(mixed))
+    n = draw(random, 40_000, scale)
+    points = random.uniform(-2.0, 0.6, n), random.uniform(-1.2, 1.2, n)
+    return in_order(space, n, escape, [TRIPS], points, out="int64")
 
 
 @pk.kernel
@@ -94,15 +231,11 @@ def decay(i, trips, x, out):
     out[i] = v
 
 
+@planted("divergence")
 def loops_of_other_lengths_side_by_side(space, random, scale):
-    n = _draw(random, 60_000, scale)
+    n = draw(random, 60_000, scale)
     trips, x = random.geometric(0.01, n), random.random(n)
-    order = np.argsort(trips)
-
-    def launch(k):
-        return (_range(space, n), decay, *_there(space, trips[k], x[k]), pk.zeros(n, space=space))
-
-    return launch(np.arange(n)), launch(order)
+    return in_order(space, n, decay, [], (trips, x), trips)
 
 
 @pk.kernel
@@ -114,96 +247,11 @@ def some_exp(i, x, out):
         out[i] = v
 
 
+@planted("divergence")
 def a_branch_that_few_lanes_take(space, random, scale):
-    n = _draw(random, 400_000, scale)
+    n = draw(random, 400_000, scale)
     x = np.where(random.random(n) < 0.15, 1.0, -1.0) * random.random(n)
-
-    def launch(values):
-        return (_range(space, n), some_exp, *_there(space, values), pk.zeros(n, space=space))
-
-    return launch(x), launch(np.sort(x))
-
-
-@pk.kernel
-def gather(i, place, table, out):
-    out[i] = table[place[i]]
-
-
-def a_gather_from_all_over_memory(space, random, scale):
-    n = _draw(random, 8_000_000, scale)
-    table, out = random.random(n), pk.zeros(n, space=space)
-
-    def launch(place):
-        return (_range(space, n), gather, *_there(space, place, table), out)
-
-    return launch(random.permutation(n)), launch(np.arange(n))
-
-
-@pk.kernel
-def every_so_many(i, stride, x, out):
-    out[i] = 2.0 * x[i * stride]
-
-
-@pk.kernel
-def side_by_side(i, x, out):
-    out[i] = 2.0 * x[i]
-
-
-def elements_far_apart(space, random, scale):
-    """One element of each line or two, against as many side by side."""
-    n, stride = _draw(random, 7_000_000, scale), int(random.integers(8, 12))
-    x, out = pk.zeros(n * stride, space=space), pk.zeros(n, space=space)
-    pk.deep_copy(x, 1.0)
-    return (_range(space, n), every_so_many, stride, x, out), (_range(space, n), side_by_side, x, out)
-
-
-@pk.kernel
-def scatter(i, place, x, out):
-    out[place[i]] = x[i]
-
-
-def a_scatter_to_all_over_memory(space, random, scale):
-    n = _draw(random, 6_000_000, scale)
-    x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-
-    def launch(place):
-        return (_range(space, n), scatter, *_there(space, place), x, out)
-
-    return launch(random.permutation(n)), launch(np.arange(n))
-
-
-def a_gather_of_float32_from_a_large_table(space, random, scale):
-    """Few of its elements, each once."""
-    n = _draw(random, 700_000, scale)
-    table = pk.zeros(max(24 * n, int(32e6 * min(scale, 1))), "float32", space)
-    out = pk.zeros(n, "float32", space)
-    pk.deep_copy(table, 1.0)
-
-    def launch(place):
-        return (_range(space, n), gather, *_there(space, place), table, out)
-
-    return launch(random.integers(0, len(table), n)), launch(np.arange(n))
-
-
-@pk.kernel
-def turned(i, j, a, out):
-    out[j, i] = a[i, j]
-
-
-@pk.kernel
-def straight(i, j, a, out):
-    out[i, j] = a[i, j]
-
-
-def a_matrix_written_across(space, random, scale):
-    """Its transpose, an element of each line at a time, against a copy."""
-    n = max(64, int(scale**0.5 * (320 + random.integers(1, 100))) * 8)
-    a, out, box = (
-        _there(space, random.random((n, n)))[0],
-        pk.zeros((n, n), space=space),
-        pk.MDRangePolicy((0, 0), (n, n), space=space),
-    )
-    return (box, turned, a, out), (box, straight, a, out)
+    return in_order(space, n, some_exp, [], [x], x)
 
 
 @pk.kernel
@@ -215,15 +263,10 @@ def collatz(i, start, out):
     out[i] = steps
 
 
+@planted("divergence")
 def numbers_of_other_lengths_in_no_order(space, random, scale):
-    n = _draw(random, 30_000, scale)
-    start = random.integers(1, 10**6, n)
-
-    def launch(numbers):
-        return (_range(space, n), collatz, *_there(space, numbers), pk.zeros(n, "int64", space))
-
-    mixed = launch(start)
-    return mixed, launch(start[_sorted(mixed)])
+    n = draw(random, 30_000, scale)
+    return in_order(space, n, collatz, [], [random.integers(1, 10**6, n)], out="int64")
 
 
 @pk.kernel
@@ -238,14 +281,11 @@ def one_or_the_other(i, kind, x, out):
     out[i] = v
 
 
+@planted("divergence")
 def two_kinds_of_work_mixed(space, random, scale):
-    n = _draw(random, 150_000, scale)
+    n = draw(random, 150_000, scale)
     kind, x = random.integers(0, 2, n), random.random(n)
-
-    def launch(kinds):
-        return (_range(space, n), one_or_the_other, *_there(space, kinds, x), pk.zeros(n, space=space))
-
-    return launch(kind), launch(np.sort(kind))
+    return in_order(space, n, one_or_the_other, [], (kind, x), kind)
 
 
 @pk.kernel
@@ -258,76 +298,95 @@ def first_above(i, table, limit, out):
     out[i] = found
 
 
+@planted("divergence")
 def searches_that_end_at_other_places(space, random, scale):
-    n = _draw(random, 30_000, scale)
+    n = draw(random, 30_000, scale)
     table, limit = np.sort(random.random(300)), random.random(n) ** 4
-
-    def launch(limits):
-        return (_range(space, n), first_above, *_there(space, table, limits), pk.zeros(n, "int64", space))
-
-    return launch(limit), launch(np.sort(limit))
+    return in_order(space, n, first_above, [table], [limit], limit, "int64")
 
 
 @pk.kernel
-def rows(team, x, out):
-    total = 0.0
-    for j in team.thread_range(x.shape[1]):
-        total += math.exp(x[team.league_rank, j])
-    total = team.reduce(total)
-    if team.single():
-        out[team.league_rank] = total
+def gather(i, place, table, out):
+    out[i] = table[place[i]]
 
 
+@planted(*APART)
+def a_gather_from_all_over_memory(space, random, scale):
+    n = draw(random, 8_000_000, scale)
+    table = random.random(n)
+    return at_places(space, n, gather, random.permutation(n), table)
+
+
+@planted(*APART)
+def a_gather_of_float32_from_a_large_table(space, random, scale):
+    """Few of its elements, each once."""
+    n = draw(random, 700_000, scale)
+    table = pk.zeros(max(24 * n, int(32e6 * min(scale, 1))), "float32", space)
+    pk.deep_copy(table, 1.0)
+    return at_places(space, n, gather, random.integers(0, len(table), n), table, out="float32")
+
+
+@pk.kernel
+def scatter(i, place, x, out):
+    out[place[i]] = x[i]
+
+
+@planted(*APART)
+def a_scatter_to_all_over_memory(space, random, scale):
+    n = draw(random, 6_000_000, scale)
+    x = random.random(n)
+    return at_places(space, n, scatter, random.permutation(n), x)
+
+
+@pk.kernel
+def every_so_many(i, stride, x, out):
+    out[i] = 2.0 * x[i * stride]
+
+
+@pk.kernel
+def side_by_side(i, x, out):
+    out[i] = 2.0 * x[i]
+
+
+@planted(*APART)
+def elements_far_apart(space, random, scale):
+    """One element of each line or two, against as many side by side."""
+    n, stride = draw(random, 7_000_000, scale), int(random.integers(8, 12))
+    x = pk.zeros(n * stride, space=space)
+    pk.deep_copy(x, 1.0)
+    return launches(space, n, (every_so_many, stride, x), (side_by_side, x))
+
+
+@pk.kernel
+def turned(i, j, a, out):
+    out[j, i] = a[i, j]
+
+
+@pk.kernel
+def straight(i, j, a, out):
+    out[i, j] = a[i, j]
+
+
+@planted(*APART)
+def a_matrix_written_across(space, random, scale):
+    """Its transpose, an element of each line at a time, against a copy."""
+    n = max(64, int(scale**0.5 * (320 + random.integers(1, 100))) * 8)
+    a, out = random.random((n, n)), np.zeros((n, n))
+    box = pk.MDRangePolicy((0, 0), (n, n), space=space)
+    return launches(space, box, (turned, a, out), (straight, a, out), out=None)
+
+
+@planted("parallelism")
 def one_team_for_all(space, random, scale):
-    _check_threads(space)
-    n, several = _draw(random, 600_000, scale), max(64, 2 * pk.concurrency(space))
-    x = pk.copy_of(random.random(n), space)
-
-    def launch(league):
-        return (
-            pk.TeamPolicy(league, space=space),
-            rows,
-            x[: n // league * league].reshape(league, n // league),
-            pk.zeros(league, space=space),
-        )
-
-    return launch(1), launch(several if scale else 64)
+    return few_teams(space, random, draw(random, 600_000, scale), 1, math.exp)
 
 
-@pk.kernel
-def one_chain(i, trips, x, out):
-    a = x[i]
-    for _ in range(12 * trips):
-        a = a * 0.999 + 0.001
-    out[i] = a
-
-
-@pk.kernel
-def twelve_chains(i, trips, x, out):
-    a = pk.local(12, x.dtype)
-    for k in range(pk.static(12)):
-        a[k] = x[i] + k
-    for _ in range(trips):
-        for k in range(pk.static(12)):
-            a[k] = a[k] * 0.999 + 0.001
-    total = 0.0
-    for k in range(pk.static(12)):
-        total += a[k]
-    out[i] = total
-
-
+@planted("waiting")
 def one_chain_of_operations(space, random, scale):
     """As many multiplications and additions, each waiting for the one before, against twelve chains side by
     side."""
-    n, trips = _draw(random, 20_000, scale), 70
-    x = _there(space, random.random(n))
-    return (_range(space, n), one_chain, trips, *x, pk.zeros(n, space=space)), (
-        _range(space, n),
-        twelve_chains,
-        trips,
-        *x,
-        pk.zeros(n, space=space),
-    )
+    n = draw(random, 20_000, scale)
+    return by_chains(space, n, towards_one, 70, random.random(n), (1, 12))
 
 
 @pk.kernel
@@ -335,33 +394,11 @@ def bins(i, level, counts):
     pk.atomic_add(counts, level[i], 1)
 
 
+@planted("together")
 def all_to_one_bin(space, random, scale):
     """Atomic additions that meet, against as many that have a bin each: of few bins the lines would go to and
     fro between cores."""
-    _check_threads(space)
-    n = _draw(random, 2_000_000, scale)
-    counts = pk.zeros(n, "int64", space)
-
-    def launch(level):
-        return (_range(space, n), bins, *_there(space, level), counts)
-
-    return launch(np.zeros(n, np.int64)), launch(np.arange(n))
-
-
-def _spread(i, x, out):
-    v = x[i]
-    out[i] = math.exp(v) + math.exp(0.5 * v) + math.exp(0.25 * v)
-
-
-exp_in_packs, exp_one_by_one = pk.kernel(_spread), pk.kernel(_spread, packed=False)
-
-
-def exponentials_one_by_one(space, random, scale):
-    n = _draw(random, 100_000, scale)
-    x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-    packs = _range(space, n), exp_in_packs, x, out
-    _check_packs(packs)
-    return (_range(space, n), exp_one_by_one, x, out), packs
+    return in_one_place(space, random, draw(random, 2_000_000, scale), bins)
 
 
 def _poly(i, x, out):
@@ -371,15 +408,19 @@ def _poly(i, x, out):
     out[i] = total
 
 
-in_packs, one_by_one = pk.kernel(_poly), pk.kernel(_poly, packed=False)
-
-
+@planted("executed")
 def one_lane_at_a_time(space, random, scale):
-    n = _draw(random, 300_000, scale)
-    x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
-    packs = _range(space, n), in_packs, x, out
-    _check_packs(packs)
-    return (_range(space, n), one_by_one, x, out), packs
+    return one_by_one(space, draw(random, 300_000, scale), _poly, random)
+
+
+def _spread(i, x, out):
+    v = x[i]
+    out[i] = math.exp(v) + math.exp(0.5 * v) + math.exp(0.25 * v)
+
+
+@planted("executed")
+def exponentials_one_by_one(space, random, scale):
+    return one_by_one(space, draw(random, 100_000, scale), _spread, random)
 
 
 @pk.kernel
@@ -393,11 +434,12 @@ def by_two_indices(row, column, width, x, out):
     out[row * width + column] = x[column] + row
 
 
+@planted("integer division")
 def indices_by_division(space, random, scale):
-    height, width = 700, _draw(random, 700, scale) + 37
-    x, out = _there(space, random.random(width))[0], pk.zeros(height * width, space=space)
+    height, width = 700, draw(random, 700, scale) + 37
+    args = width, random.random(width), np.zeros(height * width)
     two = pk.MDRangePolicy((0, 0), (height, width), space=space)
-    return (_range(space, height * width), by_division, width, x, out), (two, by_two_indices, width, x, out)
+    return launches(space, (height * width, two), (by_division, *args), (by_two_indices, *args), out=None)
 
 
 @pk.kernel
@@ -406,35 +448,8 @@ def again_and_again(i, n_passes, x, out):
         out[i] += x[i]
 
 
+@planted("launch")
 def a_launch_for_few(space, random, scale):
     """A launch of some ten indices, against one of many."""
-    few, n = int(random.integers(8, 33)), _draw(random, 300_000, scale)
-    x, out = random.random(n), np.zeros(n)
-
-    def launch(size):
-        return (_range(space, size), again_and_again, 1, *_there(space, x[:size], out[:size]))
-
-    return launch(few), launch(n)
-
-
-APART = ("overfetch", "scattered")
-ALL = [
-    (("divergence",), mandelbrot_points_in_no_order),
-    (("divergence",), loops_of_other_lengths_side_by_side),
-    (("divergence",), a_branch_that_few_lanes_take),
-    (("divergence",), numbers_of_other_lengths_in_no_order),
-    (("divergence",), two_kinds_of_work_mixed),
-    (("divergence",), searches_that_end_at_other_places),
-    (APART, a_gather_from_all_over_memory),
-    (APART, a_gather_of_float32_from_a_large_table),
-    (APART, a_scatter_to_all_over_memory),
-    (APART, elements_far_apart),
-    (APART, a_matrix_written_across),
-    (("parallelism",), one_team_for_all),
-    (("waiting",), one_chain_of_operations),
-    (("together",), all_to_one_bin),
-    (("executed",), one_lane_at_a_time),
-    (("executed",), exponentials_one_by_one),
-    (("integer division",), indices_by_division),
-    (("launch",), a_launch_for_few),
-]
+    few, n = int(random.integers(8, 33)), draw(random, 300_000, scale)
+    return launches(space, (few, n), (again_and_again, 1, random.random(n)))

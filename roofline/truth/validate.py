@@ -297,7 +297,7 @@ def table(found, space, seed):
             f"; not judged, so in none of these numbers: {len(found) - n} of {len(found)} pairs, whose cause"
             f" '{space}' does not have, or where it costs less than a tenth"
         )
-    columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
+    columns = "planted<|named<|of the clean one<|gain predicted|measured|?with|?without"
     return grid(f"Reasons against planted causes on {space}", columns, map(row, found), caption)
 
 

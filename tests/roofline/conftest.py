@@ -14,6 +14,12 @@ def short_repeats(monkeypatch):
     monkeypatch.setattr(timing, "PAUSE", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def wide_output(monkeypatch):
+    """Give tables room for whole names; what 80 columns hold is a test of its own."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @functools.cache
 def quick(space):
     """Ceilings of a space by tiny measurements, once a session."""

@@ -110,11 +110,15 @@ def test_micro_kernels_do_what_their_amounts_say():
     chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
     wanted = [
         (
-            microkernels.fma,
-            (5, b, c, out),
+            microkernels.chains,
+            (pk.fma, pk.fma, 5, b, c, out),
             2 * steps * 5 * 8 + 2 * chains * 8,
         ),  # the starts and the sum of the chains, too
-        (microkernels.add_and_multiply, (5, b, c, out), steps * 5 * 8 + 2 * chains * 8),
+        (
+            microkernels.chains,
+            (microkernels.multiplied, microkernels.added, 5, b, c, out),
+            steps * 5 * 8 + 2 * chains * 8,
+        ),
         (microkernels.triad, (0.5, np.ones(8), np.ones(8), out), 16),
     ]
     with pk.use("serial"):
@@ -122,7 +126,7 @@ def test_micro_kernels_do_what_their_amounts_say():
             # out[i] + 0 for the first chain is known to be out[i]
             first = 8 if kernel is not microkernels.triad else 0
             assert abs(roofline.count(8, kernel, *args).flops - flops) <= first
-        counted = roofline.count(8, microkernels.special("exp"), 5, b, c, out)
+        counted = roofline.count(8, *microkernels.special("exp"), 5, b, c, out)
         assert counted.special == {("exp", "float64"): microkernels.FEW * 5 * 8}
 
 
@@ -483,5 +487,5 @@ def test_what_stays_in_doubt_is_not_kept_for_others(kept, tmp_path, monkeypatch)
 def test_no_compiler_knows_that_atomics_meet():
     """Where it does, a warp of a GPU adds its lanes' numbers first, and one atomic operation does for 32."""
     views = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    told = pk.explain(pk.RangePolicy(0, 64, space="serial"), microkernels.atomic_together, 2, *views)
+    told = pk.explain(pk.RangePolicy(0, 64, space="serial"), microkernels.atomics, 2, *views)
     assert {access.how for access in told.accesses if access.view == "counts"} == {"strided or gathered"}

@@ -310,6 +310,7 @@ PEERS = {
     "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
     "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
     "filters": (["particles"], ["particles"]),
+    "hawkes_mutual": (["torch"], ["PyTorch"]),
     "mixture_large": (["sklearn"], ["scikit-learn"]),
     "resampling": (["particles"], ["particles"]),
     "ceilings": ([], ["gcc"]),

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from portable.roofline import ceiling, checks, documents, html, reporting, rows, tables, verdicts
+from portable.roofline import ceiling, checks, documents, html, reporting, roofplot, rows, tables, verdicts
 from tests.roofline import fakes, shown
 
 VOID = {"meta", "br"}
@@ -251,3 +251,26 @@ def test_lines_have_shares_of_the_whole(whole, quick_ceilings):
         "the kernel's own text is whole"
     )
     assert re.search(r'<td class="number">100%</td><td><code>    y\[i\] \+= a \* x\[i\]</code>', whole)
+
+
+def test_axes_of_rows_leave_kernels_of_a_call_to_the_small_plots(quick_ceilings):
+    """A helper that does a millionth of the work does not leave half of the large plot empty."""
+    document = shown.document(quick_ceilings("serial"))
+    for result in document["parts"][0]["results"]:
+        kernel = result["roof"]["kernels"][0]
+        slow = kernel | {"seconds": 1e6 * kernel["seconds"], "share_of_time": 0.2}
+        result["roof"]["kernels"] = [kernel, slow]
+    (part, *_) = rows.parts_of(document)
+    (view, *_) = part.axes
+    assert part.inner[view].y0 <= part.axes[view].y0 - 5 and part.inner[view].y1 == part.axes[view].y1
+
+
+def test_a_roofs_name_is_where_no_other_roof_goes_through(quick_ceilings):
+    (part, *_) = rows.parts_of(shown.document(quick_ceilings("serial")))
+    (axes, *_) = (one.sized(roofplot.WIDE) for one in part.axes.values())
+    ends = list(axes.ends())
+    for (text, *_), label in zip(ends, axes.labels(roofplot.Room(axes.size)), strict=True):
+        _, x, y, turn = label
+        if not turn:
+            others = [p for own, _, *line in ends if own != text for p in roofplot._points(*line, 1000)]
+            assert roofplot._crossings([(x, y - 8, x + 5 * len(text), y)], others) == 0

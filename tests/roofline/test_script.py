@@ -1,5 +1,6 @@
 """Any program's launches, each against its roof."""
 
+import dataclasses
 import json
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 
 import portable.core.events
 from portable.roofline import __main__ as cli
-from portable.roofline import machine, script
+from portable.roofline import ceiling, machine, script
 
 PROGRAM = """
 import sys
@@ -299,3 +300,63 @@ def test_python_comes_first_where_it_takes_the_most(report, tmp_path, monkeypatc
     page = (tmp_path / "page.html").read_text()
     assert "Begin with Python and NumPy outside of kernels" in page
     assert page.count("Begin with") == 1 and "kernels would be" not in page
+
+
+IN_TURN = """
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def one(i, x):
+    x[i] += 1.0
+
+@pk.kernel
+def other(i, y, z):
+    y[i] += z[i]
+
+x, y, z = np.ones(1000), np.ones(2000), np.ones(2000)
+for _ in range(3):
+    pk.parallel_for(1000, one, x)
+    pk.parallel_for(2000, other, y, z)
+"""
+
+
+def test_what_is_touched_in_between_decides_the_level(report, quick_ceilings, monkeypatch):
+    """8 kB of a kernel that others' 40 kB follow come from where 40 kB lie."""
+    levels = [("L1", 20_000), ("L2", 400_000), ("DRAM", None)]
+    items = {name: c for name, c in quick_ceilings("serial").items.items() if "capacity" not in name}
+    made = dataclasses.replace(quick_ceilings("serial"), levels=levels, items=items)
+    monkeypatch.setattr(ceiling, "ceilings", lambda *_, **__: made)
+    _, part = report(IN_TURN)
+    roofs = {r["method"]: r["roof"] for r in part["results"]}
+    assert roofs["one"]["level"] == "L2" and roofs["other"]["level"] == "L2"
+    assert any("other launches touch 32.0 kB in between" in note for note in roofs["one"]["notes"])
+    _, part = report(IN_TURN.replace("    pk.parallel_for(2000", "pk.parallel_for(2000"))
+    (one,) = (r["roof"] for r in part["results"] if r["method"] == "one")
+    assert one["level"] == "L1" and not any("in between" in note for note in one["notes"])
+
+
+def test_bytes_in_between_are_those_of_other_arrays():
+    arrays = {"a": {1: 10, 2: 20}, "b": {2: 20, 3: 300}, "c": {4: 4000}}
+    assert script._since(list("abcab"), arrays) == {"a": 4300, "b": 4010, "c": 0}
+    assert script._since(list("aab"), arrays) == {"a": 0, "b": 0, "c": 0}
+
+
+def test_a_programs_page_has_its_time_line(report, tmp_path):
+    _, part = report(PROGRAM)
+    passed = part["program"]["timeline"]
+    blocks = [block for track in passed["tracks"].values() for block in track]
+    assert sum(n for _, _, n, _, _ in blocks) == 4
+    assert {name for *_, labels, _ in blocks for name in labels} == {"saxpy", "squares"}
+    page = (tmp_path / "page.html").read_text()
+    assert page.index("Over time") < page.index("One by one") and 'aria-label="Time line of' in page
+
+
+def test_the_table_of_a_report_fits_80_columns(report, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    report(PROGRAM)
+    lines = capsys.readouterr().out.splitlines()
+    table = [line for line in lines if line[:1] in "\u250f\u2503\u2521\u2502\u2514"]
+    assert max(map(len, table)) <= 80
+    text = " ".join(table)
+    assert "saxpy" in text and "attain" in text and "quartiles" not in text and "flops" not in text

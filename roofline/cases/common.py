@@ -1,0 +1,37 @@
+"""Sizes by the space, our side of a duel, and the duel with whoever can compete, for all cases."""
+
+import functools
+
+import portable as pk
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+
+
+def size(space, quick, checked, few, device, host):
+    """Return one of four sizes: for the interpreter, for a trial, for a GPU, for a CPU."""
+    return checked if space == "checked" else few if quick else device if space.startswith("cuda") else host
+
+
+def ours(space, call, result=None, label=""):
+    """Return our side of a duel: a call whose work a fence waits for."""
+    return Contender(f"portable, {space}{label}", call, functools.partial(pk.fence, space), result)
+
+
+def duel(title, space, call, method="", *inputs, result=None, label="", tools=None, options=None, **about):
+    """Return a Duel of a call and the peers that can compete on a space.
+
+    Parameters
+    ----------
+    title, space : str
+    call, result, label
+        As in `ours`.
+    method : str, optional
+        Of `portable.roofline.peers.gather`, as `inputs`, `tools` and the dict `options`; nobody competes
+        without.
+    **about
+        As in `portable.roofline.contract.Duel`.
+    """
+    rivals, absent = (
+        peers.gather(method, space, *inputs, tools=tools, **options or {}) if method else ([], [])
+    )
+    return Duel(title, ours(space, call, result, label), rivals, absent, **about)

@@ -1,0 +1,128 @@
+"""Ten pairs of programs: what passes between launches, in Python, NumPy, copies and many small launches.
+
+They were written when the rules stood, for reports of anybody's program; rules are not to be fitted to them.
+"""
+
+import functools
+import io
+import json
+
+import numpy as np
+
+import portable as pk
+from portable.roofline.truth.pairs import draw, launches, on_device, planted, settled
+
+
+def program(space, random, n, scale, times, rounds=(256, 4)):
+    """Return how often a program launches, and its launch over about n numbers: (times, launch, its
+    array)."""
+    x = pk.copy_of(random.random(draw(random, n, scale)), space)
+    launch, _ = launches(space, len(x), (settled, rounds[not on_device(space)], x), out=None)
+    return (times if scale else 1), launch, x
+
+
+def again(times, *steps):
+    """Return a call that takes these steps so many times, one after the other."""
+
+    def call():
+        for _ in range(times):
+            for step in steps:
+                step()
+
+    return call
+
+
+def with_step(space, random, scale, step, n=100_000, times=4):
+    """Return a program that calls `step` with its array after each launch, and the same without."""
+    times, launch, x = program(space, random, n, scale, times)
+    run = functools.partial(pk.parallel_for, *launch)
+    return again(times, run, lambda: step(x)), again(times, run)
+
+
+@planted("outside")
+def rows_that_are_written_as_json(space, random, scale):
+    return with_step(space, random, scale, lambda x: json.dumps(x.to_numpy()[:20_000].tolist()))
+
+
+@planted("outside")
+def a_histogram_by_numpy(space, random, scale):
+    """Of what a launch left, each time."""
+    return with_step(space, random, scale, lambda x: np.histogram(x.to_numpy(), 100))
+
+
+@planted("outside")
+def ranks_by_numpy(space, random, scale):
+    return with_step(space, random, scale, lambda x: np.argsort(x.to_numpy(), kind="stable"))
+
+
+@planted("outside")
+def a_dictionary_of_counts(space, random, scale):
+    """In a loop of Python."""
+
+    def count(x):
+        found = {}
+        for value in (100.0 * x.to_numpy()[:50_000]).astype(int).tolist():
+            found[value] = found.get(value, 0) + 1
+
+    return with_step(space, random, scale, count)
+
+
+@planted("outside")
+def arrays_that_are_saved(space, random, scale):
+    """Compressed, in memory, as a program keeps its states."""
+    return with_step(space, random, scale, lambda x: np.savez_compressed(io.BytesIO(), x=x.to_numpy()))
+
+
+@planted("outside")
+def inputs_that_are_copied_each_time(space, random, scale):
+    """From lists, against an array that stays where it is."""
+    values = random.random(50_000 if scale else 500).tolist()
+    return with_step(space, random, scale, lambda x: pk.copy_of(np.array(values), space), n=50_000)
+
+
+@planted("outside")
+def random_numbers_by_numpy(space, random, scale):
+    """Drawn on the host and copied before each launch."""
+
+    def refill(x):
+        pk.deep_copy(x, np.random.default_rng(1).normal(size=len(x)))
+
+    return with_step(space, random, scale, refill)
+
+
+@planted("calls", "launch")
+def a_launch_for_each_row(space, random, scale):
+    """Of a narrow table, against one launch over its numbers."""
+    n_rows, width = (int(random.integers(300, 600)), 64) if scale else (3, 8)
+    table = pk.copy_of(random.random((n_rows, width)), space)
+    rows = [
+        functools.partial(pk.parallel_for, *launches(space, width, (settled, 1, table[k]), out=None)[0])
+        for k in range(n_rows)
+    ]
+    whole, _ = launches(space, n_rows * width, (settled, 1, table.reshape(-1)), out=None)
+    return again(1, *rows), again(1, functools.partial(pk.parallel_for, *whole))
+
+
+@pk.kernel
+def halved(i, x):
+    x[i] = 0.5 * x[i] + 0.25
+
+
+def _steps(space, n, times):
+    """Return launches of a short kernel in a row, and the same in a graph."""
+    launch, _ = launches(space, n, (halved,))
+    one_by_one = again(times, functools.partial(pk.parallel_for, *launch))
+    with pk.use(space), pk.capture(space) as graph:
+        one_by_one()
+    return one_by_one, graph.replay
+
+
+@planted("calls")
+def steps_of_a_recursion(space, random, scale):
+    """Each a launch, against a graph of them."""
+    return _steps(space, int(random.integers(500, 900)), int(random.integers(300, 500)) if scale else 3)
+
+
+@planted("calls")
+def updates_of_a_small_grid(space, random, scale):
+    return _steps(space, int(random.integers(1500, 2500)), int(random.integers(80, 120)) if scale else 3)
