@@ -57,6 +57,8 @@ _PARTS = {
     "debug build": "watch.debug.faults",
     "special functions": "library.texts.special",
     "derivatives": "derivatives.derive",
+    "given arguments": "library.given",
+    "remedies": "library.remedies",
     "counts of a CPU": "watch.counts.cpu",
     "counts of a GPU": "watch.counts.cuda",
 }

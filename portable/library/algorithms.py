@@ -90,8 +90,8 @@ def _clear(i, out):
 
 @kernel
 def _take(i, order, x, out):
-    """One element of x[order]."""
-    out[i] = x[order[i]]
+    """One element of x[order], or of x."""
+    out[i] = x[i if order is None else order[i]]
 
 
 # ---- the radix sort
@@ -440,8 +440,8 @@ def argsort(
 
     Parameters
     ----------
-    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64; or a tuple of
-        such
+    keys : View or NumPy array, shape (n,), of int8 to int64, uint8 to uint64, float32 or float64; or a tuple
+        of such
         NaN comes last; -0.0 and 0.0 are equal. Of several keys the first decides, and the next where it is
         equal.
     space : str or Space, optional
@@ -471,7 +471,8 @@ def argsort(
     """
     if isinstance(keys, tuple):
         return _argsort_by_several(keys, resolve(space), descending)
-    keys, space = _vector(keys, "keys", space)
+    keys, space = _vector(keys, "keys", space, small=True)
+    keys = _widened(keys, space)
     if _by_teams(space):
         return _argsort_by_teams(keys, bool(descending), space)
     n = keys.shape[0]
@@ -564,7 +565,7 @@ def _argsort_by_several(keys, space, descending):
     """From the last key on: what is equal keeps its order."""
     if not keys:
         raise InputError("keys is an empty tuple; at least one key is wanted")
-    keys = [_vector(k, f"keys[{number}]", space)[0] for number, k in enumerate(keys)]
+    keys = [_vector(k, f"keys[{number}]", space, small=True)[0] for number, k in enumerate(keys)]
     if any(k.shape != keys[0].shape for k in keys):
         raise ShapeError(f"keys have shapes {', '.join(str(k.shape) for k in keys)}; one shape is wanted")
     *others, last = keys
@@ -625,7 +626,7 @@ def sort_by_key(
     >>> values.to_numpy().tolist()
     [10.0, 20.0, 30.0]
     """
-    keys, space = _vector(keys, "keys", space)
+    keys, space = _vector(keys, "keys", space, small=True)
     values, _ = _vector(values, "values", space, any_dtype=True)
     if values.shape != keys.shape:
         raise ShapeError(
@@ -635,9 +636,10 @@ def sort_by_key(
     return _taken(order, keys, space), _taken(order, values, space)
 
 
-def _taken(order, x, space):
-    out = empty(order.shape, x.dtype, space)
-    parallel_for(RangePolicy(0, order.shape[0], space=space), _take, order, x, out, label="sort.take")
+def _taken(order, x, space, dtype=None):
+    """x[order], or all of x, as a new view."""
+    out = empty(x.shape if order is None else order.shape, dtype or x.dtype, space)
+    parallel_for(RangePolicy(0, out.shape[0], space=space), _take, order, x, out, label="sort.take")
     return out
 
 
@@ -650,7 +652,14 @@ def _word_type(n):
     return "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
 
 
-def _vector(array, name, space, any_dtype=False):
+def _widened(x, space):
+    """A view of whole numbers of 8 or 16 bits as one of int32; others as they are."""
+    if x.dtype.itemsize >= 4:
+        return x
+    return _taken(None, x, space, "int32")
+
+
+def _vector(array, name, space, any_dtype=False, small=False):
     """(View, Space) of a one-dimensional argument."""
     space = resolve(space)
     if not isinstance(array, View):
@@ -661,12 +670,14 @@ def _vector(array, name, space, any_dtype=False):
     if len(array.shape) != 1:
         raise ShapeError(f"{name} has shape {array.shape}; one dimension is wanted")
     if not any_dtype:
-        _check_dtype(array, name)
+        _check_dtype(array, name, small)
     return array, space
 
 
-def _check_dtype(view, name):
-    if view.dtype.itemsize < 4:  # bool too
+def _check_dtype(view, name, small=False):
+    """DTypeError for what is no number of 32 or 64 bits, nor, where they are taken, a small whole number."""
+    if view.dtype.kind == "c" or view.dtype.itemsize < 4 and not (small and view.dtype.kind in "iu"):
         raise DTypeError(
-            f"{name} has dtype {view.dtype}; int32, int64, uint32, uint64, float32 or float64 is wanted"
+            f"{name} has dtype {view.dtype}; {'int8, uint8, int16, uint16, ' * small}int32, int64, uint32,"
+            " uint64, float32 or float64 is wanted"
         )

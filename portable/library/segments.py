@@ -14,7 +14,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _by_teams, _clear, _number, _ordered, _taken, _vector, argsort
+from .algorithms import _by_teams, _clear, _number, _ordered, _taken, _vector, _widened, argsort
 from ..core.events import refuse_while_recording
 from ..core.language.annotations import ArrayLike, SpaceLike
 from ..core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
@@ -155,7 +155,7 @@ def unique(
 
     Parameters
     ----------
-    values : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+    values : View or NumPy array, shape (n,), of int8 to int64, uint8 to uint64, float32 or float64
     counts : bool
         Also how often each occurs.
     space : str or Space, optional
@@ -170,7 +170,7 @@ def unique(
     >>> values.to_numpy().tolist(), counts.to_numpy().tolist()
     ([2, 5], [2, 1])
     """
-    values, space = _vector(values, "values", space)
+    values, space = _vector(values, "values", space, small=True)
     n = values.shape[0]
     values, first = _taken(argsort(values, space), values, space), empty(n, bool, space)
     parallel_for(RangePolicy(0, n, space=space), _differs, values, first, label="unique.first")
@@ -192,7 +192,7 @@ def bincount(
 
     Parameters
     ----------
-    x : View or NumPy array, shape (n,), of int32, int64, uint32 or uint64, none below 0
+    x : View or NumPy array, shape (n,), of int8 to int64, or uint8 to uint64, none below 0
     weights : View or NumPy array, shape (n,), of float32 or float64, optional
         Sums are of their dtype.
     minlength : int
@@ -213,7 +213,7 @@ def bincount(
     >>> pk.bincount(np.array([0, 2, 2]), space="serial").to_numpy().tolist()
     [1, 0, 2]
     """
-    x, space = _vector(x, "x", space)
+    x, space = _vector(x, "x", space, small=True)
     if np.dtype(x.dtype).kind == "f":
         raise DTypeError(f"x has dtype {x.dtype}; whole numbers are wanted")
     n, n_bins, policy = (
@@ -240,6 +240,7 @@ def _sums_of_weights(x, weights, n_bins, space):
             f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
             " wanted"
         )
+    x = _widened(x, space)
     order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
     parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
     return segmented_reduce(

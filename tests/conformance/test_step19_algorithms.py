@@ -221,3 +221,36 @@ def test_a_view_of_another_memory_is_refused():
 def test_wrong_arguments(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_small_whole_numbers_are_keys(space, dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    keys = np.random.default_rng(3).integers(low, high, 500, endpoint=True).astype(dtype)
+    keys[:2] = low, high
+    given = move(keys, space)
+    np.testing.assert_array_equal(pk.argsort(given, space).to_numpy(), np.argsort(keys, kind="stable"))
+    values, counts = (v.to_numpy() for v in pk.unique(given, counts=True, space=space))
+    wanted = np.unique(keys, return_counts=True)
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, wanted[0])
+    np.testing.assert_array_equal(counts, wanted[1])
+    if low == 0:
+        weights = np.arange(500.0)
+        np.testing.assert_array_equal(pk.bincount(given, space=space).to_numpy(), np.bincount(keys))
+        sums = pk.bincount(given, move(weights, space), space=space).to_numpy()
+        np.testing.assert_allclose(sums, np.bincount(keys, weights), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.bool_, np.complex64])
+def test_other_keys_are_refused_with_what_there_is(space, dtype):
+    with pytest.raises(pk.DTypeError, match="int8, uint8, int16, uint16, int32"):
+        pk.argsort(move(np.zeros(3, dtype), space), space)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.bool_, np.float16, np.int16, np.int32, np.float64])
+def test_values_of_each_dtype_are_kept(space, dtype):
+    values, keep = (np.arange(500) % 120).astype(dtype), np.arange(500) % 3 == 0
+    got = pk.compact(move(keep, space), move(values, space), space).to_numpy()
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, values[keep])

@@ -1,6 +1,7 @@
 """Wrong kernels: the exception's type, the words of its message, and the line that it names."""
 
 import inspect
+import traceback
 
 import numpy as np
 import pytest
@@ -205,14 +206,38 @@ REMEDIES = {
     "x[i] = pk.local(x.shape[0], pk.float64)[0]": "pk.static\\(n\\)",
     "row = x[:2]; row *= 2": "change elements by",
     "x.append(1)": "views have .sum",
+    "v = np.zeros(3); x[i] = v[0]": "pk.local.shape, dtype. an array",
+    "x[i] = np.sinc(x[i])": "there are exp, ",
+    "x[i] = f'{i}'": "a string",
+    "while x[i] > 0: x[i] -= 1\n    else: x[i] = 3": "note the way out in a variable",
+    "raise ValueError(1)": "write an assert",
+    "x[i] = x[i + 0.5]": "not an integer; indices are integers",
+    "for k in x.tolist(): x[i] = k": "views have .sum",
+    "for k in range(2.5): x[i] = k": "cuts it off",
+    "x[i] = x[i].real if x[i] > 'a' else 1": "a string|has no attribute",
+    "del x": "del is not supported",
+    "match i:\n        case 0: x[i] = 1": "write if and elif",
+    "x[i] = pk.int32(3) + pk.uint32(2)": "cast one of them, for example pk.uint32",
+    "x[:] = x[i] @ x[i]": "arrays of one or two dimensions|a number",
+    "x[i] = len(i)": "len wants one view or tuple",
+    "x[i] = max(x, key=3)": "keyword arguments are for functions marked with @pk.function",
+    "global X": "write to an element of an argument",
+    "with open('f') as f: x[i] = 1": "write to an array",
+    "x[i] = 1 if x else 0": "a condition is wanted",
+    "return x[i]": "launch with pk.parallel_reduce",
+    "x[i] = i.shape[0]": "a number has no attribute 'shape'",
+    "x[i] = pk.local(3)[0]": "local takes a shape and a dtype",
+    "x[i] = pk.float32": "a number is wanted for an element",
+    "y = x[i]; y[0] = 1": "only views and tuples are indexed",
 }
 
 
 @pytest.mark.parametrize("line, remedy", REMEDIES.items(), ids=REMEDIES)
 def test_a_refusal_says_what_to_write(line, remedy):
-    kernel = load(f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n", f"<remedy {line}>")[
-        "k"
-    ]
+    kernel = load(
+        f"import numpy as np\nimport portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n",
+        f"<remedy {line}>",
+    )["k"]
     with pytest.raises(KernelError, match=remedy):
         pk.parallel_for(5, kernel, X)
 
@@ -229,6 +254,17 @@ def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
         kernel = load(text.format(params), f"<params {params}>")["k"]
         with pytest.raises(PortableError, match=message):
             pk.parallel_for(policy, kernel, x)
+
+
+def test_a_mistake_takes_few_lines_to_show(space):
+    """Of the way through the layer a traceback says nothing."""
+    for kernel, arrays in ((wrong.too_many_indices, (X,)), (wrong.reads_behind_the_end, (X, X))):
+        if kernel is wrong.reads_behind_the_end and space != "checked":
+            continue
+        with pytest.raises(PortableError) as error:
+            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, *(move(a, space) for a in arrays))
+        lines = "".join(traceback.format_exception(error.value)).splitlines()
+        assert len(lines) <= 12 and "wrong_kernels.py:" in lines[-1]
 
 
 def test_an_array_without_dimensions_is_a_number(space):

@@ -391,3 +391,8 @@ def parts_of(z):
 
 
 Pair = pk.Reducer("Pair", pairs_added, (0.0, 0.0))
+
+
+@pk.kernel
+def reads_behind_the_end(i, x, y):
+    y[i] = x[i + 1]

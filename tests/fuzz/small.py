@@ -136,7 +136,8 @@ class Small(Grammar):
     def make_slice(self, depth):
         """A store to a part of a row, or its sum."""
         name = self.pick(list(VECTORS))
-        n, s = VECTORS[name], self.settled("f", 1)
+        n, s = VECTORS[name], self.name("h")
+        before = [f"{s} = {self.settled('f', 1)}"]  # which a store may change
         low = self.number(0, WIDTH - n)
         part, places = (
             f"rows[i, {low}:{low + n}]",
@@ -146,40 +147,45 @@ class Small(Grammar):
         if how == "vector":
             op = self.pick(["=", "+=", "*="])
             return [
+                *before,
                 both(
                     f"{part} {op} {name} * {s}",
                     join(f"{p} {op} {name}_{k} * {s}" for k, p in enumerate(places)),
-                )
+                ),
             ]
         if how == "number":
             return [
+                *before,
                 both(
                     "rows[i, :] = " + s,
                     join(f"rows[i, {k}] = {s}" for k in range(WIDTH)),
-                )
+                ),
             ]
         if how == "own":
-            return [both(f"{part} -= {part} * {s}", join(f"{p} -= {p} * {s}" for p in places))]
+            return [*before, both(f"{part} -= {part} * {s}", join(f"{p} -= {p} * {s}" for p in places))]
         if how == "row":
             return [
+                *before,
                 both(
                     f"rows[i] += {s} - rows[i]",
                     join(f"rows[i, {k}] += {s} - rows[i, {k}]" for k in range(WIDTH)),
-                )
+                ),
             ]
         if how == "step":
             return [
+                *before,
                 both(
                     f"rows[i, ::2] = {s}",
                     join(f"rows[i, {k}] = {s}" for k in range(0, WIDTH, 2)),
-                )
+                ),
             ]
         to, real = self.pick(self.variables["f"]), f"pk.{self.dtypes['f']}"
         return [
+            *before,
             both(
                 f"{to} = {real}({part}.sum())",
                 f"{to} = {real}({sum_of(places)})",
-            )
+            ),
         ]
 
     def make_record(self, depth):

@@ -110,7 +110,8 @@ def _examine(array):
     name = check_dtype(array.dtype).name
     if array.ndim > MAX_NDIM:
         raise ShapeError(
-            f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}"
+            f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}:"
+            " pass a.reshape(...)"
         )
     if not array.flags.aligned:
         raise InputError(

@@ -345,6 +345,7 @@ class _Webs:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.local.add(node.id)
         self.path, self.n_blocks, self.loops = (), 0, []
+        self.unset = {}  # names, by ids, that nothing has reached so far: a loop's text is looked at twice
         self.known = {}  # id of a loop -> what reached it, and what was behind it then
         self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
 
@@ -355,6 +356,11 @@ class _Webs:
         for arg in self.text.tree.args.args:
             state[arg.arg] = frozenset([self.define(arg, arg.arg)])
         self.block(self.text.tree.body, state)
+        for node in self.unset.values():
+            raise LanguageError(
+                f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is"
+                " assigned"
+            )
         self.finish()
 
     # union-find over definitions
@@ -378,11 +384,9 @@ class _Webs:
         reaching = state.get(node.id)
         if not reaching:
             if node.id in self.local:
-                raise LanguageError(
-                    f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is"
-                    " assigned"
-                )
+                self.unset[id(node)] = node
             return
+        self.unset.pop(id(node), None)
         first, *rest = (self.find(d) for d in reaching)
         for other in rest:
             self.parent[other] = first

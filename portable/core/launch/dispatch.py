@@ -21,7 +21,15 @@ from .. import events, locks
 from ..language.annotations import Arguments, Out, Policy, Result
 from .. import registry
 from ..language.types import COMPLEX, HELD, WORDS, Known, held
-from ...errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
+from ...errors import (
+    DTypeError,
+    InputError,
+    LanguageError,
+    PortableError,
+    ReadOnlyError,
+    ShapeError,
+    WrongSpaceError,
+)
 from ..language.frontend import by_users_names, is_own, only_added, writes
 from ..language.kernel import Function, Kernel
 from ..places.policy import (
@@ -40,7 +48,6 @@ from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import Small, meant, numbered, static
 from .apart import Apart, knows
-from .given import absent, arranged, completed, no_kernel, wrong_count
 from .launching import launching
 
 compiling, _hooks = locks.compiling, events.current
@@ -255,7 +262,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
 
 def compiler_specs(args, space, kernel, policy_kind, reducers=()):
     """Return the types of a launch's arguments for the compiler."""
-    specs, words, _ = _describe(completed(kernel, policy_kind, args))
+    specs, words, _ = _describe(_completed(kernel, policy_kind, args))
     names = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
     wanted = _compiler_specs(specs, space, kernel, names)
     if not _two_codes(space, registry.launches(space.name), wanted):
@@ -310,6 +317,24 @@ def _made(policy):
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
+def no_kernel(fn):
+    """Return the error of a launch of what is no kernel."""
+    name = getattr(fn, "__name__", repr(fn))
+    return LanguageError(
+        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
+    )
+
+
+def _given():
+    """Return the part that knows arguments by name and defaults, which most launches do without."""
+    return registry.part("given arguments")
+
+
+def _completed(kernel, kind, args):
+    """Return arguments with the defaults that stand behind them."""
+    return (*args, *_given().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
+
+
 def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
     """Return what a launch needs: (space, policy, the space's launcher, compiled code, argument block or
     arguments).
@@ -338,7 +363,7 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
         args, scan or kind, reducers, space, kernel, key[len(before) :], compiles and key, words
     )
     if pack_weak is None:
-        block = completed(kernel, scan or kind, args)
+        block = _completed(kernel, scan or kind, args)
     else:
         block = _block(words, weak, pack_weak) if weak else b"".join(words)
     return space, policy, backend, code(words), block
@@ -366,9 +391,8 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
-    specs += described(absent(kernel, policy_kind, len(specs)))
     if len(specs) != len(names) - first:
-        raise wrong_count(kernel, first, len(specs))
+        specs += described(_given().absent(kernel, policy_kind, len(specs)))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
@@ -452,6 +476,14 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return None
     with events.kernel(launch):
         return _run(found, reducers, scan, outs)
+
+
+def _shown(*launch):
+    """`_launch`, whose errors show the user's line and little more."""
+    try:
+        return _launch(*launch)
+    except PortableError as error:
+        raise error.with_traceback(None)  # noqa: B904  (the same)
 
 
 def repeat(launch, found):
@@ -570,11 +602,14 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
     [0.0, 1.0, 1.0, 0.0]
     """
     if named or kernel.__class__ is not Kernel:
-        kernel, args = arranged(policy, kernel, args, named)
-    if _hooks() is _PLAIN:  # most launches are these
-        _run(bind(policy, kernel, args, ()))
-    else:
-        _launch(policy, kernel, args, label)
+        kernel, args = _given().arranged(policy, kernel, args, named)
+    try:
+        if _hooks() is _PLAIN:  # most launches are these
+            _run(bind(policy, kernel, args, ()))
+        else:
+            _launch(policy, kernel, args, label)
+    except PortableError as error:
+        raise error.with_traceback(None)  # noqa: B904  (the user's line and the message)
 
 
 def _check_reducers(policy, reducers, several):
@@ -734,16 +769,14 @@ def parallel_reduce(
     (6.0, 1.0)
     """
     if named or kernel.__class__ is not Kernel:
-        kernel, args = arranged(policy, kernel, args, named)
+        kernel, args = _given().arranged(policy, kernel, args, named)
     if gradient is not None or hessian is not None:
         reduced = registry.part("derivatives").reduced
         return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
     ordered = _check_reducers(policy, reducers, several)
-    results = _launch(
-        policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
-    )
+    results = _shown(policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out))
     if out is not None:
         return None
     if policy.__class__ is MDRangePolicy:
@@ -814,9 +847,9 @@ def parallel_scan(
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
-    kernel, args = arranged(policy, kernel, args, named)
+    kernel, args = _given().arranged(policy, kernel, args, named)
     kind = "scan inclusive" if inclusive else "scan exclusive"
-    results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
+    results = _shown(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.language.annotations import AnyPolicy
 from ...errors import InputError
 from ...core.language.kernel import Kernel
-from ...core.launch.given import arranged
+from ...core import registry
 from ...core.places.policy import TeamPolicy, as_policy, check_index
 from ...core.language.reducer import Reducers
 
@@ -139,7 +139,7 @@ def check(
     from . import trials  # here, so that importing portable costs nothing more
 
     policy = dataclasses.replace(as_policy(policy), space="checked")
-    kernel, args = arranged(policy, kernel, args, named)
+    kernel, args = registry.part("given arguments").arranged(policy, kernel, args, named)
     reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
     in_full, seeds = seeds is not None, _numbers(SEEDS if seeds is None else seeds, "seeds", 0)
     sizes = _numbers(team_sizes, "team_sizes", 1) if isinstance(policy, TeamPolicy) else ()

@@ -4,6 +4,7 @@ calls."""
 import ast
 import numpy as np
 
+from ... import registry
 from ...texts import elementary_complex, product
 from ...language import words
 from ....errors import LanguageError, LoweringError
@@ -34,27 +35,6 @@ from .tree import (
 from ...language.types import UNIFORM, Known
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
-# what kernels do not have, and what to write
-_UNSUPPORTED = {
-    "With": "with; write to an array",
-    "Try": "try; look at the value by an if",
-    "Raise": "raise; write an assert, at which the checked space looks",
-    "Delete": "del",
-    "Global": "global; write to an element of an argument",
-    "Nonlocal": "nonlocal; write to an element of an argument",
-    "FunctionDef": "a nested function; define it beside the kernel, with @pk.function",
-    "ClassDef": "a class; pass a NamedTuple or a dataclass",
-    "Import": "import; import above the kernel",
-    "ImportFrom": "import; import above the kernel",
-    "Match": "match; write if and elif",
-    "Dict": "a dict; number its keys, and pass a tuple or an array",
-    "List": "a list; write a tuple, or a pk.local to change its items",
-    "Set": "a set; write a tuple",
-    "JoinedStr": "a string",
-    "Await": "await",
-    "Yield": "yield",
-    "Starred": "'*'; write the items one by one, or a part of the tuple, t[1:]",
-}
 _WORDS = words.__file__, elementary_complex.__file__, product.__file__
 
 
@@ -129,7 +109,10 @@ class Build(Operations):
         while frame is not None:
             if frame.text is text:
                 self.fail(
-                    node, f"'{text.name}' calls itself; recursion is not supported in kernels", LanguageError
+                    node,
+                    f"'{text.name}' calls itself; recursion is not supported in kernels: write a loop, which"
+                    " may keep a stack in a pk.local",
+                    LanguageError,
                 )
             frame = frame.caller
 
@@ -193,9 +176,7 @@ class Build(Operations):
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def _unsupported(self, node, text=""):
-        kind = type(node).__name__
-        what, _, remedy = _UNSUPPORTED.get(kind, kind).partition(";")
-        remedy = remedy and f";{remedy}"
+        what, remedy = registry.part("remedies").of_syntax(type(node).__name__)
         self.fail(node, f"{what} is not supported in kernels{text}{remedy}", LanguageError)
 
     def wanted(self, holds, node, message, *parts):
@@ -282,8 +263,10 @@ class Build(Operations):
     def read(self, name, node):
         if name in self.frame.direct:
             return self.frame.direct[name]
-        if name not in self.frame.variables:
-            self.fail(node, f"'{name.partition('@')[0]}' is used before it is assigned", LanguageError)
+        if name not in self.frame.variables:  # a later trip of a loop may know it
+            made = self.frame.variables[name] = Variable(name)
+            message = f"'{name.partition('@')[0]}' is used before it is assigned"
+            self.wanted(lambda: made.dtype is not None, node, message)
         value = mapped(lambda variable: self.operation("get", attr=variable), self.frame.variables[name])
         options = self.frame.views.get(name)
         if options is None:

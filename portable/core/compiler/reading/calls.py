@@ -7,12 +7,12 @@ A row of `words.ROWS` names the function of `WORDS` that reads a call of it.
 import ast
 import functools
 import math
-import types as python_types
 
 import numpy as np
 
 from ...texts import elementary_complex
-from ...language import frontend, words
+from ...language import words
+from ... import registry
 from ....errors import LanguageError
 from . import foreign
 from ...language import types as t
@@ -77,7 +77,7 @@ def method_of(build, base, node):
         return lambda: total(build, base, name, node)
     if is_array(base) and name == "reshape" and not node.keywords:
         return lambda: reshaped(build, base, [n for a in node.args for n in flat(build.expr(a))], node)
-    if not isinstance(base, (Known, t.Record)):
+    if is_array(base):
         build.fail(
             node,
             f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min(), .max()"
@@ -116,17 +116,13 @@ def call_known(build, fn, node):
     if word and inlined is None:
         return read_word(build, node, *word.reads)
     if inlined is not None:
-        args = arguments_of(build, inlined, node)
-        if word and word.reads == ("inline",) and any(map(is_array, args)):
-            return elementwise(build, lambda *parts: build.inline(inlined, parts, node), node, *args)
-        if getattr(fn, "chain", False):
-            build.chains += [a for a in args if isinstance(a, Operation)]
-        return build.inline(inlined, args, node)
+        return call_text(build, fn, inlined, node, word and word.reads == ("inline",))
     if foreign.compiled(fn):
         return call_foreign(
             build, foreign.call_of(fn), [build.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
         )
-    refuse_call(build, fn, node)
+    hint = registry.part("remedies").of_call(fn, ast.unparse(node.func))
+    build.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel{hint}", LanguageError)
 
 
 # words of numbers, which take arrays element by element
@@ -150,26 +146,14 @@ def read_word(build, node, how, *more):
     return elementwise(build, of, node, *values) if any(map(is_array, values)) else of(*values)
 
 
-_INSTEAD = {
-    "prange": "a kernel's indices run side by side, and loops within it are of range",
-    "reversed": "range(n - 1, -1, -1) counts down",
-    "divmod": "write a // b, a % b",
-}
-
-
-def refuse_call(build, fn, node):
-    """A call of what kernels do not know, with what could stand in its place."""
-    name = ast.unparse(node.func)
-    hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
-    if frontend.is_own(fn):
-        hint = ", where one index or team is at work; it is for the host, before or after a launch"
-    elif isinstance(fn, python_types.FunctionType):
-        hint = "; mark it with @pk.function"
-    elif name in _INSTEAD:
-        hint = f"; {_INSTEAD[name]}"
-    elif name.startswith(("np.random.", "numpy.random.", "random.")):
-        hint = "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
-    build.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
+def call_text(build, fn, text, node, by_element):
+    """What a text gives that is inlined; `by_element`: of numbers, so that arrays give arrays."""
+    args = arguments_of(build, text, node)
+    if by_element and any(map(is_array, args)):
+        return elementwise(build, lambda *parts: build.inline(text, parts, node), node, *args)
+    if getattr(fn, "chain", False):
+        build.chains += [a for a in args if isinstance(a, Operation)]
+    return build.inline(text, args, node)
 
 
 def call_foreign(build, callee, args):

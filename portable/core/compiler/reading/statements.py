@@ -285,7 +285,7 @@ def range_bounds(build, call, most):
         build.wanted(
             lambda v=v: not t.is_float(v.dtype),
             call,
-            "`{}`: the bounds are integers, but `{}` is a float",
+            "`{}`: the bounds are integers, but `{}` is a float; int(...) cuts it off",
             call,
             node,
         )

@@ -5,7 +5,7 @@ from llvmlite import ir
 from ...compiler.writing.lines import Builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
-from ...language.types import LINEAR, UNIFORM, VARYING
+from ...language.types import LINEAR, UNIFORM, VARYING, held
 from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, NSW, Value
 from . import engine, looks
 from .guard import guard
@@ -86,31 +86,34 @@ class CpuTeam(Members):
             with b.if_then(ops.get(keep, "bool")):
                 here.memory.store(here, view, [at], value)
             return Value("int", UNIFORM, ops.get(keep, "int"))  # a team of one lane
-        x, mask = ops.get(value, view.dtype, VARYING), ops.get(keep, "bool", VARYING)
+        mask = ops.get(keep, "bool", VARYING)
         bits, wide = ir.IntType(ops.W), ir.IntType(2 * ops.W)
         count = b.zext(ops.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
         front = b.trunc(b.sub(b.shl(ir.Constant(wide, 1), count), ir.Constant(wide, 1)), bits)
-        packed = Value(view.dtype, VARYING, self._compressed(ops, x, mask))
+        packed = self._compressed(ops, view.dtype, value, mask)
         there = here._replace(mask=b.bitcast(front, mask.type))
         here.memory.store(there, view, [ops.binary("+", at, self.rank(ops))], packed)
         return Value("int", UNIFORM, b.zext(count, I64))
 
     @staticmethod
-    def _compressed(ops, x, mask):
-        """The lanes of the mask, moved to the front. Packs wider than 512 bits go in two halves of each
-        number: LLVM's code for them is wrong."""
+    def _compressed(ops, dtype, value, mask):
+        """Return the lanes of the mask, moved to the front, of a number for memory of some dtype: in 32 bits
+        at least, since LLVM knows no code for packs of bytes. Packs wider than 512 bits go in two halves of
+        each number: LLVM's code for them is wrong."""
         b, W = ops.b, ops.W
+        wide = "int32" if dtype == "bool" else held(dtype)
+        x = ops.get(Value(dtype, VARYING, ops.get(value, dtype, VARYING)), wide, VARYING)
 
         def moved(v):
             return ops.intrinsic("experimental.vector.compress", [v, mask, ir.Constant(v.type, ir.Undefined)])
 
         if W <= 8 or x.type.element not in (I64, F64):
-            return moved(x)
-        narrow, wide = ir.VectorType(I32, W), ir.VectorType(I64, W)
+            return Value(wide, VARYING, moved(x))
+        narrow, whole = ir.VectorType(I32, W), ir.VectorType(I64, W)
         half = ops.full(I64, 32)
-        bits = b.bitcast(x, wide)
-        low, high = (b.zext(moved(b.trunc(v, narrow)), wide) for v in (bits, b.lshr(bits, half)))
-        return b.bitcast(b.or_(low, b.shl(high, half)), x.type)
+        bits = b.bitcast(x, whole)
+        low, high = (b.zext(moved(b.trunc(v, narrow)), whole) for v in (bits, b.lshr(bits, half)))
+        return Value(wide, VARYING, b.bitcast(b.or_(low, b.shl(high, half)), x.type))
 
     def before(self, ops, own, neutral, combine):
         return lane_prefixes(ops, own, neutral, combine)[1]

@@ -6,18 +6,11 @@ import functools
 
 import numpy as np
 
-from ...errors import InputError, LanguageError, ShapeError
-from ..language.kernel import Kernel
-from ..language.words import static
-from ..places.policy import WITH_PREFIXES, as_policy, kind_of, n_indices
-
-
-def no_kernel(fn):
-    """Return the error of a launch of what is no kernel."""
-    name = getattr(fn, "__name__", repr(fn))
-    return LanguageError(
-        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
-    )
+from ..core.language.kernel import Kernel
+from ..core.language.words import static
+from ..core.launch import dispatch
+from ..errors import InputError, ShapeError
+from ..core.places.policy import WITH_PREFIXES, as_policy, kind_of, n_indices
 
 
 def arranged(policy, kernel, args, named):
@@ -38,7 +31,7 @@ def arranged(policy, kernel, args, named):
             )
         named, kernel = {**kernel.keywords, **named}, kernel.func
     if type(kernel) is not Kernel:
-        raise no_kernel(kernel)
+        raise dispatch.no_kernel(kernel)
     params = kernel.params[n_indices(kind_of(as_policy(policy))) :]
     for name in named:
         if name not in params[len(args) :]:
@@ -49,24 +42,20 @@ def arranged(policy, kernel, args, named):
             )
     known = dict(zip(reversed(params), reversed(_defaults(kernel)))) | dict(zip(params, args)) | named
     if len(args) > len(params) or len(known) < len(params):
-        raise wrong_count(kernel, len(kernel.params) - len(params), len(args) + len(named))
+        raise _wrong_count(kernel, len(kernel.params) - len(params), len(args) + len(named))
     return kernel, tuple(known[name] for name in params)
 
 
 def absent(kernel, kind, n_given):
-    """Return the defaults that stand behind so many arguments; none if there are too few, or none is
-    wanted."""
-    defaults = _defaults(kernel)
-    n = len(kernel.params) - n_indices(kind) + (kind in WITH_PREFIXES) - n_given
-    return defaults[len(defaults) - n :] if 0 < n <= len(defaults) else ()
+    """Return the defaults that stand behind so many arguments; ShapeError for too few or too many."""
+    defaults, first = _defaults(kernel), n_indices(kind)
+    n = len(kernel.params) - first + (kind in WITH_PREFIXES) - n_given
+    if not 0 <= n <= len(defaults):
+        raise _wrong_count(kernel, first, n_given - (kind in WITH_PREFIXES))
+    return defaults[len(defaults) - n :]
 
 
-def completed(kernel, kind, args):
-    """Return arguments with the defaults that stand behind them."""
-    return (*args, *absent(kernel, kind, len(args)))
-
-
-def wrong_count(kernel, first, n_given):
+def _wrong_count(kernel, first, n_given):
     """Return the error of a launch with too many or too few arguments."""
     kernel.portable_text  # noqa: B018  (refuses parameters that no kernel has)
     names, optional = kernel.params, len(_defaults(kernel))

@@ -1,0 +1,54 @@
+"""What to write in place of what kernels do not have, for messages."""
+
+import types
+
+from ..core.language import frontend, words
+
+# what kernels do not have, and what to write
+_UNSUPPORTED = {
+    "With": "with; write to an array",
+    "Try": "try; look at the value by an if",
+    "Raise": "raise; write an assert, at which the checked space looks",
+    "Delete": "del",
+    "Global": "global; write to an element of an argument",
+    "Nonlocal": "nonlocal; write to an element of an argument",
+    "FunctionDef": "a nested function; define it beside the kernel, with @pk.function",
+    "ClassDef": "a class; pass a NamedTuple or a dataclass",
+    "Import": "import; import above the kernel",
+    "ImportFrom": "import; import above the kernel",
+    "Match": "match; write if and elif",
+    "Dict": "a dict; number its keys, and pass a tuple or an array",
+    "List": "a list; write a tuple, or a pk.local to change its items",
+    "Set": "a set; write a tuple",
+    "JoinedStr": "a string",
+    "Await": "await",
+    "Yield": "yield",
+    "Starred": "'*'; write the items one by one, or a part of the tuple, t[1:]",
+}
+_INSTEAD = {
+    "prange": "a kernel's indices run side by side, and loops within it are of range",
+    "reversed": "range(n - 1, -1, -1) counts down",
+    "divmod": "write a // b, a % b",
+}
+for _name in ("zeros", "empty", "ones", "full", "array", "eye", "zeros_like", "empty_like"):
+    _INSTEAD[_name] = "pk.vector(x, y) holds few numbers, pk.local(shape, dtype) an array of one index's own"
+
+
+def of_syntax(kind):
+    """Return what a class of syntax nodes is called, and what to write in its place."""
+    what, _, remedy = _UNSUPPORTED.get(kind, kind).partition(";")
+    return what, remedy and f";{remedy}"
+
+
+def of_call(fn, name):
+    """Return what could stand in place of a call of what kernels do not know."""
+    if frontend.is_own(fn):
+        return ", where one index or team is at work; it is for the host, before or after a launch"
+    if isinstance(fn, types.FunctionType) and (fn.__module__ or "").partition(".")[0] != "numpy":
+        return "; mark it with @pk.function"
+    last = name.rpartition(".")[2]
+    if last in _INSTEAD:
+        return f"; {_INSTEAD[last]}"
+    if name.startswith(("np.random.", "numpy.random.", "random.")):
+        return "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
+    return f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
