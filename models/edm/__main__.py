@@ -42,6 +42,7 @@ _WINDOWS = {
 }
 # crossmap tests so many pairs itself, against so many surrogates; lines of drivers that are printed
 TESTED_AT_ONCE, N_TESTED, MOST_TESTED, MOST_LINES = 150, 199, 2000, 20
+MOST_LABELS = 40  # of a figure's axis
 CROSS_ALONE = "out", "checkpoint", "progress", "client"  # what `cross_map` takes, and the test does not want
 
 
@@ -195,8 +196,8 @@ def _crossmap(options, table):
         _matrix(names, rho, rows, np.broadcast_to(given["dims"], rho.shape))
         _named(dataset, names, rows, given)
     alone = options.library is None
-    shown = names if alone and len(names) <= 40 else None
-    _plot(options, figures.draw_cross_map, rho, names=shown, cluster=alone)
+    labels = {"names": names, "libraries": rows} if max(rho.shape) <= MOST_LABELS else {}
+    _plot(options, figures.draw_cross_map, rho, cluster=alone, **labels)
 
 
 def _pairs(options, table, function, checkpoint):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from ..shared.checks import as_numbers, check_count
 from ..shared.warned import warn
 
-DTYPES = ("float32", "float64")
 DType: TypeAlias = Literal["float32", "float64"]
+DTYPES = get_args(DType)
 LARGEST = 1e300  # sums and differences of such numbers are still finite
 SMALLEST = 1e-300  # one over such a difference is, too
 

@@ -14,19 +14,19 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole
-from ..shared.checks import check_choice, check_count, check_flag, check_seed, check_share
+from ..shared.checks import check_count, check_flag, check_seed, check_share
 from ..shared.cluster import connected
 from ..shared.progress import bar
 from ..shared.sharding import Shards, here
 from ..shared.results import Result
 from ..shared.warned import warn
-from .checks import DTYPES, DType, check_library_sizes
+from .checks import DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
 from .mapping import Maps, Sets
 from .problem import MEMORY_BYTES, Problem
 from .segments import Replicates, Windows
-from .surrogates import Kind, check_kinds
+from .surrogates import Kind
 
 N_BOOT = 1000
 _TOGETHER = 8  # samples of a shard
@@ -262,15 +262,9 @@ def ccm(
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form)
     target = problem.given
-    n_samples, n_surrogates = (
-        check_count(n_samples, "n_samples"),
-        check_count(n_surrogates, "n_surrogates", 0),
-    )
-    check_choice(dtype, "dtype", DTYPES)
+    n_samples = check_count(n_samples, "n_samples")
     check_flag(progress, "progress")
-    kinds = None
-    if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels, problem.cut)
+    kinds = problem.kinds(n_surrogates, surrogate, period, block)
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..shared.store import NOWHERE
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]
-OF = ("library", "target")  # whose own best dimension is taken
+OF = get_args(Of)  # whose own best dimension is taken
 E_MAX = 20  # that is tried, if not given
 
 

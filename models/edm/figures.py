@@ -9,12 +9,12 @@ import numpy as np
 from ..shared.extras import need
 
 
-def _axes(axes, what):
+def _axes(axes, what, title):
     """Axes of skill against something, which is a whole number unless it is theta, with a line at none."""
     axes = _pyplot().subplots()[1] if axes is None else axes
     axes.xaxis.get_major_locator().set_params(integer="theta" not in what)
     axes.axhline(0.0, color="grey", linewidth=0.5)
-    axes.set(xlabel=what, ylabel=r"skill $\rho$")
+    axes.set(xlabel=what, ylabel=r"skill $\rho$", title=title)
     return axes
 
 
@@ -24,7 +24,7 @@ def _pyplot():
 
 def draw_dimensions(found, axes=None):
     """Skill against the embedding dimension, the best marked; `found` from `embedding_dimension`."""
-    axes = _axes(axes, "embedding dimension E")
+    axes = _axes(axes, "embedding dimension E", f"simplex projection, best E = {found.best}")
     axes.plot(found.E, found.rho, ".-")
     if found.best:
         axes.axvline(found.best, color="grey", linestyle=":")
@@ -33,7 +33,7 @@ def draw_dimensions(found, axes=None):
 
 def draw_theta(found, axes=None):
     """Skill against theta; `found` from `smap`."""
-    axes = _axes(axes, r"nonlinearity $\theta$")
+    axes = _axes(axes, r"nonlinearity $\theta$", "S-map")
     axes.plot(found.theta, found.rho, ".-")
     return axes
 
@@ -42,20 +42,20 @@ def draw_convergence(found, axes=None, level=0.95):
     """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm` of
     one target.
     """
-    axes = _axes(axes, "library size")
+    axes = _axes(axes, "library size", "convergent cross mapping")
     low, high = found.interval(level)
-    axes.fill_between(found.library_sizes, low, high, alpha=0.25)
-    axes.plot(found.library_sizes, found.mean, ".-", label="target")
+    axes.fill_between(found.library_sizes, low, high, alpha=0.25, label=f"{level:.0%} of libraries")
+    axes.plot(found.library_sizes, found.mean, ".-", label="mean")
     if found.surrogate_rho.shape[1]:
         low, high = np.nanquantile(found.surrogate_rho, [(1 - level) / 2, (1 + level) / 2], axis=1)
         axes.fill_between(found.library_sizes, low, high, color="grey", alpha=0.25, label="surrogates")
-        axes.legend()
+    axes.legend()
     return axes
 
 
 def draw_lags(found, axes=None):
     """Skill against the lag with its interval, the peak marked; `found` from `lagged_map` of one target."""
-    axes = _axes(axes, "lag Tp, steps")
+    axes = _axes(axes, "lag Tp, steps", f"cross mapping by lag, peak at Tp = {found.peak}")
     axes.fill_between(found.Tp, *found.interval, alpha=0.25)
     axes.plot(found.Tp, found.rho, ".-")
     axes.axvline(found.peak, color="grey", linestyle=":")
@@ -70,17 +70,21 @@ def cluster_order(rho):
     return tree.leaves_list(tree.linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
 
 
-def draw_cross_map(rho, axes=None, names=None, cluster=True):
-    """The matrix of a cross map, rows libraries and columns targets, clustered if square."""
+def draw_cross_map(rho, axes=None, names=None, cluster=True, libraries=None):
+    """The matrix of a cross map, rows libraries and columns targets, clustered if square.
+
+    names, libraries : of columns, and of rows if they are others
+    """
     rho = np.asarray(rho)
     axes = _pyplot().subplots()[1] if axes is None else axes
-    order = cluster_order(rho) if cluster and rho.shape[0] == rho.shape[1] else None
-    shown = rho if order is None else rho[np.ix_(order, order)]
-    image = axes.imshow(shown, vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+    square = rho.shape[0] == rho.shape[1]
+    rows, columns = (cluster_order(rho),) * 2 if cluster and square else map(np.arange, rho.shape)
+    image = axes.imshow(rho[np.ix_(rows, columns)], vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
     axes.figure.colorbar(image, ax=axes, label=r"skill $\rho$")
-    axes.set(xlabel="target", ylabel="library")
-    if names is not None and order is not None:
-        labels = [names[k] for k in order]
-        axes.set_xticks(range(len(labels)), labels, rotation=90)
-        axes.set_yticks(range(len(labels)), labels)
+    axes.set(xlabel="target", ylabel="library", title="cross map")
+    libraries = names if square and libraries is None else libraries
+    for axis, order, labels in ((axes.xaxis, columns, names), (axes.yaxis, rows, libraries)):
+        if labels is not None:
+            axis.set_ticks(range(len(order)), [labels[k] for k in order])
+    axes.xaxis.set_tick_params(rotation=90)
     return axes

@@ -26,18 +26,22 @@ def _module(value):
     return type(value).__module__.partition(".")[0]
 
 
+def _labels(table):
+    """What a table calls its columns; None of what has no names for them."""
+    if isinstance(table, dict) or hasattr(table, "data_vars"):
+        return list(table)
+    if _module(table) == "xarray":
+        return table[table.dims[1]].values.tolist() if table.ndim == 2 else None
+    if hasattr(table, "columns"):
+        return list(table.columns)
+    return [table.name] if _module(table) == "pandas" else None
+
+
 def names_of(dataset):
     """A name for each column: the table's own, else its number."""
-    if _module(dataset) == "pandas":
-        return [str(c) for c in (dataset.columns if hasattr(dataset, "columns") else [dataset.name])]
-    if isinstance(dataset, dict):
-        return [str(c) for c in getattr(dataset, "series", dataset)]
-    if hasattr(dataset, "data_vars"):
-        return [str(c) for c in dataset.data_vars]
-    if _module(dataset) == "xarray" and dataset.ndim == 2:
-        return [str(v) for v in dataset[dataset.dims[1]].values]
-    shape = np.shape(dataset)
-    return [str(c) for c in range(shape[1] if len(shape) > 1 else 1)]
+    labels = dataset.series if isinstance(dataset, dict) and hasattr(dataset, "series") else _labels(dataset)
+    shape = np.shape(dataset) if labels is None else ()
+    return list(map(str, range(shape[1] if len(shape) > 1 else 1) if labels is None else labels))
 
 
 def index_of(table):
@@ -401,18 +405,13 @@ def choose(table, names, what="columns"):
     """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names); columns
     that are numbered may be named by their numbers.
     """
-    names = listed(names)
-    if hasattr(table, "columns") or hasattr(table, "data_vars") or isinstance(table, dict):
-        labels = list(table.columns if hasattr(table, "columns") else table)
-    elif _module(table) == "xarray":
-        labels = names_of(table)
-    elif all(not isinstance(name, str) for name in names) and np.ndim(table) == 2:
+    names, labels = listed(names), _labels(table)
+    if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in names):
         labels = list(range(np.shape(table)[1]))
-    else:
+    if labels is None:
         raise DTypeError(
-            f"{what} names {names}, but the data are of type {type(table).__name__}, without "
-            "names; a table of pandas or "
-            "xarray is wanted"
+            f"{what} names {names}, but the data are of type {type(table).__name__}, without names; a table "
+            "of pandas or xarray is wanted"
         )
     places = _places(labels)
     return np.column_stack([_column(table, labels, _place(labels, places, name, what)) for name in names])

@@ -18,7 +18,7 @@ from ..shared.store import Store
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
-from .search import using
+from .search import launch, using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, cut, on_the_space
@@ -169,30 +169,18 @@ def cross_map_test(
 
     def group(form, chosen, n, memory):
         made = _Group(cross, source, points, chosen, form[chosen], dtype, memory)
-        made.surrogates(
-            dataset[:, chosen],
-            [kinds[c] for c in chosen],
-            chosen,
-            n,
-            seed,
-            {"block": block, "tau": cross.tau, "segments": cross.cut},
-        )
+        own = dataset[:, chosen], [kinds[c] for c in chosen], chosen, n, seed
+        made.surrogates(*own, {"block": block, "tau": cross.tau, "segments": cross.cut})
         return made
 
     def judged():
-        place = np.searchsorted(found.rows, libraries.rows)
-        still = np.equal(*extremes(dataset))
-        return _judged(
-            *(numbers[place] for numbers in found.numbers),
-            libraries,
-            still,
-            names,
-            in_words(kinds),
-            n_surrogates,
-            stop_after,
-            n_max,
-            np.array(np.broadcast_to(cross.dims_of(libraries.rows), (len(libraries.rows), n_series))),
-        )
+        place, still = np.searchsorted(found.rows, libraries.rows), np.equal(*extremes(dataset))
+        rho, better, tried = (numbers[place] for numbers in found.numbers)
+        p, reasons = _judged(rho, better, tried, libraries, still, stop_after)
+        E = np.array(np.broadcast_to(cross.dims_of(libraries.rows), rho.shape))
+        rows = [libraries.names[r] for r in libraries.rows]
+        about = in_words(kinds), n_surrogates, stop_after, n_max, E
+        return CrossMapTest(rho, p, better, tried, reasons, rows, names, *about)
 
     n_max = n_surrogates
     found = _Found(np.unique(libraries.rows), n_series)
@@ -287,7 +275,8 @@ class _Found:
             )
 
 
-def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_max, E):
+def _judged(rho, better, tried, libraries, still, stop_after):
+    """p-values and reasons of pairs; rho becomes NaN where nothing varies."""
     rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
     reasons[np.isnan(rho)] = STILL_PREDICTIONS
     reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
@@ -300,20 +289,7 @@ def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates
     given_up = better >= stop_after
     p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
     p[reasons != TESTED] = np.nan
-    return CrossMapTest(
-        rho,
-        p,
-        better,
-        tried,
-        reasons,
-        [libraries.names[r] for r in rows],
-        names,
-        surrogate,
-        n_surrogates,
-        stop_after,
-        n_max,
-        E,
-    )
+    return p, reasons
 
 
 class _Group(Mapping):
@@ -380,20 +356,12 @@ class _Group(Mapping):
             library, search = self.room.turn_to(first[part] * self.width * self.stride, times)
             self.predict(library, search, self.tables[0])
             self.correlate(n_sets)
-            pairs = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets))
-            pk.parallel_for(
-                pairs,
-                surrogate_kernels.open_pairs,
-                self.target_of,
-                self.room.rho,
-                still_open,
-                on_space,
-                label="edm.open_pairs",
-            )
+            pairs = (n_sets, self.n_targets)
+            launch(pairs, surrogate_kernels.open_pairs, self.target_of, self.room.rho, still_open, on_space)
             for width, room, table in self.stages:
                 self.predict(library, search, table, still_open, again=True)
-                every = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets * room))
-                pk.parallel_for(
+                every = (n_sets, self.n_targets * room)
+                launch(
                     every,
                     surrogate_kernels.correlate_open,
                     width,
@@ -402,9 +370,8 @@ class _Group(Mapping):
                     self.room.sums,
                     still_open,
                     skill,
-                    label="edm.correlate_open",
                 )
-                pk.parallel_for(
+                launch(
                     pairs,
                     surrogate_kernels.count_better,
                     width,
@@ -415,7 +382,6 @@ class _Group(Mapping):
                     self.room.rho,
                     still_open,
                     on_space,
-                    label="edm.count_better",
                 )
             pk.deep_copy(rho[part], self.room.rho[:n_sets])
             pk.deep_copy(counts[part], on_space[:n_sets])

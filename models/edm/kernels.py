@@ -244,6 +244,20 @@ def n_chunks_of(team, library):
     return (library.n + team.size - 1) // team.size
 
 
+@pk.function
+def share_of(share, n_shares, n_rows, width):
+    """Where a share of so many rows begins and ends, in items."""
+    return share * n_rows // n_shares * width, (share + 1) * n_rows // n_shares * width
+
+
+@pk.function
+def candidate_at(team, library, n_chunks, item, pad):
+    """Whether an item of a part whose first `pad` rows are none is a candidate, and its number."""
+    c = item // team.size - pad
+    q = (item % team.size) * n_chunks + c
+    return (c < n_chunks) & (q < library.n), q
+
+
 @pk.kernel
 def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
     """Lay a set's candidates out in chunks, n_shares teams per set. 8 bytes an element.
@@ -265,21 +279,16 @@ def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
     n_chunks = n_chunks_of(team, library)
     depth = n_chunks + library.pad + 1
     if b < library.place.shape[0]:
-        begin = share * (n_chunks + 1) // n_shares * team.size
-        for item in team.thread_range(begin, (share + 1) * (n_chunks + 1) // n_shares * team.size):
-            c = item // team.size
-            q = (item % team.size) * n_chunks + c
-            there = (c < n_chunks) & (q < library.n)
+        begin, end = share_of(share, n_shares, n_chunks + 1, team.size)
+        for item in team.thread_range(begin, end):
+            there, q = candidate_at(team, library, n_chunks, item, 0)
             time = time_of(own_times, runs_on, min(q, library.n - 1))
             library.place[b, item] = pk.where(there, time, -1)
-    begin = share * depth // n_shares * team.size
-    end = (share + 1) * depth // n_shares * team.size
+    begin, end = share_of(share, n_shares, depth, team.size)
     for p in range(part_at.shape[0]):
         origin = pk.int64(library.first[b]) + part_at[p]
         for item in team.thread_range(begin, end):
-            c = item // team.size - library.pad
-            q = (item % team.size) * n_chunks + c
-            there = (c < n_chunks) & (q < library.n)
+            there, q = candidate_at(team, library, n_chunks, item, library.pad)
             time = time_of(own_times, runs_on, min(max(q, 0), library.n - 1)) + min(q, 0)
             value = source[origin + time]
             at = p * depth * team.size + item

@@ -18,7 +18,7 @@ from .frames import Tabled
 from .problem import Problem, value_at
 from .search import using
 from .segments import Replicates, Windows
-from .surrogates import Kind, block_length, check_kinds
+from .surrogates import Kind, block_length
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time
 
@@ -128,16 +128,13 @@ def lagged_map(
     problem = Problem(library, columns, target, None, *form, ends)
     target = problem.given
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
-    n_surrogates = check_count(n_surrogates, "n_surrogates", 0)
-    kinds = None
-    if n_surrogates or surrogate is not None:
-        kinds = check_kinds(target, surrogate, period, block, "target", problem.labels, problem.cut)
+    kinds = problem.kinds(n_surrogates, surrogate, period, block)
     check_seed(seed)
     times, still = problem.points[:, None] + lags, problem.still()
     found = []
     with using(space):
         near = problem.search(problem.k)
-        for one, kind in zip(target.T, kinds or [None] * target.shape[1]):
+        for one, kind in zip(target.T, kinds):
             made = None
             if n_surrogates:
                 made = problem.surrogates(one[:, None], [kind], seed, block)

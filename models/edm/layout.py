@@ -17,6 +17,7 @@ import portable as pk
 
 from .surrogate_kernels import put_in_places
 from ..shared.warned import warn
+from .search import launch
 
 FEW = 64
 COPIES = 0.05  # share of the points, above which copies of candidates are no chance
@@ -86,14 +87,7 @@ class Places(NamedTuple):
         time = np.full(self.n_places, -1, np.int32)
         time[self.of(np.arange(self.n_times))] = np.arange(self.n_times)
         out = pk.empty((self.n_places, table.shape[1]), table.dtype)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), out.shape),
-            put_in_places,
-            pk.copy_of(time),
-            table,
-            out,
-            label="edm.spread",
-        )
+        launch(out.shape, put_in_places, pk.copy_of(time), table, out)
         return out
 
     def windows(self, windows):

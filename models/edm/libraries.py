@@ -62,26 +62,18 @@ def check_libraries(libraries, names: list) -> Libraries:
     names : of all series
     """
     n_series = len(names)
+    alone = np.arange(n_series)[:, None]
     if libraries is None:
-        return Libraries(np.arange(n_series), np.arange(n_series)[:, None], names)
+        return Libraries(np.arange(n_series), alone, names)
     try:
         given = np.atleast_1d(np.asarray(libraries))
     except ValueError as error:
         raise ShapeError(
-            f"libraries is {libraries!r}, groups of different sizes; as many columns in each "
-            "are wanted, or a call for each size"
+            f"libraries is {libraries!r}, groups of different sizes; as many columns in each are wanted, or "
+            "a call for each size"
         ) from error
     if given.dtype.kind == "U":
-        unknown = [name for name in given.ravel().tolist() if name not in names]
-        if unknown:
-            raise InputError(f"libraries: there is no series {unknown[0]!r}; they are {', '.join(names)}")
-        twice = [name for name in given.ravel().tolist() if names.count(name) > 1]
-        if twice:
-            raise InputError(
-                f"libraries: there are {names.count(twice[0])} series {twice[0]!r}; numbers of columns "
-                "tell them apart"
-            )
-        given = np.array([names.index(name) for name in given.ravel().tolist()]).reshape(given.shape)
+        given = np.array([_number(name, names) for name in given.ravel().tolist()]).reshape(given.shape)
     if given.dtype.kind not in "iu" or given.ndim > 2 or not given.size:
         raise DTypeError(
             "libraries must be numbers of columns, or names, or groups of as many of them each; "
@@ -91,11 +83,19 @@ def check_libraries(libraries, names: list) -> Libraries:
         check_count(column, "libraries", 0, n_series - 1)
     given = given.astype(np.int64)
     if given.ndim == 1 or given.shape[1] == 1:
-        return Libraries(given.ravel(), np.arange(n_series)[:, None], names)
-    for number, group in enumerate(given.tolist()):
-        twice = [names[c] for c in group if group.count(c) > 1]
-        if twice:
-            raise InputError(f"libraries[{number}] holds {twice[0]} twice; different series are wanted")
-    return Libraries(
-        np.arange(len(given)), given, [" + ".join(names[c] for c in group) for group in given.tolist()]
-    )
+        return Libraries(given.ravel(), alone, names)
+    groups = [[names[c] for c in group] for group in given.tolist()]
+    for number, (group, own) in enumerate(zip(groups, given.tolist())):
+        if len(set(own)) < len(own):
+            twice = next(name for c, name in zip(own, group) if own.count(c) > 1)
+            raise InputError(f"libraries[{number}] holds {twice} twice; different series are wanted")
+    return Libraries(np.arange(len(given)), given, list(map(" + ".join, groups)))
+
+
+def _number(name, names):
+    """The number of the series of a name."""
+    if (n := names.count(name)) > 1:
+        raise InputError(f"libraries: there are {n} series {name!r}; numbers of columns tell them apart")
+    if not n:
+        raise InputError(f"libraries: there is no series {name!r}; they are {', '.join(names)}")
+    return names.index(name)

@@ -374,27 +374,18 @@ def look_up(
                 for i in range(pk.static(abreast)):
                     p[i] = 0.0
                 for m in range(at, at + length, 4):
-                    w0, w1, w2, w3 = (
-                        own_weights[m],
-                        own_weights[m + 1],
-                        own_weights[m + 2],
-                        own_weights[m + 3],
-                    )
-                    r0, r1, r2, r3 = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
+                    w = own_weights[m], own_weights[m + 1], own_weights[m + 2], own_weights[m + 3]
+                    r = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
                     for i in range(pk.static(abreast)):
                         c = q + i * APART
-                        p[i] += (w0 * target[r0, c] + w1 * target[r1, c]) + (
-                            w2 * target[r2, c] + w3 * target[r3, c]
+                        p[i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
+                            w[2] * target[r[2], c] + w[3] * target[r[3], c]
                         )
                 for i in range(pk.static(abreast)):
                     o = observed[first_point + number + Tp, q + i * APART]
                     known = pk.isfinite(p[i] + o)
-                    sum[0, i] += pk.where(known, 1.0, 0.0)
-                    sum[1, i] += pk.where(known, p[i], 0.0)
-                    sum[2, i] += pk.where(known, o, 0.0)
-                    sum[3, i] += pk.where(known, p[i] * p[i], 0.0)
-                    sum[4, i] += pk.where(known, o * o, 0.0)
-                    sum[5, i] += pk.where(known, p[i] * o, 0.0)
+                    for v, term in enumerate((1.0, p[i], o, p[i] * p[i], o * o, p[i] * o)):
+                        sum[v, i] += pk.where(known, term, 0.0)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 if q + i * APART < last:
@@ -408,19 +399,14 @@ def correlation_of(sums, b, q, least):
     NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of
     none.
     """
-    n = pk.float64(0.0)
-    p = pk.float64(0.0)
-    o = pk.float64(0.0)
-    pp = pk.float64(0.0)
-    oo = pk.float64(0.0)
-    po = pk.float64(0.0)
+    total = pk.local(SUMS, pk.float64)
+    for v in range(SUMS):
+        total[v] = 0.0
     for block in range(sums.shape[1]):
-        n += sums[b, block, 0, q]
-        p += sums[b, block, 1, q]
-        o += sums[b, block, 2, q]
-        pp += sums[b, block, 3, q]
-        oo += sums[b, block, 4, q]
-        po += sums[b, block, 5, q]
+        for v in range(SUMS):
+            total[v] += sums[b, block, v, q]
+    n, p, o = total[0], total[1], total[2]
+    pp, oo, po = total[3], total[4], total[5]
     predicted = pp - p * p / n
     seen = oo - o * o / n
     varies = predicted > least * pp and seen > least * oo

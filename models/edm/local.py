@@ -19,7 +19,7 @@ from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
 from .problem import Problem, correlation
-from .search import power_of_two, using
+from .search import launch, power_of_two, using
 from .segments import Replicates, Windows
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
@@ -153,9 +153,7 @@ def smap(
         limit = np.full(len(asked), np.inf)
         if k is not None:
             distances, _ = problem.search(problem.k)
-            unit = problem.summarised.scale(problem.columns.shape[1])
-            # rounded otherwise
-            limit = distances.to_numpy()[asked - problem.first, -1] * (unit / scale) * (1 + 1e-13)
+            limit = distances.to_numpy()[asked - problem.first, -1] * (1 + 1e-13)  # rounded otherwise
         at = _Points(problem, valid, asked, x, y, limit, scale, penalty * np.array([l1_ratio, 1 - l1_ratio]))
         found = [at.fit(theta, values) for values in target.T]
     solution, rank = (np.stack(parts, axis=-1) for parts in zip(*found))
@@ -201,7 +199,7 @@ class _Points:
             *(pk.copy_of(one) for one in series),
             self.mean,
         )
-        pk.parallel_for(n_points, kernels.mean_distance, *self.common, label="edm.mean_distance")
+        launch(n_points, kernels.mean_distance, *self.common)
 
     def fit(self, theta, values):
         """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2,
@@ -235,8 +233,8 @@ class _Points:
         shape, n = (len(theta), self.n_rows), self.n_points
         solution = pk.empty((shape[0], self.n_rows + 2, n), np.float64)
         triangle = pk.empty((*shape, self.n_rows + 1, n), np.float64)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), (shape[0], n)),
+        launch(
+            (shape[0], n),
             kernels.fit,
             pk.static(-(-self.n_rows // 8) * 8),
             *self.common,
@@ -246,7 +244,6 @@ class _Points:
             self.least,
             solution,
             triangle,
-            label="edm.fit",
         )
         return solution, triangle
 

@@ -13,7 +13,7 @@ import numpy as np
 import portable as pk
 
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Search, bytes_a_point, there
+from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Search, bytes_a_point, launch, there
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
@@ -159,7 +159,7 @@ class Mapping:
                 if not again:
                     self._weigh(library, search, start, end, len(table.observed))
                 for abreast, slices in table.slices.items():
-                    pk.parallel_for(
+                    launch(
                         pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM),
                         kernels.look_up,
                         pk.static(abreast),
@@ -175,12 +175,11 @@ class Mapping:
                         stopping,
                         still_open if stopping else room.nobody,
                         room.sums[:, at : at + n_blocks],
-                        label="edm.look_up",
                     )
 
     def _weigh(self, library, search, start, end, n_times):
         n_teams = library.n_sets * -(-(end - start) // BLOCK) * len(self.dims)
-        pk.parallel_for(
+        launch(
             search.policy(n_teams),
             kernels.weigh_neighbours,
             self.n_dims,
@@ -195,18 +194,16 @@ class Mapping:
             search.asked,
             search.found,
             self.room.lists,
-            label="edm.weigh_neighbours",
         )
 
     def correlate(self, n_sets):
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)),
+        launch(
+            (n_sets, self.n_targets),
             kernels.correlate,
             self.least,
             self.target_of,
             self.room.sums,
             self.room.rho,
-            label="edm.correlate",
         )
 
 

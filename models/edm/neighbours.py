@@ -157,15 +157,9 @@ def knn(
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = problem_of(library, columns, None, points, *form)
     with using(space):
-        distances, times = problem.neighbours()
+        distances, rows = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_places.times(problem.points)
-    distances[~problem.known] = np.nan
-    return Neighbours(
-        distances,
-        np.where(times >= 0, problem.places.times(times) - shift, -1),
-        ends - shift,
-        problem.index_at(ends)[0],
-    )
+    return Neighbours(distances, rows, ends - shift, problem.index_at(ends)[0])
 
 
 def simplex(

@@ -11,7 +11,7 @@ import math
 
 import portable as pk
 
-from .kernels import IN_FLIGHT, centre_of, fold, power_of_two, standard, start, summary_of, value_at
+from .kernels import IN_FLIGHT, centre_of, fold, power_of_two, scale_of, standard, start, summary_of, value_at
 from .list_kernels import weight_of
 
 
@@ -60,6 +60,19 @@ def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, orde
     for m in range(k):
         distances[i, m] = pk.sqrt(distances[i, m]) if m < n else math.inf
         times[i, m] = times[i, m] if m < n else -1
+
+
+@pk.kernel
+def tell(i, m, n_columns, shift, summary, distances, times, far, rows):
+    """Distance m of point i in the units of the library, and the row of the embedding; NaN where the point
+    has fewer than k neighbours, -1 where there is none. 24 bytes.
+
+    n_columns, shift : of the library; of the rows against the times
+    """
+    t = times[i, m]
+    d = pk.float64(distances[i, m]) * scale_of(summary, 0, n_columns)
+    far[i, m] = pk.where(times[i, times.shape[1] - 1] >= 0, d, math.nan)
+    rows[i, m] = pk.where(t >= 0, pk.int64(t) - shift, -1)
 
 
 @pk.kernel

@@ -31,9 +31,9 @@ from .checks import (
     without_variation,
 )
 from .layout import found_in, lay_out, places_of, times_within, warn_of_copies
-from .search import Columns, Library, Search, as_vector, coordinates, on_the_host, power_of_two
+from .search import Columns, Library, Search, as_vector, coordinates, launch, on_the_host, power_of_two
 from .segments import check_length, number_of, windows_in
-from .surrogates import Surrogates
+from .surrogates import Surrogates, check_kinds
 
 FEW = 64  # neighbours that are kept sorted one by one
 # Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
@@ -169,6 +169,12 @@ class Problem:
         names = None if self.parts is None else np.array(self.point_cut.names)[self.parts]
         return frames.at_times(self.index, times, self.parts, self.point_cut), names
 
+    def kinds(self, n_surrogates, surrogate, period, block):
+        """Kind and period of the surrogates of each target; None for each where there are none."""
+        if not check_count(n_surrogates, "n_surrogates", 0) and surrogate is None:
+            return [None] * self.given.shape[1]
+        return check_kinds(self.given, surrogate, period, block, "target", self.labels, self.cut)
+
     def surrogates(self, columns, kinds, seed, block):
         """Surrogates of targets."""
         form = {"block": block, "E": self.E, "tau": self.tau, "segments": self.cut}
@@ -249,15 +255,21 @@ class Problem:
         return Columns(self.there["library"])
 
     def neighbours(self):
-        """Distances and times of all points' neighbours on the host."""
+        """Distances of all points' neighbours and their rows of the embedding, on the host."""
+        front = (self.E - 1) * self.tau
 
         def compute(*views):
-            return *self._searched(views), self.summarised
+            distances, times = self._searched(views)
+            out = pk.empty(times.shape, np.float64), pk.empty(times.shape, np.int64)
+            shift, width = front if self.places.plain else 0, self.columns.shape[1]
+            summary = self.summarised.summary
+            launch(times.shape, point_kernels.tell, width, shift, summary, distances, times, *out)
+            return out
 
-        distances, times, summarised = self._kept("knn", (), compute)
-        distances, times = on_the_host(distances), on_the_host(times)
-        unit = summarised.scale(self.columns.shape[1])
-        return distances[self.rows].astype(np.float64) * unit, times[self.rows].astype(np.int64)
+        distances, rows = (on_the_host(one)[self.rows] for one in self._kept("knn", (), compute))
+        if not self.places.plain:
+            rows = np.where(rows >= 0, self.places.times(rows) - front, -1)
+        return distances, rows
 
     def simplex(self):
         """Predictions of targets, their variances, and rho of each, on the space; for `unpacked`."""
@@ -277,7 +289,7 @@ class Problem:
 
     def _simplex_of_few(self, library):
         out = pk.empty(2 * len(self.points) + 1, np.float64)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(1, FEW, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
             point_kernels.simplex_of_few,
             pk.static(self.k),
@@ -291,7 +303,6 @@ class Problem:
             pk.empty(1, self.dtype),
             library.reshape(-1),
             out,
-            label="edm.simplex_of_few",
         )
         return out
 
@@ -329,7 +340,7 @@ class Problem:
         n, n_targets = distances.shape[0], 1 if target is None else target.shape[1]
         of = self.summarised if target is None else Columns(target)
         out = pk.empty((2 * n + 1) * n_targets, np.float64)
-        pk.parallel_for(
+        launch(
             pk.MDRangePolicy((0, 0), (1, n) if n_targets == 1 else (n, n_targets)),
             point_kernels.project,
             pk.static(int(n_targets == 1)),
@@ -340,7 +351,6 @@ class Problem:
             of.summary,
             of.values,
             out,
-            label="edm.project",
         )
         if self.same or (target is not None and self.radius is not None):
             self._correlate(times, of.values, n_targets, out)
@@ -367,7 +377,7 @@ class Problem:
         begin = self.first + self.Tp
         first, last = max(-begin, 0), min(n, observed.shape[0] - begin)  # points of times that were observed
         single, columns = as_vector(observed)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(n_targets, CORRELATING),
             point_kernels.correlate_points,
             NO_VARIATION * float(np.finfo(self.dtype).eps),
@@ -379,7 +389,6 @@ class Problem:
             columns[begin + first :],
             out[first * n_targets :],
             out[2 * n * n_targets :],
-            label="edm.correlate_points",
         )
 
     def search(self, k):
@@ -407,7 +416,7 @@ class Problem:
         values = source[int(self.candidates[0]) : int(self.candidates[-1]) + 1]
         first, n = self.first, self.n_span
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
-        pk.parallel_for(
+        launch(
             n,
             point_kernels.nearest_on_line,
             k,
@@ -420,7 +429,6 @@ class Problem:
             points,
             distances,
             times,
-            label="edm.nearest_on_line",
         )
         return distances, times
 
@@ -480,7 +488,7 @@ class Problem:
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
             n_teams = -(-(end - begin) // kernels.GROUP)
-            pk.parallel_for(
+            launch(
                 search.policy(n_teams),
                 kernels.nearest,
                 n_dims,
@@ -493,7 +501,6 @@ class Problem:
                 search.found,
                 distances[part],
                 times[part],
-                label="edm.nearest",
             )
         return distances, times
 

@@ -42,18 +42,12 @@ class Columns:
     def __init__(self, values):
         self.values = there(values)
         self.summary = pk.empty((4, values.shape[1]), np.float64)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
             kernels.summarise,
             *as_vector(self.values),
             self.summary,
-            label="edm.summarise",
         )
-
-    def scale(self, n_together):
-        """What `lined_up` divides the first set of columns by."""
-        low, high = self.summary.to_numpy()[:2, :n_together]
-        return float(power_of_two((high - low).max()))
 
     def lined_up(self, values, n_together, front, dtype):
         """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from
@@ -71,16 +65,7 @@ class Columns:
                 "are possible: take parts of them"
             )
         series = pk.empty(n_columns * stride, dtype)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), (n_columns, stride)),
-            kernels.line_up,
-            front,
-            n_together,
-            self.summary,
-            values,
-            series,
-            label="edm.line_up",
-        )
+        launch((n_columns, stride), kernels.line_up, front, n_together, self.summary, values, series)
         return series, stride
 
     def standardised(self, column, dtype, values=None):
@@ -91,16 +76,14 @@ class Columns:
         """
         values = self.values if values is None else there(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), target.shape),
-            kernels.standardise,
-            _integers(column),
-            self.summary,
-            values,
-            target,
-            label="edm.standardise",
-        )
+        launch(target.shape, kernels.standardise, integers(column), self.summary, values, target)
         return target
+
+
+def launch(policy, kernel, *args):
+    """Launch a kernel under its name; over all indices of a shape where the policy is one."""
+    policy = pk.MDRangePolicy((0,) * len(policy), policy) if type(policy) is tuple else policy
+    pk.parallel_for(policy, kernel, *args, label=f"edm.{kernel.name}")
 
 
 def using(space):
@@ -166,7 +149,7 @@ class Library:
         adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
         self.width = None
-        self.parts = _integers(parts)
+        self.parts = integers(parts)
         most = -(-TEAMS_AT_A_TIME * pk.concurrency() // n_sets)
         self.n_shares = max(1, min(most, self.n_candidates // SHARE))
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
@@ -181,7 +164,7 @@ class Library:
         first, there = packed(first, times)
         self.record = self.record._replace(first=first)
         width = pk.empty(1, np.int32)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(self.n_sets * self.n_shares, TEAM),
             kernels.arrange,
             pk.static(int(self.runs_on)),
@@ -191,7 +174,6 @@ class Library:
             self.source,
             self.record,
             width,
-            label="edm.arrange",
         )
         self.width = self.width or int(width.to_numpy()[0])
 
@@ -262,16 +244,15 @@ class Search:
         alone = n_parts > 1 and n_tasks <= self.n_teams
         form, both = (self.n_dims, self.skip, first, n_tiles), (library.record, self.asked)
         if alone:
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(n_tasks * n_parts, TEAM, scratch_bytes=scratch),
                 kernels.measure,
                 *form,
                 n_parts,
                 *both,
                 self.minima,
-                label="edm.measure",
             )
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch),
             kernels.bound,
             pk.static(int(alone)),
@@ -281,7 +262,6 @@ class Search:
             *both,
             self.minima,
             self.found,
-            label="edm.bound",
         )
 
     def policy(self, n_teams):
@@ -301,9 +281,10 @@ def bytes_a_point(n_searches, n_words, itemsize):
 def packed(*arrays):
     """Arrays of whole numbers on the space, flat: parts of one array, which is copied at once."""
     ends = np.cumsum([0, *(np.size(array) for array in arrays)]).tolist()
-    there = _integers(np.concatenate([np.ravel(array) for array in arrays]))
+    there = integers(np.concatenate([np.ravel(array) for array in arrays]))
     return [there[begin:end] for begin, end in pairwise(ends)]
 
 
-def _integers(values):
+def integers(values):
+    """Whole numbers on the space, in 32 bits."""
     return pk.copy_of(np.ascontiguousarray(values, np.int32))

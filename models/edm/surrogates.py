@@ -7,7 +7,7 @@ portable.models.edm calibrate`.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,12 @@ from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.warned import warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
-from .search import using
+from .search import integers, launch, using
 from .segments import Replicates, check_segments
 from .traits import default_kinds
 
 Kind: TypeAlias = Literal["phase", "mirror", "seasonal", "twin", "block", "random"]
-SURROGATES = ("phase", "mirror", "seasonal", "twin", "block", "random")
+SURROGATES = get_args(Kind)
 SPECTRAL = ("phase", "mirror", "seasonal")
 COMPLETE = (*SPECTRAL, "twin")  # what cannot be made of a series with missing values
 TEAM = 32
@@ -147,19 +147,19 @@ class _OfKind:
     def __init__(self, columns, method, period, seed, block, E, tau, numbers, slot):
         self.method, self.seed = method, check_seed(seed)
         self.n_times, self.n_series = columns.shape
-        self.number, self.slot = _integers(numbers), _integers(slot)
+        self.number, self.slot = integers(numbers), integers(slot)
         if method in SPECTRAL:
             self._transform(columns, period)
             return
         self.columns = pk.copy_of(columns)
         if method == "random":
             missing = np.isnan(columns)
-            self.n_known = _integers((~missing).sum(axis=0))
-            self.known = _integers(np.argsort(missing, axis=0, kind="stable"))
+            known = integers(np.argsort(missing, axis=0, kind="stable"))
+            self.launch = kernels.shuffle, integers((~missing).sum(axis=0)), known
         elif method == "block":
-            self.block = block_length(self.n_times, block)
+            self.launch = kernels.draw_blocks, block_length(self.n_times, block)
         else:
-            self._twins(columns, E, tau)
+            self.launch = kernels.walk_twins, *self._twins(columns, E, tau)
 
     def _transform(self, columns, period):
         if self.method == "mirror":
@@ -174,8 +174,8 @@ class _OfKind:
         if m % 2 == 0:
             amplitude[:, -1] /= 2.0
         angle = 2.0 * np.pi / m * np.arange(m)
-        self.amplitude, self.rhythm = pk.copy_of(np.ascontiguousarray(amplitude)), pk.copy_of(rhythm)
-        self.wave = pk.copy_of(np.stack([np.cos(angle), np.sin(angle)]))
+        wave = np.stack([np.cos(angle), np.sin(angle)])
+        self.spectrum = [pk.copy_of(np.ascontiguousarray(part)) for part in (amplitude, wave, rhythm)]
 
     def _twins(self, columns, E, tau):
         n_points = self.n_times - (E - 1) * tau
@@ -191,75 +191,35 @@ class _OfKind:
             lag = np.arange(E[c])[:, None] * tau
             reach[c] = np.quantile(abs(columns[a + lag, c] - columns[b + lag, c]).max(axis=0), RECURRENT)
         prints = pk.empty((self.n_series, self.n_times), np.uint64)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), prints.shape),
-            kernels.fingerprint,
-            _integers(E),
-            tau,
-            pk.copy_of(reach),
-            self.columns,
-            prints,
-            label="edm.fingerprint",
-        )
+        launch(prints.shape, kernels.fingerprint, integers(E), tau, pk.copy_of(reach), self.columns, prints)
         begin, twins = np.zeros((*prints.shape, 2), np.int32), np.zeros(prints.shape, np.int32)
         for c, (n, row) in enumerate(zip(n_points.tolist(), prints.to_numpy())):
             _, group = np.unique(row[:n], return_inverse=True)
             size = np.bincount(group[:-1], minlength=group.max() + 1)  # nothing follows the last point
             twins[c, : n - 1] = np.argsort(group[:-1], kind="stable")
             begin[c, :n, 0], begin[c, :n, 1] = (np.cumsum(size) - size)[group], size[group]
-        self.n_points, self.shift = _integers(n_points), _integers(self.n_times - n_points)
-        self.begin, self.twins = pk.copy_of(begin), pk.copy_of(twins)
+        return tuple(map(integers, (n_points, self.n_times - n_points, begin, twins)))
 
     def fill(self, table, first, n, width):
-        every = pk.MDRangePolicy((0, 0), (self.n_series, n))
         common = first, width, self.seed, self.number, self.slot
-        if self.method in SPECTRAL:
-            m = self.shape[0] * self.shape[1]
-            n_teams = int(
-                min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m)))
-            )
-            work = pk.empty((n_teams, 4, m), np.float64)
-            pk.parallel_for(
-                pk.TeamPolicy(n_teams, TEAM),
-                kernels.rephase,
-                *self.shape,
-                n,
-                *common,
-                self.amplitude,
-                self.wave,
-                self.rhythm,
-                work,
-                table,
-                label="edm.rephase",
-            )
-        elif self.method == "random":
-            pk.parallel_for(
-                every,
-                kernels.shuffle,
-                *common,
-                self.n_known,
-                self.known,
-                self.columns,
-                table,
-                label="edm.shuffle",
-            )
-        elif self.method == "block":
-            pk.parallel_for(
-                every, kernels.draw_blocks, *common, self.block, self.columns, table, label="edm.draw_blocks"
-            )
-        else:
-            pk.parallel_for(
-                every,
-                kernels.walk_twins,
-                *common,
-                self.n_points,
-                self.shift,
-                self.begin,
-                self.twins,
-                self.columns,
-                table,
-                label="edm.walk_twins",
-            )
+        if self.method not in SPECTRAL:
+            kernel, *own = self.launch
+            launch((self.n_series, n), kernel, *common, *own, self.columns, table)
+            return
+        m = self.shape[0] * self.shape[1]
+        most = TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m))
+        n_teams = int(min(self.n_series * n, *most))
+        work = pk.empty((n_teams, 4, m), np.float64)
+        launch(
+            pk.TeamPolicy(n_teams, TEAM),
+            kernels.rephase,
+            *self.shape,
+            n,
+            *common,
+            *self.spectrum,
+            work,
+            table,
+        )
 
 
 def check_kinds(columns, method, period, block, name, names=None, cut=None):
@@ -341,7 +301,3 @@ def _factors(n_times, period):
         if m <= LEAST_FACTOR * a * a:
             return a, m // a
     return 1, period
-
-
-def _integers(values):
-    return pk.copy_of(np.ascontiguousarray(values, np.int32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from ..shared.results import Result
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
-METHODS = ("bh", "by")
+METHODS = get_args(Adjustment)
 REASONS = (
     "",
     "library and target are the same series",

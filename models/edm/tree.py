@@ -10,6 +10,7 @@ import numpy as np
 import portable as pk
 
 from . import point_kernels
+from .search import launch
 
 FEWEST = 4000  # candidates and points: below, the kernel is always faster
 MOST_DIMS = 10
@@ -75,16 +76,7 @@ def nearest(tree, candidates, points, times, point_times, radius, k, workers):
         _, near = tree.query(points[:, open_rows].T, k=asked, workers=workers)
         near = near.reshape(len(open_rows), asked)
         d = np.empty(near.shape)
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), near.shape),
-            point_kernels.measure_listed,
-            candidates,
-            points,
-            open_rows,
-            near,
-            d,
-            label="edm.measure_listed",
-        )
+        launch(near.shape, point_kernels.measure_listed, candidates, points, open_rows, near, d)
         pk.fence()
         farthest = d.max(axis=1)
         d[abs(times[near] - point_times[open_rows, None]) <= radius] = np.inf

@@ -9,10 +9,13 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError
 
+from .checks import check_choice
+
 _DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
 _CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
 _TEXT = re.compile(rf"\s*{_DAY}{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
-ORDERS = ("year first", "month first", "day first")
+# where year, month and day stand in a row of parts
+ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2, 1]}
 
 
 def looks_dated(column):
@@ -62,7 +65,7 @@ def as_dates(column, name, order=None):
     else:
         entries = list(column)
         if entries and isinstance(next((e for e in entries if e is not None), None), str):
-            found = _of_text(entries, name, order)
+            found = _of_text(entries, name, order and check_choice(order, "date_order", tuple(ORDERS)))
         else:
             found = np.array(
                 [_of_object(entry, name, row) for row, entry in enumerate(entries, 1)], "datetime64[us]"
@@ -110,34 +113,19 @@ def _of_text(entries, name, order):
                 " is wanted"
             )
         first, _, second, third, hour, minute, second_, fraction, half, zone = parts.groups()
-        hour = int(hour or 0) % 12 + 12 * (half in ("pm", "PM", "Pm", "pM")) if half else int(hour or 0)
-        micro = int((fraction or "0").ljust(6, "0")[:6])
-        offset = (
-            0
-            if zone in (None, "Z")
-            else (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
-        )
-        rows.append(
-            (
-                len(first) > 2,
-                int(first),
-                int(second),
-                int(third),
-                hour,
-                int(minute or 0) - offset,
-                int(second_ or 0),
-                micro,
-            )
-        )
+        hour, minute = int(hour or 0), int(minute or 0)
+        if half:
+            hour = hour % 12 + 12 * (half.lower() == "pm")
+        if zone not in (None, "Z"):
+            minute -= int(f"{zone[0]}1") * (60 * int(zone[1:3]) + int(zone[-2:]))
+        micro = (fraction or "0").ljust(6, "0")[:6]
+        numbers = map(int, (first, second, third, hour, minute, second_ or 0, micro))
+        rows.append((len(first) > 2, *numbers))
     table = np.array(rows, np.int64).reshape(-1, 8)
     year_first = table[:, 0].astype(bool)
     if order is None:
         order = _order(table, year_first, name)
-    if order == "year first":
-        year, month, day = table[:, 1], table[:, 2], table[:, 3]
-    else:
-        year, a, b = table[:, 3], table[:, 1], table[:, 2]
-        month, day = (a, b) if order == "month first" else (b, a)
+    year, month, day = table[:, ORDERS[order]].T
     months = (year - 1970) * 12 + month - 1
     start = months.astype("datetime64[M]").astype("datetime64[D]")
     after = (months + 1).astype("datetime64[M]").astype("datetime64[D]")

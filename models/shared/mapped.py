@@ -231,8 +231,10 @@ class Streamed:
         Streamed
         """
         first, last = self._whole(begin, end)
-        found = Streamed(Cut(self._reader, first, last), self._name, self.dtype)
-        found._key, found._cuts = self._key, self._cuts
+        travels = getattr(self._reader, "travels", None)
+        reader = self._reader if travels is None else travels(first, last)
+        found = Streamed(reader, self._name, self.dtype)
+        found.shape, found._key, found._cuts = self.shape, self._key, self._cuts
         return found
 
     def _whole(self, begin: int, end: int) -> tuple[int, int]:
@@ -361,37 +363,6 @@ class Column:
         ndarray
         """
         return np.ascontiguousarray(self._array.rows(begin, end)[:, self._number])
-
-
-class Cut:
-    """Some rows of a reader, under their own numbers; it pickles as what these take.
-
-    Parameters
-    ----------
-    reader : a reader
-    begin, end : int
-    """
-
-    def __init__(self, reader: _Reader, begin: int, end: int) -> None:
-        self._reader, self._begin, self._end = reader, begin, end
-        self.shape, self.dtype = reader.shape, reader.dtype
-
-    def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows`, of rows within these.
-
-        Parameters
-        ----------
-        begin, end : int
-
-        Returns
-        -------
-        ndarray
-        """
-        return self._reader.rows(begin, end)
-
-    def __getstate__(self) -> dict[str, Any]:
-        travels = getattr(self._reader, "travels", None)
-        return vars(self) | ({} if travels is None else {"_reader": travels(self._begin, self._end)})
 
 
 class Part:

@@ -344,6 +344,9 @@ def test_figures_show_what_they_are_given(tmp_path):
     np.testing.assert_array_equal(
         figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)]
     )
+    wide = figures.draw_cross_map(rho[:2, :3], names=list("abc"), libraries=["a + b", "c + b"])
+    ticks = [[one.get_text() for one in axis.get_ticklabels()] for axis in (wide.xaxis, wide.yaxis)]
+    assert ticks == [["a", "b", "c"], ["a + b", "c + b"]] and wide.get_title() == "cross map"
     matplotlib.pyplot.close("all")
 
 

@@ -103,6 +103,8 @@ def test_dates_of_every_kind(tmp_path):
         from_events(text)
     assert from_events(text, date_order="month first").values.tolist() == [31 * 86400.0]
     assert from_events(text, date_order="day first").values.tolist() == [86400.0]
+    with pytest.raises(pk.InputError, match="date_order is 'day'; wanted one of 'year first', 'month first'"):
+        from_events(text, date_order="day")
 
 
 def test_dates_are_seconds():
