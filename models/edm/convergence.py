@@ -121,14 +121,11 @@ class Convergence(Tabled):
                 for _ in range(N_BOOT)
             ]
         )
-        own = _trends(self.library_sizes, self.mean)
-        bootstrap = _trends(self.library_sizes, drawn)
-        surrogate = _trends(self.library_sizes, np.moveaxis(self.surrogate_rho, -1, 0))
-        p = [
-            p_values(value, np.moveaxis(of_surrogates, 0, -1)) for value, of_surrogates in zip(own, surrogate)
-        ]
-        intervals = [np.quantile(values, [low, high], axis=0) for values in bootstrap]
-        return ConvergenceTest(own[0], intervals[0], p[0], own[1], p[1], own[2], intervals[2], p[2])
+        several = self.mean, drawn, np.moveaxis(self.surrogate_rho, -1, 0)
+        own, bootstrap, surrogate = (_trends(self.library_sizes, one) for one in several)
+        p = [p_values(value, np.moveaxis(of, 0, -1)) for value, of in zip(own, surrogate)]
+        slope, _, difference = (np.quantile(values, [low, high], axis=0) for values in bootstrap)
+        return ConvergenceTest(own[0], slope, p[0], own[1], p[1], own[2], difference, p[2])
 
 
 @dataclass(frozen=True)

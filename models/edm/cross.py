@@ -221,16 +221,13 @@ class Cross:
         lib, pred = (windows_in(windows[name], name, n_times, self.cut) for name in ("lib", "pred"))
         check_length(self.cut, lib + pred, E, self.tau)
         valid = check_valid(windows["valid"], n_times)
+        self.k = None if k is None else check_count(k, "k")
+        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": self.k}
         self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
         self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
         self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
-        self.settings |= {} if valid is None else {"valid": valid}
-        self.settings |= {} if self.cut is None else {"segments": np.array(self.cut.windows)}
-        if isinstance(given_dims, str):
-            self.settings["E_max"] = E_max
-        self.k = None if k is None else check_count(k, "k")
-        if k is not None:
-            self.settings["k"] = self.k
+        self.settings |= {name: value for name, value in given.items() if value is not None}
+        self.settings |= {"E_max": E_max} if isinstance(given_dims, str) else {}
         reach = max((E - 1) * self.tau, self.radius)
         laid = lay_out(dataset, lib, pred, valid, self.cut, reach, (self.Tp,))
         self.places, self.columns, self.masked, self.candidates, self.pred = laid

@@ -330,33 +330,28 @@ def open_matrix(path, libraries, targets):
 
 def test_as_dataset(found, q):
     """A test of all pairs as an xarray Dataset."""
-    parts = {"rho": found.rho, "p": found.p_values, "q": q, "n_tried": found.n_tried, "reason": found.reasons}
     dataset = _array(found.rho, found.libraries, found.targets).to_dataset()
-    for name, values in parts.items():
+    for name, values in _parts(found, q).items():
         dataset[name] = ("library", "target"), values
-    dataset.attrs = {
-        "surrogate": found.surrogate,
-        "n_surrogates": found.n_surrogates,
-        "stop_after": found.stop_after,
-        "n_max": found.n_max,
-    }
+    names = "surrogate", "n_surrogates", "stop_after", "n_max"
+    dataset.attrs = {name: getattr(found, name) for name in names}
     return dataset
+
+
+def _parts(found, q):
+    parts = {"rho": found.rho, "p": found.p_values, "q": q}
+    return parts | {"n_tried": found.n_tried, "reason": found.reasons}
 
 
 def test_as_table(found, q, reasons):
     """A test of all pairs as a DataFrame, a row for each pair, the smallest q first."""
-    pandas, shape = pandas_or_why(), found.rho.shape
-    table = pandas.DataFrame(
-        {
-            "library": np.repeat(found.libraries, shape[1]),
-            "target": np.tile(found.targets, shape[0]),
-            "rho": found.rho.ravel(),
-            "p": found.p_values.ravel(),
-            "q": q.ravel(),
-            "n_tried": found.n_tried.ravel(),
-            "reason": np.array(reasons)[found.reasons.ravel()],
-        }
-    )
+    n_libraries, n_targets = found.rho.shape
+    names = {
+        "library": np.repeat(found.libraries, n_targets),
+        "target": np.tile(found.targets, n_libraries),
+    }
+    table = pandas_or_why().DataFrame(names | {k: v.ravel() for k, v in _parts(found, q).items()})
+    table["reason"] = np.array(reasons)[table.reason]
     return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
 
 

@@ -209,7 +209,8 @@ def test_commands(table, tmp_path, capsys):
         == 0
     )
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
-    assert f"{wanted.mean[0]:.6g}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{wanted.mean[0]:.6g}" in printed and all(name in printed for name in wanted._columns())
     matrix = tmp_path / "rho.npy"
     assert main(["crossmap", str(path), "-E", "2", "--out", str(matrix), "--space", "threads"]) == 0
     np.testing.assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
