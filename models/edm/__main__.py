@@ -224,7 +224,7 @@ def _pairs(options, table, function, checkpoint):
 
 
 def _dimensions(options, dataset, libraries, checkpoint):
-    """Those asked for, or the best of each series in the windows, which are kept beside a checkpoint."""
+    """Return the dimensions asked for, or the best of each series, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
     names = "tau", "exclusion_radius", "lib", "pred", "segments"

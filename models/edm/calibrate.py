@@ -1,4 +1,4 @@
-"""How surrogate tests behave where the truth is known: `python -m portable.models.edm calibrate`.
+"""Count what surrogate tests reject where the truth is known: `python -m portable.models.edm calibrate`.
 
 False positives: pairs of independent series of one class, a p-value each for the skill of the whole library;
 at a level of 5 % a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.

@@ -73,7 +73,7 @@ def _check_known(columns, name, n_dims, low):
 
 
 def _numbers(values, name):
-    """As `as_numbers`, but a table is told which of its columns holds something else."""
+    """Return what `as_numbers` does; of a table, the error names the column that holds something else."""
     if isinstance(values, dict):  # a table from a file
         chosen = getattr(values, "series", values)
         values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])
@@ -109,7 +109,7 @@ def check_targets(values, n_times):
 
 
 def without_variation(**series):
-    """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
+    """Tell whether one of these does not vary, so that rho is NaN; a RuntimeWarning says which."""
     still = [
         name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()
     ]

@@ -68,7 +68,7 @@ class Convergence(Tabled):
 
     @property
     def n_defined(self) -> np.ndarray:
-        """How many samples have a skill, shape (n_sizes,)."""
+        """Number of samples that have a skill, shape (n_sizes,)."""
         return np.isfinite(self.rho).sum(axis=-1)
 
     def interval(self, level: float = 0.95) -> np.ndarray:
@@ -93,7 +93,7 @@ class Convergence(Tabled):
             return np.nanquantile(self.rho, ends_of(level), axis=-1)
 
     def test(self, level: float = 0.95, seed: int = 0) -> ConvergenceTest:
-        """Whether skill rises with the library, three ways.
+        """Test in three ways whether skill rises with the library.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Convergence(Tabled):
 
 @dataclass(frozen=True)
 class ConvergenceTest(Result):
-    """How skill changes with library size. Numbers, or arrays with an entry a target.
+    """Changes of skill with library size. Numbers, or arrays with an entry a target.
 
     Attributes
     ----------

@@ -258,8 +258,8 @@ class Cross:
 
 
 class _Target:
-    """Where rows of the result go: to the store, and to an array, which is that of the new file if there is
-    `out`.
+    """Keeper of the rows of the result: in the store, and in an array, which is that of the new file if there
+    is `out`.
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class _Target:
         return (part for part in map(self._store.get, self._store.names("rows-")) if part is not None)
 
     def _places(self, libraries):
-        """Which rows of the result are of these libraries, and of which of them."""
+        """Return the rows of the result that are of these libraries, and of which of them."""
         number = np.full(self._n_libraries, -1)
         number[libraries] = np.arange(len(libraries))
         places = np.flatnonzero(number[self._rows] >= 0)
@@ -322,12 +322,12 @@ class _Target:
                 self._store.put("out", made=np.array(sorted(made)))
 
     def _made(self):
-        """What files of this run are known by, and where they were put."""
+        """Return the marks of this run's files, and the places where they were put."""
         kept = self._store.get("out")
         return [] if kept is None else kept["made"].tolist()
 
     def _is_own(self, out):
-        """Whether a file is of this run: by its content, or for want of any where this run has put one."""
+        """Tell whether a file is of this run: by its content, or if it has none by its place."""
         made = self._made() if out.is_file() else []
         return bool(made) and (_look(out) in made or self._place(out) in made and _loaded(out) is None)
 
@@ -335,7 +335,7 @@ class _Target:
         return os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
 
     def _is_there(self, out):
-        """Whether the file holds the rows that were kept."""
+        """Tell whether the file holds the rows that were kept."""
         found = _loaded(out)
         if found is None or found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
             return False
@@ -353,7 +353,7 @@ def _loaded(path):
 
 
 def _look(path):
-    """What a file is known by, under whatever name: its length, and its content at both ends."""
+    """Return a file's mark, under whatever name: its length, and a digest of both ends."""
     with open(path, "rb", opener=ordinary) as file:
         found = hashlib.sha256(file.read(_ENDS))
         length = file.seek(0, os.SEEK_END)

@@ -27,7 +27,7 @@ def _module(value):
 
 
 def _labels(table):
-    """What a table calls its columns; None of what has no names for them."""
+    """Return the labels of a table's columns; None if it has none."""
     if isinstance(table, dict) or hasattr(table, "data_vars"):
         return list(table)
     if _module(table) == "xarray":
@@ -45,7 +45,7 @@ def names_of(dataset):
 
 
 def index_of(table):
-    """What a table calls its times, as a pandas Index; None if it has no names for them."""
+    """Return a table's names of times as a pandas Index; None if it has none."""
     if _module(table) == "pandas":
         return table.index
     if getattr(table, "times", None) is not None:  # what was read from a file
@@ -105,7 +105,7 @@ def _freq(index):
 
 
 def lagged(name, lag):
-    """What a coordinate is called."""
+    """Return the name of a coordinate."""
     return f"{name}(t-{lag})" if lag else f"{name}(t)"
 
 
@@ -173,7 +173,7 @@ def without_segments(table, segments):
 
 
 def n_rows(table):
-    """How many times a table has."""
+    """Count the times of a table."""
     return len(
         next(iter(table.values())) if isinstance(table, dict) or hasattr(table, "data_vars") else table
     )
@@ -217,7 +217,7 @@ def _check_times(index, name):
 
 
 def series_of(library, columns, target, segments=None):
-    """What `columns` and `target` name in a table, what the table calls its times, and its segments.
+    """Return what `columns` and `target` name in a table, its names of times, and its segments.
 
     columns : name or sequence of names; None takes the library as it is
     target : also array-like, or a table with the same times
@@ -271,7 +271,7 @@ def listed(names):
 
 
 def is_name(target):
-    """Whether this is the name of a column, or several names."""
+    """Tell whether this is the name of a column, or several names."""
     return is_label(target) or (
         isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target)
     )
@@ -360,7 +360,7 @@ def pandas_or_why():
 
 
 class Tabled(Result):
-    """What `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and `lagged_map` return."""
+    """Results that are tables: of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and others."""
 
     def to_pandas(self) -> Any:
         """The result as a table.
@@ -423,7 +423,7 @@ def _places(labels):
 
 
 def _place(labels, places, name, what):
-    """Where in a table the column of a name is."""
+    """Find the place of a named column."""
     own, as_text = places
     found = (own.get(name) if is_label(name) else None) or as_text.get(str(name), [])
     if not found:

@@ -216,7 +216,7 @@ def cross_map_test(
 
 
 class _Found:
-    """What is known of each library and target.
+    """Numbers that are known of each library and target.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class _Found:
                 self.shown.advance(self.task, np.isin(part["libraries"], rows).sum())
 
     def _take(self, chosen, libraries, numbers, going):
-        """What was found of some libraries, as far as they are asked for, and of the chosen targets."""
+        """Take what was found of some libraries, as far as they are asked for, and of the chosen targets."""
         wanted = np.isin(libraries, self.rows)
         places = np.ix_(np.searchsorted(self.rows, libraries[wanted]), chosen)
         for target, part in zip(self.numbers, numbers):

@@ -1,4 +1,4 @@
-"""What a call keeps for the next one of its form: views on the space, and the launches between them."""
+"""Views and launches that a call keeps for the next one of its form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _calls = _Calls()
 
 
 def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[..., Any]) -> Any:
-    """What `compute` makes on the default space of copies of some arrays; a call of the same form, with
+    """Run `compute` on copies of some arrays in the default space; a later call of the same form, with
     arrays of the same shapes, copies its arrays to the same views and launches the same kernels again.
 
     Parameters

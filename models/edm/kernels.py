@@ -74,7 +74,7 @@ class Asked(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Where the neighbours of points may be.
+    """Bounds of the neighbours of points.
 
     Attributes
     ----------
@@ -240,19 +240,19 @@ def time_of(times, runs_on, q):
 
 @pk.function
 def n_chunks_of(team, library):
-    """How many chunks the candidates of a set fill."""
+    """Count the chunks that the candidates of a set fill."""
     return (library.n + team.size - 1) // team.size
 
 
 @pk.function
 def share_of(share, n_shares, n_rows, width):
-    """Where a share of so many rows begins and ends, in items."""
+    """Return the begin and end of a share of so many rows, in items."""
     return share * n_rows // n_shares * width, (share + 1) * n_rows // n_shares * width
 
 
 @pk.function
 def candidate_at(team, library, n_chunks, item, pad):
-    """Whether an item of a part whose first `pad` rows are none is a candidate, and its number."""
+    """Tell whether an item of a part whose first `pad` rows are none is a candidate, and its number."""
     c = item // team.size - pad
     q = (item % team.size) * n_chunks + c
     return (c < n_chunks) & (q < library.n), q
@@ -297,14 +297,14 @@ def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
 
 @pk.function
 def start(place, s, radius):
-    """What a squared distance begins with: infinity for what is too near in time to be a candidate of point
-    s."""
+    """Return what a squared distance begins with: infinity for what is too near point s in time to be a
+    candidate."""
     return pk.where(abs(place - s) <= radius, math.inf, 0.0)
 
 
 @pk.function
 def find_rows(team, n_dims, library, row):
-    """Where in the library's values each coordinate of candidate 0 of a member is."""
+    """Find the place in the library's values of each coordinate of a member's candidate 0."""
     depth = n_chunks_of(team, library) + library.pad + 1
     for e in team.thread_range(n_dims):
         row[e] = (library.part[e] * depth + library.lead[e]) * team.size

@@ -212,7 +212,7 @@ def _skill(predicted, observed):
 
 
 def _moments(predicted, observed):
-    """What the sums of a correlation are of, for each point, about the means and in units of the spreads."""
+    """Return the terms of a correlation's sums for each point, about the means and in spreads."""
     known = np.isfinite(predicted) & np.isfinite(observed)
     count = np.maximum(known.sum(axis=0), 1)
     p, o = (np.where(known, v, 0.0) for v in (predicted, observed))
@@ -222,7 +222,7 @@ def _moments(predicted, observed):
 
 
 def _correlations(weights, n, p, o, pp, oo, po):
-    """Of points that count `weights` times, shape (n_samples, n_columns)."""
+    """Correlate points that count `weights` times, shape (n_samples, n_columns)."""
     n, p, o, pp, oo, po = (weights @ v for v in (n, p, o, pp, oo, po))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = (pp - p * p / n) * (oo - o * o / n)
@@ -230,7 +230,7 @@ def _correlations(weights, n, p, o, pp, oo, po):
 
 
 def _weights(parts, n, n_boot, random):
-    """How often each sample of the bootstrap holds each of n points, shape (n_boot, n).
+    """Count how often each bootstrap sample holds each of n points, shape (n_boot, n).
 
     parts : the segment of each point, or None for blocks
     """

@@ -1,4 +1,4 @@
-"""How series are laid out so that no point reaches from one segment into another.
+"""Layout of series in which no point reaches from one segment into another.
 
 Windows that touch begin a segment each, and so do `Segments`. Within the module series lie in
 *places*: each segment is followed by places without a value, more than the lags of a point, its horizon and

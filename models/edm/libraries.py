@@ -1,4 +1,4 @@
-"""Which series a cross map is made from: one at a time, or several columns at a time."""
+"""Series that a cross map is made from: one at a time, or several columns at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Libraries:
 
     @property
     def settings(self) -> dict:
-        """What a checkpoint depends on: which columns form groups. Single series may be added later."""
+        """Settings of a checkpoint: which columns form groups. Single series may be added later."""
         return {} if self.width == 1 else {"libraries": self.columns}
 
     def of(self, dataset: np.ndarray) -> np.ndarray:
@@ -48,11 +48,11 @@ class Libraries:
         return (None if self.width == 1 else np.tile(np.arange(self.width), E)), lag
 
     def all_of(self, flags: np.ndarray) -> np.ndarray:
-        """Whether what is said of each series holds for all of a library, shape (n_libraries,)."""
+        """Tell whether flags hold for all series of a library, shape (n_libraries,)."""
         return flags[self.columns].all(axis=1)
 
     def hold(self, n_series: int) -> np.ndarray:
-        """Whether a library holds a series, shape (n_libraries, n_series)."""
+        """Tell which library holds which series, shape (n_libraries, n_series)."""
         return (self.columns[:, :, None] == np.arange(n_series)).any(axis=1)
 
 

@@ -48,7 +48,7 @@ class Lists(NamedTuple):
 
 @pk.function
 def ranks_before(n, distance, time, d, t):
-    """How many of n listed neighbours come before one at distance d and time t."""
+    """Count the listed neighbours, of n, that come before one at distance d and time t."""
     rank = pk.int32(0)
     for q in range(n):
         rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
@@ -57,7 +57,7 @@ def ranks_before(n, distance, time, d, t):
 
 @pk.function
 def as_near(n, distance, d):
-    """How many of n listed neighbours are at distance d or nearer; infinity follows them."""
+    """Count the listed neighbours, of n, at distance d or nearer; infinity follows them."""
     even = 0.0  # two, so that few instructions wait for the one before
     odd = 0.0
     for q in range(0, n, 4):
@@ -143,7 +143,7 @@ def add_term(team, adjacent, e, last, newest, row, point, values, q, d):
 
 @pk.function
 def place_in(team, chunk):
-    """Where in a chunk a member's candidate is."""
+    """Return the place of a member's candidate in a chunk."""
     return pk.int64(chunk) * team.size + team.rank
 
 

@@ -24,7 +24,7 @@ def distance_of(n_dims, x, j, y, i):
 
 @pk.function
 def among(place, s, radius, d, limit):
-    """Whether a candidate counts for the point of time s."""
+    """Tell whether a candidate counts for the point of time s."""
     return (abs(place - s) > radius) & (d <= limit)
 
 

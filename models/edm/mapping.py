@@ -290,8 +290,8 @@ def cut(search, column, width, begin, owner):
 
 
 def _columns(begins):
-    """Where targets go: which one each column holds, and the slices of them that `look_up` wants, by how many
-    go abreast.
+    """Assign targets to columns: which one each column holds, and the slices that `look_up` wants, by how
+    many go abreast.
 
     begins : list of int, of the targets of each search, and their number. The columns of a search begin at a
         multiple of
@@ -317,7 +317,7 @@ def _line_up(column, width):
 
 
 class Room:
-    """What a mapping keeps on the space for a number of sets; it serves others of no larger number."""
+    """Arrays of a mapping on the space for a number of sets; they serve others of no larger number."""
 
     def __init__(self, mapping, n_sets, times):
         self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None

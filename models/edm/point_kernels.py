@@ -17,8 +17,8 @@ from .list_kernels import weight_of
 
 @pk.kernel
 def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
-    """As `list_kernels.nearest` for points of one coordinate: from where point i belongs among the sorted
-    candidates, outwards.
+    """Find the k nearest candidates of points of one coordinate: from where point i belongs among the
+    sorted candidates, outwards.
 
     values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in
         rising order, of
@@ -141,7 +141,7 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
 
 @pk.function
 def load_pair(of, i, own, m):
-    """Whether prediction and observation of point i are there, 1 or 0, and both; zeros if not."""
+    """Load whether prediction and observation of point i are there, 1 or 0, and both; zeros if not."""
     q, n_targets, single, every, asked, observed, out = of
     o = pk.float64(value_at(single, observed, i, q))
     p = out[i if n_targets == 1 else i * n_targets + q]
@@ -155,7 +155,7 @@ def load_pair(of, i, own, m):
 
 @pk.function
 def with_pair(own, m, state):
-    """How many pairs there are, and the sums of both, with one more."""
+    """Add a pair to the number of pairs and the sums of both."""
     n, p, o = state
     return n + own[0, m], p + own[1, m], o + own[2, m]
 

@@ -145,7 +145,7 @@ class Problem:
         self.pred = self.point_places.windows(pred)
 
     def _find_known(self):
-        """Which points have all coordinates and enough candidates."""
+        """Find the points that have all coordinates and enough candidates."""
         every = self.known_at(self.point_columns)
         self.first, self.n_span = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         self.every_row = self.n_span == len(self.points)
@@ -164,8 +164,8 @@ class Problem:
         return None if self.point_cut is None else number_of(self.point_cut, ends)
 
     def index_at(self, times):
-        """What the table calls these times, one for each point, and the names of the points' segments; None
-        where there are no names."""
+        """Return the table's names of these times, one a point, and of the points' segments; None where there
+        are no names."""
         names = None if self.parts is None else np.array(self.point_cut.names)[self.parts]
         return frames.at_times(self.index, times, self.parts, self.point_cut), names
 
@@ -185,7 +185,7 @@ class Problem:
         return not self.varies and without_variation(library=self.columns, target=self.given)
 
     def known_at(self, columns):
-        """Whether the point of each time has all coordinates."""
+        """Tell whether the point of each time has all coordinates."""
         known = np.ones(len(columns), bool)
         if not np.isnan(columns.min()):
             known[: int(self.lag.max())] = False
@@ -284,7 +284,7 @@ class Problem:
         return self._kept("simplex", () if self.given is None else (self.target,), compute)
 
     def _few(self):
-        """Whether one team keeps the neighbours of all points: of one short complete series."""
+        """Tell whether one team keeps the neighbours of all points: of one short complete series."""
         return self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT
 
     def _simplex_of_few(self, library):
@@ -318,8 +318,8 @@ class Problem:
         return predicted[:, 0], observed[0], variance[:, 0], float(rho[0])
 
     def _kept(self, what, more, compute):
-        """What `compute` gives for the inputs and more arrays; its launches are kept for the next call where
-        they depend on nothing but the form."""
+        """Run `compute` on the inputs and more arrays; its launches are kept for the next call where they
+        depend on nothing but the form."""
         arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
         if not sorts and self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
@@ -400,12 +400,12 @@ class Problem:
         return self._search_tree(k) or self._search_all(k)
 
     def _sorts(self, k):
-        """Whether points have one coordinate, and are so many that sorting costs less than meeting all."""
+        """Tell whether points of one coordinate are so many that sorting costs less than meeting all."""
         n, pairs = self.n_valid, self.n_valid * len(self.points)
         return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
 
     def _tree_may_serve(self):
-        """Whether a tree on the host may serve."""
+        """Tell whether a tree on the host may serve."""
         if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
             return False
         return pk.default_space().memory == "host" and self.dtype == np.float64

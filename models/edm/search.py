@@ -92,8 +92,8 @@ def using(space):
 
 
 def as_vector(columns):
-    """What `kernels.value_at` takes: whether there is one column, and that as a vector, or all as they
-    are."""
+    """Return what `kernels.value_at` takes: whether there is one column, and that as a vector, or all as
+    they are."""
     single = columns.shape[1] == 1 and columns.strides[0] == columns.dtype.itemsize
     return pk.static(int(single)), columns.reshape(-1) if single else columns
 
@@ -274,7 +274,7 @@ class Search:
 
 
 def bytes_a_point(n_searches, n_words, itemsize):
-    """What a search keeps of a point of one set: the closest distance, the bound and the marks."""
+    """Count the bytes that a search keeps of a point of one set: closest distance, bound and marks."""
     return n_searches * (2 * itemsize + 4 * n_words)
 
 

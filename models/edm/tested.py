@@ -1,4 +1,4 @@
-"""What a test of a whole cross map has found, and how its p-values are adjusted for their number."""
+"""Results of a test of a whole cross map, and p-values adjusted for their number."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CrossMapTest(Result):
 
     @property
     def n_tests(self) -> int:
-        """How many pairs have a p-value."""
+        """Number of pairs that have a p-value."""
         return int(np.isfinite(self.p_values).sum())
 
     def adjusted(self, method: Adjustment = "bh") -> np.ndarray:
@@ -91,7 +91,7 @@ class CrossMapTest(Result):
         return adjust(self.p_values, method)
 
     def rejected(self, fdr: float = 0.05, method: Adjustment = "bh") -> np.ndarray:
-        """Whether each pair's skill exceeds that of surrogates, with a false discovery rate of `fdr`.
+        """Reject pairs whose skill exceeds that of surrogates, with a false discovery rate of `fdr`.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class CrossMapTest(Result):
         return self.adjusted(method) <= check_share(fdr, "fdr")
 
     def n_needed(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
-        """How many pairs must have the smallest possible p-value before any is rejected.
+        """Count the pairs that must have the smallest possible p-value before any is rejected.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class CrossMapTest(Result):
         return int(np.ceil(tests / (fdr * unmatched.sum()) * (1 - 1e-12))) - 1
 
     def could_reject(self, fdr: float = 0.05, method: Adjustment = "bh") -> bool:
-        """Whether anything would have been rejected, had all pairs done better than all surrogates.
+        """Tell whether anything had been rejected if all pairs had done better than all surrogates.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class CrossMapTest(Result):
         ]
 
     def summary(self, fdr: float = 0.05, method: Adjustment = "bh") -> str:
-        """What a paper would say: tests, rejections, what was not tested and why, what would tell more.
+        """Summarise the test: tests, rejections, what was not tested and why, what would tell more.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What in a series decides which surrogates are right for it: a season, rare bursts, a drift."""
+"""Traits of a series that decide which surrogates are right for it: a season, rare bursts, a drift."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 @dataclass(frozen=True)
 class Traits(Result):
-    """What was found in a series.
+    """Traits of a series.
 
     Attributes
     ----------
@@ -80,8 +80,8 @@ def _season(x, line):
 
 
 def _period(x, line):
-    """Of the highest line in the spectrum, by how far it exceeds the median of its neighbours; 0 if it may be
-    chance.
+    """Return the period of the highest line in the spectrum, by how far it exceeds the median of its
+    neighbours; 0 if it may be chance.
     """
     n = len(x)
     power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n))) ** 2

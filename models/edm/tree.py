@@ -19,7 +19,7 @@ KERNEL = 128, 512  # points that the kernel is timed with, twice, for the first 
 
 
 def may_serve(n_candidates, n_points, n_coordinates):
-    """Whether a tree might be faster: what is known before points are laid out."""
+    """Tell whether a tree might be faster, as far as known before points are laid out."""
     return min(n_candidates, n_points) >= FEWEST and n_coordinates <= MOST_DIMS
 
 

@@ -19,7 +19,7 @@ ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2,
 
 
 def looks_dated(column):
-    """Whether a column holds dates: of NumPy, pandas or Python, or text whose first entry reads as one."""
+    """Tell whether a column holds dates: of NumPy, pandas or Python, or text whose first entry is one."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind == "M":
         return True
@@ -147,7 +147,7 @@ def _of_text(entries, name, order):
 
 
 def _order(table, year_first, name):
-    """Of day, month and year, as the entries tell."""
+    """Find the order of day, month and year that the entries tell."""
     if year_first.all():
         return "year first"
     if year_first.any():

@@ -95,7 +95,7 @@ class Mapped:
 
 
 class _Reader(Protocol):
-    """What gives rows of an array when it is asked for them."""
+    """Source of rows of an array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -299,7 +299,7 @@ _AHEAD = threading.local()  # `last`: of the array that this thread reads, the r
 
 
 def opened(value: Any, name: str) -> Any:
-    """What is too large for memory as an array that is read when it is asked for; anything else as it is.
+    """Return what is too large for memory as an array that is read on demand; anything else as it is.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def opened(value: Any, name: str) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether it is of a class of a module, which is not imported where nobody has."""
+    """Tell whether it is of a class of a module, without importing that."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
@@ -352,7 +352,7 @@ class Column:
         self.shape, self.dtype = array.shape[:1], array.dtype
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows`.
+        """Read rows, as a reader's `rows`.
 
         Parameters
         ----------

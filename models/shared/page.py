@@ -149,7 +149,7 @@ class Page:
 
 
 class Study:
-    """What the methods of one paper's sections share.
+    """Settings and page that the sections of one paper share.
 
     Class attributes of a family: `title`, `source`, `settings` (by name of a size), `sections` (heading by
     method). Keyword-only arguments are options of the command line.
@@ -208,7 +208,7 @@ class Study:
         return path if path is not None and path.exists() else None
 
     def spaces(self) -> list[str]:
-        """Where things are timed: the space of the study, and one thread beside several."""
+        """List the spaces that are timed: that of the study, and one thread beside several."""
         return [self.space] if self.on_gpu or self.space == "serial" else ["serial", self.space]
 
 

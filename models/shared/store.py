@@ -1,4 +1,4 @@
-"""What a long job has finished, on disk: a folder of sealed parts, from which it goes on to the same bits.
+"""Store of what a long job has finished: a folder of sealed parts, from which it goes on to the same bits.
 
     with Store(checkpoint, "edm.cross_map", {"tau": tau, "dataset": dataset}) as store:
         part = store.get("rows-00000000")  # None if it is not there, or damaged: then a warning names it
@@ -179,7 +179,7 @@ class Store:
             self._file(part).unlink(missing_ok=True)
 
     def due(self) -> bool:
-        """Whether some seconds have passed since a part was kept; never where nothing is."""
+        """Tell whether some seconds have passed since a part was kept; never where nothing is."""
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
 
     def chain(self, name: str, n: int, run: Callable[[dict | None, int, int], dict]) -> Iterator[dict]:
