@@ -18,8 +18,8 @@ from . import frames
 from .checks import check_columns
 from .local import smap
 from .neighbours import Prediction, simplex
-from .problem import correlation
 from .segments import Windows
+from .skill import correlation
 
 
 def forecast(library: TableLike, E: Whole, n_steps: Whole, **options: Any) -> Array:

@@ -15,9 +15,10 @@ from ..shared.checks import check_count, check_seed
 from .checks import DType, check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
-from .problem import Problem, value_at
+from .problem import Problem
 from .search import using
 from .segments import Replicates, Windows
+from .skill import value_at
 from .surrogates import Kind, block_length
 
 AT_ONCE = 1 << 22  # predictions that are kept at a time

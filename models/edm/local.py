@@ -18,9 +18,10 @@ from ..shared.checks import as_numbers, check_finite, check_number
 from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
-from .problem import Problem, correlation
+from .problem import Problem
 from .search import launch, power_of_two, using
 from .segments import Replicates, Windows
+from .skill import correlation
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: at most, and relative change at the end

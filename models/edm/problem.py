@@ -33,13 +33,13 @@ from .checks import (
 from .layout import found_in, lay_out, places_of, times_within, warn_of_copies
 from .search import Columns, Library, Search, as_vector, coordinates, launch, on_the_host, power_of_two
 from .segments import check_length, number_of, windows_in
+from .skill import NO_VARIATION
 from .surrogates import Surrogates, check_kinds
 
 FEW = 64  # neighbours that are kept sorted one by one
 # Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
 # less than the launches of a sort
 SORTED, PAIRS = 1000, 1 << 17
-NO_VARIATION = 64  # units of the last place
 CORRELATING = 512  # members that correlate the predictions of a target
 SHORT, MOST_KEPT = 128, 8  # times of a series, and neighbours, that one team has in its registers
 PLAIN = {int, str, type(None)}  # types of arguments that are taken as they are
@@ -532,12 +532,6 @@ def _run_on(times):
     return not len(times) or times[-1] - times[0] == len(times) - 1
 
 
-def value_at(series, times):
-    """The values of a series at those times, of any shape; NaN beyond its ends."""
-    there = (times >= 0) & (times < len(series))
-    return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
-
-
 def window_of(series, first, n):
     """The values of n times from a first one on; NaN beyond the ends of the series."""
     begin, end = min(max(-first, 0), n), max(min(n, len(series) - first), 0)
@@ -545,20 +539,3 @@ def window_of(series, first, n):
     window[begin:end] = series[first + begin : first + end]
     window[:begin] = window[end:] = np.nan
     return window
-
-
-def correlation(a, b):
-    """Pearson's correlation where both are known, in float64; NaN if either does not vary.
-
-    a : predictions, in which rounding may be all that varies
-    """
-    both = np.isfinite(a) & np.isfinite(b)
-    if both.sum() < 2:
-        return float("nan")
-    a, b = (v[both] - v[both].mean() for v in (a, b))
-    if abs(a).max() <= NO_VARIATION * np.finfo(float).eps * abs(b).max():
-        return float("nan")
-    # squares of large or small numbers leave the range of floats
-    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))
-    spread = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / spread) if spread > 0 else float("nan")

@@ -13,7 +13,9 @@ from ..shared.annotations import Whole
 from ..shared.checks import check_count
 from ..shared.results import Result
 from .checks import check_columns
-from .problem import correlation, value_at
+from .search import power_of_two
+
+NO_VARIATION = 64  # units of the last place
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,26 @@ def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> S
 
 def _rmse(errors):
     return float(np.sqrt((errors**2).mean())) if len(errors) else float("nan")
+
+
+def value_at(series, times):
+    """The values of a series at those times, of any shape; NaN beyond its ends."""
+    there = (times >= 0) & (times < len(series))
+    return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
+
+
+def correlation(a, b):
+    """Pearson's correlation where both are known, in float64; NaN if either does not vary.
+
+    a : predictions, in which rounding may be all that varies
+    """
+    both = np.isfinite(a) & np.isfinite(b)
+    if both.sum() < 2:
+        return float("nan")
+    a, b = (v[both] - v[both].mean() for v in (a, b))
+    if abs(a).max() <= NO_VARIATION * np.finfo(float).eps * abs(b).max():
+        return float("nan")
+    # squares of large or small numbers leave the range of floats
+    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))
+    spread = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / spread) if spread > 0 else float("nan")
