@@ -30,6 +30,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from .checks import check_events, check_horizon
 from .fit import Fit, fit
@@ -280,7 +281,7 @@ class _Maker:
             middle = self.locations.mean(axis=0)
             if len(places):
                 x, y = (pk.copy_of(np.ascontiguousarray((v - middle).T)) for v in (self.locations, places))
-                pk.parallel_for(
+                launch(
                     pk.TeamPolicy(len(places), 128),
                     weighted_density,
                     pk.static(x.shape[0]),
@@ -290,7 +291,6 @@ class _Maker:
                     y,
                     pk.copy_of(own),
                     out,
-                    label="hawkes.weighted_density",
                 )
             return out.to_numpy()[: len(places)].copy()
 

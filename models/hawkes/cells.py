@@ -14,6 +14,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from .cell_kernels import (
     WIDTH,
     find_cells,
@@ -87,7 +88,7 @@ class Grid:
         self.shape = tuple(int(v) + 1 for v in np.minimum(events.extent // wide, most - 1))
         n_cells, each = int(np.prod(self.shape)), pk.RangePolicy(0, n, space=space)
         numbers, self.start = events.room("numbers", np.int32), pk.empty(n_cells + 1, np.int64, space)
-        pk.parallel_for(
+        launch(
             each,
             number_cells,
             pk.static(n_dims),
@@ -96,13 +97,12 @@ class Grid:
             tuple(wide.tolist()),
             self.shape,
             numbers,
-            label="hawkes.number_cells",
         )
         self.order = pk.argsort(numbers, space)
         self.x = events.room("x", dtype, events.x.shape[0])
         self.t, self.cell = events.room("t", np.float64), events.room("cell", np.int64, n_dims)
         sorted_numbers = events.room("sorted numbers", np.int32)
-        pk.parallel_for(
+        launch(
             each,
             put_into_cells,
             pk.static(n_dims),
@@ -115,14 +115,12 @@ class Grid:
             self.t,
             self.cell,
             sorted_numbers,
-            label="hawkes.put_into_cells",
         )
-        pk.parallel_for(
+        launch(
             pk.RangePolicy(0, n_cells + 1, space=space),
             find_cells,
             sorted_numbers,
             self.start,
-            label="hawkes.find_cells",
         )
 
     @property
@@ -189,7 +187,7 @@ class PairList:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
             self.marks = pk.zeros(max(n_places, 1), dtype) if trigger.marked else no_pairs
-            pk.parallel_for(
+            launch(
                 policy,
                 list_pairs,
                 trigger.functions,
@@ -203,7 +201,6 @@ class PairList:
                 self.dt,
                 self.marks,
                 counts,
-                label="hawkes.list_pairs",
             )
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
 
@@ -232,7 +229,7 @@ class PairList:
         first, stride = events.room("first", np.int64), events.room("stride", np.int64)
         self.length = pk.empty(max(n_slices * WIDTH, 1), np.int64)
         self.event = pk.empty(max(n_slices * WIDTH + n_long, 1), np.int64)
-        pk.parallel_for(
+        launch(
             n_slices * WIDTH + n_long,
             place_row,
             n_slices,
@@ -245,7 +242,6 @@ class PairList:
             stride,
             self.length,
             self.event,
-            label="hawkes.place_rows",
         )
         return n_places, first, stride
 
@@ -258,7 +254,7 @@ class PairList:
         """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be
         zero already."""
         if self.n_teams:
-            pk.parallel_for(
+            launch(
                 self._policy,
                 listed_sums,
                 self.trigger.pairs,
@@ -266,14 +262,13 @@ class PairList:
                 *self.args,
                 p,
                 excitation,
-                label="hawkes.listed_sums",
             )
 
     def sums_of_several(self, n_xi, rows, excitation):
         """The same for each row of parameters, into its rows of `excitation`, shape (n_several, n_xi,
         n_events)."""
         if self.n_teams:
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
                 listed_of_several,
                 self.trigger.pairs,
@@ -282,7 +277,6 @@ class PairList:
                 *self.args,
                 rows,
                 excitation,
-                label="hawkes.listed_of_several",
             )
 
 
@@ -335,7 +329,7 @@ def all_pairs_within(events, params, cut):
             pk.zeros(max(n_pairs, 1), np.int64),
         )
         mark_at = pk.zeros(max(n_pairs, 1) if trigger.marked else 1)
-        pk.parallel_for(
+        launch(
             n_events,
             list_pairs,
             trigger.functions,
@@ -349,7 +343,6 @@ def all_pairs_within(events, params, cut):
             dt,
             mark_at,
             earlier,
-            label="hawkes.list_pairs",
         )
         order = grid.order.to_numpy()
         return r2, dt, mark_at, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]

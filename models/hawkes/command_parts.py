@@ -1,104 +1,159 @@
-"""What the commands of `python -m portable.models.hawkes` share: options of the model, starts, earlier
-results, coverage."""
+"""The options of `portable hawkes`, and what they say: the model, where estimates begin, an earlier fit."""
 
 from __future__ import annotations
-
-import sys
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from portable.errors import InputError
 
 from ..shared import command
+from ..shared.cluster import add_cluster
 from ..shared.files import read_json
 from .backgrounds import KINDS, fit_background
+from .calibration import calibrate
 from .catalogue import read_catalogue
 from .compose import compose
-from .coverage import CLUSTERS, coverage
+from .coverage import BACKGROUNDS, CLUSTERS, calibrate_noise
+from .forecast import Forecast, forecast
 from .likelihood import Likelihood
-from .mutual_coverage import KINDS as KINDS_OF_MUTUAL
-from .mutual_coverage import mutual_coverage
-from .noise import ALPHA, LEVEL, calibrate_noise
 from .parameters import Parameters
 from .posterior import Posterior
+from .sampler import sample_posterior
+from .simulate import simulate
+
+# where estimates begin, unless options say otherwise
+_STARTS = {
+    **{"mu0": 0.5, "tau_x": 1.6, "tau_t": 336.0, "theta": 0.3, "h": 1.0, "omega": 1.0, "c": 0.1, "p": 1.1},
+    **{"q": 1.5, "alpha": 0.5, "gamma": 0.2},
+    **{f"omega_{k + 1}": 10.0 / 100.0**k for k in range(8)},
+    **{f"weight_{k}": 1.0 for k in range(2, 9)},
+}
+_BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
 
 
-def add_model(one):
-    """Options that say what the events are and which model is fitted."""
+def add_events(one):
+    """Add options that say what the events are, which model is fitted, and where results go."""
+    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
     command.add(one, read_catalogue, "ids", "marks", "reference_mark", "end", "date_order")
-    one.add_argument(
-        "--decay", default="exponential", help="exponential, omori, or a number of exponentials (exponential)"
+    _add(
+        one, "--decay", "exponential, omori, or a number of exponentials (exponential)", default="exponential"
     )
     command.add(one, compose, "within_h", "distance", "growth")
-    one.add_argument(
-        "--background",
-        choices=("paper", *KINDS),
-        default="declustered",
-        help=(
-            "fitted in turns with the triggering (declustered), or the kernel density over all events of"
-            " the paper"
-        ),
-    )
+    words = "fitted in turns with the triggering (declustered), or the kernel density over all events of the paper"
+    _add(one, "--background", words, choices=("paper", *KINDS), default="declustered")
     command.add(one, fit_background, "n_periods", "n_simulations")
-    one.add_argument(
-        "--box-km",
-        type=float,
-        nargs="+",
-        metavar="LOW HIGH",
-        help="where the background is: a pair for each dimension",
-    )
-    one.add_argument(
-        "--polygon", metavar="FILE.geojson", help="in place of the box: the region, projected as the events"
-    )
-    one.add_argument(
-        "--least-h", type=float, metavar="KM", help="lower bound of h, such as the rounding of places"
-    )
-    one.add_argument("--jitter", type=float, metavar="KM", help="spread places at random over so wide a box")
+    _add(one, "--box-km", "where the background is: a pair for each dimension", **_BOX)
+    words = "in place of the box: the region, projected as the events"
+    _add(one, "--polygon", words, metavar="FILE.geojson")
+    for flag, words in (
+        ("--least-h", "lower bound of h, such as the rounding of places"),
+        ("--jitter", "spread places at random over so wide a box"),
+    ):
+        _add(one, flag, words, type=float, metavar="KM")
     command.add(one, Likelihood, "repeats")
+    one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
+    command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat")
+    for flag, words in (
+        ("--tau-x", "spatial scale of the paper's background, km (1.6, which is Washington's)"),
+        ("--tau-t", "temporal scale of the paper's background, hours (336, which is Washington's)"),
+    ):
+        _add(one, flag, words, type=float)
+    words = "estimate these two as well; an event leaves its own background"
+    _add(one, "--sample-tau", words, action="store_true")
+    end = {"help": "end of observation, hours after the first event (the last event)"}
+    command.add(one, Likelihood, "dtype", "error_bound", "space", horizon_h=end)
+    _add(one, "--out", "where results go (here)", default=".", metavar="FOLDER")
+    one.add_argument("--figures", choices=("png", "svg", "none"), default="png")
 
 
-def add_found(one):
-    one.add_argument("--params", help="params.json of a fit, instead of a posterior")
-    one.add_argument("--posterior", help="posterior.nc of a fit")
+def _add(one, flag, words, **how):
+    one.add_argument(flag, help=words, **how)
+
+
+def add_sampling(one):
+    """Add options of the samplers."""
+    draws = {"default": None, "help": "of each chain (10,000; of the no-U-turn sampler 1,000)"}
+    warmup = "steps before these, not kept (1,000; of the no-U-turn sampler 300)"
+    changes = {"n_draws": draws, "n_warmup": {"default": None, "help": warmup}}
+    command.add(one, sample_posterior, "n_chains", **changes)
+    command.add(one, sample_posterior, "n_thin", "seed", "checkpoint")
+    command.progress(one)
+
+
+def add_fit(one):
+    add_events(one)
+    words = "Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode"
+    methods = ("metropolis", "nuts", "likelihood", "mode")
+    _add(one, "--method", words, choices=methods, default="metropolis")
+    add_sampling(one)
+    add_cluster(one)
+
+
+def add_probabilities(one):
+    add_events(one)
+    add_sampling(one)
+    _add(one, "--average", "posterior draws to average over (500)", type=int, default=500, metavar="N")
+    _add_earlier(one)
+
+
+def add_judged(one):
+    """Add options of commands that take an earlier fit and write numbers."""
+    add_events(one)
+    _add_earlier(one)
+    command.add_json(one)
+
+
+def add_forecast(one):
+    add_judged(one)
+    command.add(one, forecast, "hours", "n_draws", "seed")
+    command.add(one, Forecast.interval, "level")
+
+
+def add_simulate(one):
+    _add(one, "--out", "the events", required=True, metavar="FILE.csv")
+    for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1)):
+        _add(one, f"--{name}", "default: %(default)s", type=float, default=default)
+    asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}
+    command.add(one, simulate, **{name: {"required": False, "default": n} for name, n in asked.items()})
+    _add(one, "--box-km", "a pair for each dimension", default=[0, 10, 0, 10], **_BOX)
+    command.add(one, simulate, "method", "seed")
+
+
+def add_calibrate(one):
+    command.add(one, calibrate, "method")
+    _add(one, "--background", "coverage of 90 %% intervals with this background instead", choices=BACKGROUNDS)
+    for flag, words in (
+        (
+            "--noise",
+            "level, power and coverage of the default analysis instead, over six shapes of the background",
+        ),
+        ("--mutual", "coverage of 90 %% intervals of types that excite one another"),
+        ("--quick", "20 sets: shows that everything runs"),
+    ):
+        _add(one, flag, words, action="store_true")
+    command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
+    _add(one, "--clusters", "of that (both)", choices=(*CLUSTERS, "both"), default="both")
+    sets = {"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"}
+    command.add(one, calibrate, "space", "jobs", "seed", n_sets=sets)
+    command.progress(one)
+    add_cluster(one)
+
+
+def _add_earlier(one):
+    _add(one, "--params", "params.json of a fit, instead of a posterior")
+    _add(one, "--posterior", "posterior.nc of a fit")
 
 
 def start_of(options, events):
-    """Where estimates begin: scales of the background as given, of the triggering by what the events are
-    spread over."""
+    """Return the parameters at which estimates begin: scales of the background as given, those of the
+    triggering as data mostly have them."""
     kind = Parameters
     if options.decay != "exponential" or options.marks or options.distance != "normal" or options.growth:
-        decay = int(options.decay) if options.decay.isdigit() else options.decay
-        within = options.within_h or (
-            10.0 * (options.horizon_h or events.horizon_h or float(events.times[-1]))
-            if decay == "omori"
-            else None
-        )
-        kind = compose(
-            decay,
-            distance=options.distance,
-            marks=options.marks is not None,
-            growth=options.growth,
-            n_dims=events.locations.shape[1],
-            within_h=within,
-        )
-    values = {
-        "mu0": 0.5,
-        "tau_x": options.tau_x or 1.6,
-        "tau_t": options.tau_t or 336.0,
-        "theta": 0.3,
-        "h": 1.0,
-        "omega": 1.0,
-        "c": 0.1,
-        "p": 1.1,
-        "q": 1.5,
-        "alpha": 0.5,
-        "gamma": 0.2,
-    }
-    values |= {f"omega_{k + 1}": 10.0 / 100.0**k for k in range(8)} | {
-        f"weight_{k}": 1.0 for k in range(2, 9)
-    }
-    return kind(**{name: values[name] for name in kind.names()})
+        decay, within = int(options.decay) if options.decay.isdigit() else options.decay, options.within_h
+        if decay == "omori" and not within:
+            within = 10.0 * (options.horizon_h or events.horizon_h or float(events.times[-1]))
+        shape = {"distance": options.distance, "marks": options.marks is not None, "growth": options.growth}
+        kind = compose(decay, n_dims=events.locations.shape[1], within_h=within, **shape)
+    asked = {name: v for name in ("tau_x", "tau_t") if (v := getattr(options, name))}
+    return kind(**{name: (_STARTS | asked)[name] for name in kind.names()})
 
 
 def number_or_text(text):
@@ -109,7 +164,7 @@ def number_or_text(text):
 
 
 def given(options):
-    """Parameters, or a posterior, of an earlier fit; None if neither is named."""
+    """Return the parameters, or the posterior, of an earlier fit; None if neither is named."""
     if getattr(options, "posterior", None) is not None:
         return Posterior.load(options.posterior)
     if getattr(options, "params", None) is None:
@@ -117,98 +172,7 @@ def given(options):
     values = read_json(options.params)
     try:
         spec = values.pop("triggering", None)
-        kind = Parameters if spec is None else compose(**spec)
-        return kind(**values)
+        return (Parameters if spec is None else compose(**spec))(**values)
     except (TypeError, AttributeError) as error:
         wanted = ", ".join(Parameters.names())
         raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
-
-
-def print_coverage(options, sets, console):
-    """Print a row for each parameter and speed of clusters; the exit status is 1 where 90 % intervals do not
-    hold 84 to 96 %."""
-    table = Table(
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        title=f"90 % intervals, {sets} data sets, background {options.background}",
-        title_justify="left",
-    )
-    for name in ("clusters", "parameter", "truth", "mean estimate", "held"):
-        table.add_column(name)
-    worst = []
-    for clusters in CLUSTERS if options.clusters == "both" else (options.clusters,):
-        found = coverage(
-            options.background,
-            clusters,
-            n_sets=sets,
-            seed=options.seed,
-            space=options.space,
-            jobs=options.jobs,
-            progress=options.progress,
-            client=options.client,
-        )
-        for name, share in found.shares.items():
-            table.add_row(
-                clusters,
-                name,
-                f"{getattr(found.truth, name):.4g}",
-                f"{found.means[name]:.4g}",
-                f"{share:.1%}",
-            )
-            worst += [f"{name}, {clusters}: {share:.1%}"] if not 0.84 <= share <= 0.96 else []
-    console.print(table)
-    if worst and sets >= 200 and options.background != "paper":
-        print(f"hawkes: coverage is outside 84 to 96 %: {'; '.join(worst)}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def print_mutual(options, console):
-    """Print how often 90 % intervals of mutual excitation hold the truth; the exit status is 1 where they do
-    so in less than 85 or more than 95 %, but for influences of 0, which may be held more often."""
-    off = []
-    for kind in KINDS_OF_MUTUAL:
-        shares = mutual_coverage(kind, **command.given(options, mutual_coverage))
-        console.print(f"{kind}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
-        most = {"no influence": 1.0}
-        off += [f"{name}, {kind}" for name, v in shares.items() if not 0.85 <= v <= most.get(name, 0.95)]
-    if off and options.n_sets >= 200:
-        print(f"hawkes: coverage is outside 85 to 95 %: {'; '.join(off)}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def print_noise(options, console):
-    """Print how often the 5 % test rejects noise of each shape, and what becomes of triggering; the exit
-    status is 1 where enough sets say that something is off."""
-    found = calibrate_noise(**command.given(options, calibrate_noise))
-    table = Table(
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        title=(
-            f"{found.n_sets:,} sets of {found.n_events:,} events without triggering,"
-            f" {found.n_simulations} draws a test"
-        ),
-        title_justify="left",
-    )
-    table.add_column("background")
-    table.add_column(f"rejected at {ALPHA:.0%}", justify="right")
-    for shape, share in found.rejected.items():
-        table.add_row(shape, f"{share:.1%}")
-    console.print(table)
-    truth = found.truth
-    console.print(
-        f"{found.n_triggered:,} sets with theta {truth.theta:g}, omega {truth.omega:g}/h and h {truth.h:g}"
-        f" km in these windows of 10 km and a year: found in {found.found:.1%}"
-    )
-    for name, share in found.covered.items():
-        console.print(f"  {name:6} {LEVEL:.0%} interval holds the truth in {share:.1%}")
-    off = [f"{shape} {share:.1%}" for shape, share in found.rejected.items() if not 0.035 <= share <= 0.065]
-    off = off if found.n_sets >= 1000 else []
-    if found.n_triggered >= 200:
-        off += [f"found {found.found:.1%}"] if found.found < 0.95 else []
-        off += [f"{name} {share:.1%}" for name, share in found.covered.items() if not 0.85 <= share <= 0.95]
-    if off:
-        print(f"hawkes: calibration is off: {'; '.join(off)}", file=sys.stderr)
-        return 1
-    return 0

@@ -11,6 +11,7 @@ from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import as_numbers, check_finite
+from ..shared.launches import launch
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -66,7 +67,7 @@ def intensity(
         events = pk.copy_of(np.ascontiguousarray(rows))
         if len(times):
             mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(len(times), 128),
                 intensity_at,
                 params.triggering.functions,
@@ -81,7 +82,6 @@ def intensity(
                 -0.5 / params.tau_t**2,
                 params.kernel_values,
                 out,
-                label="hawkes.intensity_at",
             )
         background, excitation = out.to_numpy()[:, : len(times)]
     if given is not None:

@@ -17,6 +17,7 @@ from portable.errors import InputError
 from ..shared.annotations import ArrayLike, Floats, Spaces
 from ..shared.checks import check_choice, check_flag
 from ..shared.cluster import connected
+from ..shared.launches import launch
 from ..shared.sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
@@ -573,7 +574,7 @@ class Likelihood:
         of_each, found = self._several[rows.shape]
         pk.deep_copy(of_each, rows)
         excitation = sums.sum_excitations(several[0], n_xi, of_each, method)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(len(several) * n_blocks, 128, space=self.space),
             slopes_of_several,
             kind.triggering.functions,
@@ -589,7 +590,6 @@ class Likelihood:
             sums.background,
             excitation,
             found,
-            label="hawkes.slopes_of_several",
         )
         self.method = method
         return all_windows, found.to_numpy().sum(axis=2)
@@ -728,7 +728,7 @@ class Likelihood:
         block, n_blocks = self._blocks()
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(n_blocks, 128),
                 event_slopes,
                 params.triggering.functions,
@@ -740,7 +740,6 @@ class Likelihood:
                 -0.5 / params.tau_t**2,
                 *self._event_args(params),
                 sums,
-                label="hawkes.event_slopes",
             )
         return sums
 

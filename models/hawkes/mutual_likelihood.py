@@ -11,6 +11,7 @@ from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_count, check_finite, check_flag, check_kind, check_number
+from ..shared.launches import launch
 from . import mutual_kernels as kernels
 from .checks import check_horizon, check_times
 from .mutual import Mutual, MutualSlopes
@@ -208,12 +209,6 @@ class MutualLikelihood:
                 self._excite(chunk, e, heights, out)
             excited[self.layout(len(rates)).order] = out.to_numpy()
         return excited + params.mu[self.types] * self.times
-
-
-def launch(where, kernel, *args):
-    """Launch over a policy, or over all indices below some extents."""
-    policy = pk.MDRangePolicy((0,) * len(where), where) if isinstance(where, tuple) else where
-    pk.parallel_for(policy, kernel, *args, label=f"hawkes.{kernel.name}")
 
 
 def collect(chunk, e, wide, weights, parts, found):

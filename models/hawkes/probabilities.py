@@ -14,6 +14,7 @@ from portable.errors import InputError
 from ..shared.annotations import Floats, Ints
 from ..shared.checks import check_count, check_flag, check_kind, check_number
 from ..shared.extras import need
+from ..shared.launches import launch
 from .cells import all_pairs_within
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -87,7 +88,7 @@ def posterior_probabilities(
             rows = likelihood.rows(params)
             if keep:
                 kept.append(likelihood.excitation_probabilities(params, rows))
-            pk.parallel_for(
+            launch(
                 n,
                 add_probability,
                 likelihood.background_scale(params),
@@ -95,12 +96,11 @@ def posterior_probabilities(
                 *rows,
                 moments,
                 bins,
-                label="hawkes.add_probability",
             )
             done += 1
         found = pk.zeros((max(len(quantiles), 1), n))
         for row, q in enumerate(quantiles):
-            pk.parallel_for(n, bin_quantile, float(q), done, bins, row, found, label="hawkes.bin_quantile")
+            launch(n, bin_quantile, float(q), done, bins, row, found)
         total, squares = moments.to_numpy() / done
         sd = np.sqrt(np.maximum(squares - total**2, 0.0))
         return ProbabilitySummary(
@@ -172,7 +172,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     with pk.use(likelihood.space):
         shares = pk.zeros(r2.shape[0])
         if children.size:
-            pk.parallel_for(
+            launch(
                 children.size,
                 pair_shares,
                 params.triggering.value,
@@ -185,7 +185,6 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
                 pk.copy_of(children),
                 pk.copy_of(rates),
                 shares,
-                label="hawkes.pair_shares",
             )
         shares = shares.to_numpy()[: children.size]
     kept = np.flatnonzero(shares >= least)

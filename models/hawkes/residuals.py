@@ -13,6 +13,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import Floats
 from ..shared.extras import need
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -104,7 +105,7 @@ def compensators(likelihood, params):
     come = np.concatenate([[0.0], np.cumsum(likelihood.productivity(params))])
     with pk.use(likelihood.space):
         out = pk.zeros(n)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(n, 32),
             compensator,
             params.triggering.functions,
@@ -120,7 +121,6 @@ def compensators(likelihood, params):
             pk.copy_of(first_xi),
             pk.copy_of(come),
             out,
-            label="hawkes.compensator",
         )
         found = out.to_numpy().copy()
     return found + params.mu0 * given.mass_until if given else found

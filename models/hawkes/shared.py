@@ -16,6 +16,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.sharding import Held, Shards, spread
 from . import kernels
 from .excitation import event_slopes, event_terms
@@ -126,7 +127,7 @@ class Events:
         for piece in pieces:
             n_blocks = -(-(piece.end - piece.begin) // BLOCK)
             tables.append(pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space))
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(n_blocks, 128, space=sums.space),
                 event_slopes,
                 params.triggering.functions,
@@ -138,7 +139,6 @@ class Events:
                 -0.5 / params.tau_t**2,
                 *args,
                 tables[-1],
-                label="hawkes.event_slopes",
             )
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 

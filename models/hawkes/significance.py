@@ -26,6 +26,7 @@ import portable as pk
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_count, check_seed
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from .checks import check_events
 from .kernels import LOG2_E
@@ -308,8 +309,8 @@ class _Tables:
             some = np.ascontiguousarray(order[:, :, low : low + at_once])
             width = some.shape[2]
             q = pk.empty((n_sets * cells, n, width), np.float32)
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0, 0), (n_sets, n, width)),
+            launch(
+                (n_sets, n, width),
                 pair_ratios,
                 pk.static(n_dims),
                 pk.static(_N_H),
@@ -319,7 +320,6 @@ class _Tables:
                 *rest,
                 *tail,
                 q,
-                label="hawkes.pair_ratios",
             )
             found[:, :, low : low + width] = best_shares(q)
         return found.reshape(2, n_sets, cells, 1 + n_simulations)
@@ -355,15 +355,14 @@ def best_shares(q):
     explains most, and the root of twice what it gains."""
     n_cells, _, n_draws = q.shape
     share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), (n_cells, n_draws)),
+    launch(
+        (n_cells, n_draws),
         best_share,
         _HALVINGS,
         _LEAST_SHARE,
         q,
         share,
         root,
-        label="hawkes.best_share",
     )
     return share.to_numpy(), root.to_numpy()
 
@@ -386,14 +385,13 @@ def _density(x, widths):
     """Leave-one-out kernel density of places, each kernel of its own width; shape (n_sets, n_places)."""
     n_sets, n_dims, n = x.shape
     out = pk.empty((n_sets, n))
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), (n_sets, n)),
+    launch(
+        (n_sets, n),
         place_density,
         pk.static(n_dims),
         pk.copy_of(np.ascontiguousarray(x)),
         pk.copy_of(np.ascontiguousarray(widths)),
         out,
-        label="hawkes.place_density",
     )
     density = out.to_numpy() / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
     return np.maximum(density, 1e-9 * _or_one(density.mean(axis=1, keepdims=True)))

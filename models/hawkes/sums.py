@@ -10,6 +10,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.arrays import reached
+from ..shared.launches import launch
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest
@@ -205,7 +206,7 @@ class PairSums:
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
             n_dims, n_parts, wide, x, t = self.data(params.tau_x)
-            pk.parallel_for(
+            launch(
                 *self._each(groups, kernels.background_sums),
                 n_dims,
                 n_parts,
@@ -217,12 +218,11 @@ class PairSums:
                 self.self_term,
                 *widths,
                 self.background,
-                label="hawkes.background_sums",
             )
             return
         with pk.use(self.space):
             grid = Grid(self.events, _background_km(params, windows), self.dtype)
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(self.n_events, _TEAM_SIZE),
                 background_by_cells,
                 self._n_dims,
@@ -233,7 +233,6 @@ class PairSums:
                 self.self_term,
                 *widths,
                 self.background,
-                label="hawkes.background_by_cells",
             )
 
     def _each(self, groups, *kernel):
@@ -255,7 +254,7 @@ class PairSums:
             return
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
-        pk.parallel_for(
+        launch(
             *self._each(groups, excitation_sums, params.triggering.pairs),
             n_dims,
             n_parts,
@@ -266,7 +265,6 @@ class PairSums:
             windows.excitation_h,
             p,
             self.excitation,
-            label="hawkes.excitation_sums",
         )
 
     def sum_excitations(self, params, n_xi, rows, method):
@@ -284,7 +282,7 @@ class PairSums:
         self._several_of = None
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
         n_groups = self._n_groups
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
             excitations_of_several,
             params.triggering.pairs,
@@ -297,7 +295,6 @@ class PairSums:
             t,
             rows,
             self._several,
-            label="hawkes.excitations_of_several",
         )
         return self._several
 
@@ -333,9 +330,7 @@ class PairSums:
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
                 if self._before is None:
                     self._before = pk.empty(self.n_events, np.int64)
-                    pk.parallel_for(
-                        self.n_events, kernels.count_before, self.t, self._before, label="hawkes.count_before"
-                    )
+                    launch(self.n_events, kernels.count_before, self.t, self._before)
             policy = pk.TeamPolicy(tiles.shape[1], MEMBERS, space=self.space)
             self._tiles = policy, tiles, block, tables, rows
         policy, tiles, block, tables, _ = self._tiles
@@ -343,7 +338,7 @@ class PairSums:
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(min(shortest_km(params), params.tau_x))
-        pk.parallel_for(
+        launch(
             policy,
             pair_tiles,
             params.triggering.pairs,
@@ -360,9 +355,8 @@ class PairSums:
             *widths,
             params.kernel_values,
             *tables,
-            label="hawkes.pair_tiles",
         )
-        pk.parallel_for(
+        launch(
             pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space),
             kernels.add_tiles,
             n_mu,
@@ -371,7 +365,6 @@ class PairSums:
             *tables,
             self.background,
             self.excitation,
-            label="hawkes.add_tiles",
         )
 
 

@@ -22,6 +22,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_count, check_share
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from .checks import check_horizon, check_times
 from .fit import covariance_of
@@ -271,9 +272,7 @@ class TemporalLikelihood:
         mu, theta, omega = (
             check_positive(v, name) for v, name in ((mu, "mu"), (theta, "theta"), (omega, "omega"))
         )
-        pk.parallel_for(
-            self._policy, sum_blocks, self._block, omega, self._t, self._sums, label="hawkes.sum_blocks"
-        )
+        launch(self._policy, sum_blocks, self._block, omega, self._t, self._sums)
         pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
         logs, inverse, excited, faded, offspring, late = pk.parallel_reduce(
             self._policy,
@@ -399,12 +398,11 @@ class TemporalLikelihood:
         scale = omega[:, None] * span / np.maximum(offspring, 1e-300)
         with pk.use(self.space):
             q = pk.empty((N_OMEGA, n, 1 + n_simulations), np.float32)
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0), scale.shape),
+            launch(
+                scale.shape,
                 ratios_in_time,
                 *(pk.copy_of(v) for v in (draws, omega, scale)),
                 q,
-                label="hawkes.ratios_in_time",
             )
             largest = stands_out(best_shares(q)[1])
             excited = q.to_numpy()[:, :, 0] * (omega / scale[:, 0])[:, None]

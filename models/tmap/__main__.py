@@ -21,7 +21,7 @@ from ..shared.cluster import add_cluster
 from ..shared.files import replacing
 from ..shared.store import inside
 from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_orders, standard_errors
-from .figures import complete_gaps, empirical_correlation, overview
+from .figures import empirical_correlation, overview
 from .fit import N_STARTS
 from .select import count_partitions
 
@@ -201,7 +201,7 @@ def _describe(options):
     check_outputs(options, "json", inputs=("file", "model"))
     console, runs = Console(highlight=False), _read(options)
     model = TransientMAP.load(options.model) if options.model else None
-    gaps = runs.values[complete_gaps(runs)]
+    gaps = runs.values[runs.complete]
     rows = [
         ("runs", f"{runs.n_runs:,}", ""),
         ("gaps", f"{runs.n_gaps:,}", ""),

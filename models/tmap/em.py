@@ -12,6 +12,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.annotations import Array
+from ..shared.launches import launch
 from ..shared.sharding import Shards, here, nodes
 from ..shared.sharding import total as add_up
 from ..shared.store import NOWHERE
@@ -255,7 +256,7 @@ class EM:
         def iterate():
             self.expect()
             views = self._total, self._state, history, self._exact, self._models
-            pk.parallel_for(policy, kernels.maximise, *fixed, *views, label="tmap.maximise")
+            launch(policy, kernels.maximise, *fixed, *views)
 
         return Iterations(iterate, n_iterations, None if self._own is None else self.space)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from ..shared.places import Held, additions
 from . import kernels, rounding
 from .kernels import PACK
@@ -159,18 +160,17 @@ class Expectation:
             rounded = laid.distinct is not None
             if rounded:
                 n_models, _, n_branches, n_values = table.shape
-                pk.parallel_for(
+                launch(
                     pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
                     rounding.tabulate,
                     laid.half,
                     exact,
                     laid.distinct,
                     table,
-                    label="tmap.tabulate",
                 )
             dealt, *packs = laid.views
             for teams in laid.groups:
-                pk.parallel_for(
+                launch(
                     pk.TeamPolicy(self._n_models * len(teams), PACK, space=self.space),
                     kernels.expectation,
                     *kernels.branches(self._n),
@@ -185,11 +185,10 @@ class Expectation:
                     *packs,
                     self._filtered,
                     sums[:, :, teams.start : teams.stop],
-                    label="tmap.expectation",
                 )
             policy = pk.TeamPolicy(total.size, 512, space=self.space)
-            pk.parallel_for(policy, kernels.add_sums, columns, sums, total, label="tmap.add_sums")
+            launch(policy, kernels.add_sums, columns, sums, total)
             if pairs.size:
                 policy = pk.MDRangePolicy((0, 0), total.shape[1:], space=self.space)
-                pk.parallel_for(policy, kernels.add_shards, pairs, total, label="tmap.add_shards")
+                launch(policy, kernels.add_shards, pairs, total)
             yield (Held(total[0]),)

@@ -34,16 +34,9 @@ def overview(model, runs, *, most_lags=8):
     return figure
 
 
-def complete_gaps(runs):
-    """Which gaps were seen to their end, shape (n_gaps,)."""
-    complete = np.ones(runs.n_gaps, bool)
-    complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = False
-    return complete
-
-
 def plot_gaps(axes, model, runs):
     """Share of gaps that are longer than x; open gaps are left out of the data."""
-    x = np.sort(runs.values[complete_gaps(runs)])
+    x = np.sort(runs.values[runs.complete])
     places = np.unique(len(x) - np.geomspace(1, len(x), _POINTS).astype(int))  # even on the logarithmic axis
     axes.step(x[places], 1.0 - (places + 1) / len(x), where="post", label="data")
     grid = np.linspace(0.0, np.quantile(x, 0.999), _POINTS)
@@ -83,10 +76,11 @@ def plot_correlations(axes, model, runs, most_lags=8):
 def empirical_correlation(runs, lag):
     """Correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there are too
     few."""
-    complete = complete_gaps(runs)
     run = np.repeat(np.arange(runs.n_runs), runs.lengths)
     early = (
-        np.flatnonzero((run[:-lag] == run[lag:]) & complete[lag:]) if lag < runs.n_gaps else np.empty(0, int)
+        np.flatnonzero((run[:-lag] == run[lag:]) & runs.complete[lag:])
+        if lag < runs.n_gaps
+        else np.empty(0, int)
     )
     x, y = runs.values[early], runs.values[early + lag] if len(early) else np.empty(0)
     if len(early) < 3 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:

@@ -12,8 +12,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.arrays import Copying
+from ..shared.arrays import Copying, reached
 from ..shared.checks import as_numbers
+from ..shared.launches import launch
 from . import gap_kernels
 
 _MANY = 1024  # leaves: more are added up where they are, for the copy of them to the host would take longer
@@ -46,14 +47,6 @@ def read_only(array):
     array = array.view()
     array.flags.writeable = False
     return array
-
-
-def reached(view, space):
-    """A view where a space reaches it: itself, or a copy."""
-    there = pk.create_mirror_view(view, space)
-    if there is not view:
-        pk.deep_copy(there, view)
-    return there
 
 
 def brought(view, space):
@@ -138,10 +131,10 @@ def distinct_gaps(values, resolution, complete, unit):
     each = pk.RangePolicy(0, values.size, space=values.space)
     keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
     ends = _ends(complete, values.space)
-    pk.parallel_for(each, gap_kernels.round_gap, *ends, resolution, values, keys, label="tmap.round_gaps")
+    launch(each, gap_kernels.round_gap, *ends, resolution, values, keys)
     distinct = pk.unique(keys, space=values.space)
     places = pk.searchsorted(distinct, keys, space=values.space)
-    pk.parallel_for(each, gap_kernels.place_gap, unit, keys, places, values, out, label="tmap.place_gaps")
+    launch(each, gap_kernels.place_gap, unit, keys, places, values, out)
     found = distinct.to_numpy()
     return found[found < np.inf], out
 
@@ -149,7 +142,7 @@ def distinct_gaps(values, resolution, complete, unit):
 def _ends(complete, space):
     """Whether any gap is open, and of each whether its end was seen, for kernels."""
     censoring = complete is not None
-    return pk.static(censoring), reached(pk.asview(complete if censoring else np.ones(1, bool)), space)
+    return pk.static(censoring), reached(complete if censoring else np.ones(1, bool), space)
 
 
 def total(values):
@@ -159,22 +152,20 @@ def total(values):
         longest -= longest >> 4 << 3
         depth += 1
     leaves = pk.empty((1 << depth,), np.float64, values.space)
-    pk.parallel_for(
+    launch(
         pk.TeamPolicy(leaves.size, 8, space=values.space),
         gap_kernels.add_leaf,
         depth,
         values,
         leaves,
-        label="tmap.add_leaves",
     )
     if leaves.size > _MANY:
         nodes = pk.empty((leaves.size // gap_kernels.BRANCHES,), np.float64, values.space)
-        pk.parallel_for(
+        launch(
             pk.RangePolicy(0, nodes.size, space=values.space),
             gap_kernels.add_branches,
             leaves,
             nodes,
-            label="tmap.add_branches",
         )
         leaves = nodes
     sums = leaves.to_numpy()
@@ -186,13 +177,12 @@ def total(values):
 def taken(values, places):
     """The values at some places, as an array of the host."""
     out = pk.empty(places.shape, values.dtype, values.space)
-    pk.parallel_for(
+    launch(
         pk.RangePolicy(0, places.size, space=values.space),
         gap_kernels.take,
-        reached(pk.asview(places), values.space),
+        reached(places, values.space),
         values,
         out,
-        label="tmap.take",
     )
     return out.to_numpy()
 
@@ -202,12 +192,11 @@ def of_runs(values, lengths, begins):
     host."""
     ends = np.cumsum(lengths)
     out = pk.empty((int(ends[-1]),), np.float64, values.space)
-    pk.parallel_for(
+    launch(
         pk.RangePolicy(0, lengths.size, space=values.space),
         gap_kernels.take_run,
-        *(reached(pk.asview(part), values.space) for part in (lengths, begins, ends - lengths)),
+        *(reached(part, values.space) for part in (lengths, begins, ends - lengths)),
         values,
         out,
-        label="tmap.take_runs",
     )
     return out

@@ -63,8 +63,7 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
     """
     whole = check_model(model).rescaled(runs, space=space)
     ends = np.cumsum(runs.lengths) - 1
-    complete = np.ones(runs.n_gaps, bool)
-    complete[ends[runs.censored]] = False
+    complete = runs.complete
     uniforms = whole[complete]
     if np.isnan(uniforms).any():
         at = int(np.flatnonzero(complete)[np.isnan(uniforms).argmax()])

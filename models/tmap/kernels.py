@@ -133,28 +133,20 @@ def step_back(r, model, tiny, g, q, u):
 
 
 @pk.function
-def log_survival(model, i, x, log_x):
-    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in
-    float64.
+def poisson_below(order, y):
+    """Add up the terms of a Poisson variable of mean y below `order`, beside the last one if y > order, else
+    times exp(y / 2); returns the sum and the last term.
 
-    A Poisson variable of mean y = rate x is below r: r terms, from the largest down if that is the last, else
-    upwards from exp(-y / 2), which does not vanish for y < r.
+    The largest comes first: from the last one down, or upwards from exp(-y / 2), which does not vanish.
     """
-    order = pk.float64(model[POWER, i]) + 1.0
-    rate = pk.float64(model[RATE, i])
-    y = rate * pk.float64(x)
     term = pk.float64(1.0)
+    total = pk.float64(1.0)
     if y > order:
-        total = pk.float64(1.0)
         m = order - 1.0
         while m > 0.0:
             term *= m / y
             total += term
             m -= 1.0
-        log_term = (
-            pk.float64(model[CONSTANT, i]) - pk.log(rate) + pk.float64(model[POWER, i]) * pk.float64(log_x)
-        )
-        value = log_term - y + pk.log(total)
         term = 1.0
     else:
         term = pk.exp(-0.5 * y)
@@ -164,7 +156,31 @@ def log_survival(model, i, x, log_x):
             term *= y / m
             total += term
             m += 1.0
-        value = pk.log(total) - 0.5 * y
+    return total, term
+
+
+@pk.function
+def gap_at(gaps, row, lane):
+    """Return a gap of a lane, and its logarithm."""
+    return gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)]
+
+
+@pk.function
+def log_survival(model, i, x, log_x):
+    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in
+    float64: a Poisson variable of mean rate x is below the order."""
+    order = pk.float64(model[POWER, i]) + 1.0
+    rate = pk.float64(model[RATE, i])
+    y = rate * pk.float64(x)
+    total, term = poisson_below(order, y)
+    value = pk.log(total)
+    if y > order:
+        log_term = (
+            pk.float64(model[CONSTANT, i]) - pk.log(rate) + pk.float64(model[POWER, i]) * pk.float64(log_x)
+        )
+        value = log_term - y + value
+    else:
+        value = value - 0.5 * y
     return value, order / rate + pk.float64(x) * term / total
 
 
@@ -209,18 +225,8 @@ def log_likelihood(
                 part = 0.0
                 for k in range(begin, min(begin + TERMS, steps[pack])):
                     if k < complete:
-                        row = top + k
-                        part += weigh(
-                            r,
-                            rounded,
-                            table,
-                            model,
-                            gaps[at(row, 2, 0, lane)],
-                            gaps[at(row, 2, 1, lane)],
-                            faded,
-                            a,
-                            g,
-                        )
+                        x, log_x = gap_at(gaps, top + k, lane)
+                        part += weigh(r, rounded, table, model, x, log_x, faded, a, g)
                         step_on(r, model, g, a)
                 loglik += pk.float64(part)
             end = 0.0
@@ -230,10 +236,8 @@ def log_likelihood(
                 loglik += log_or_never(end)
             if censoring:
                 if complete < lengths[pack, lane]:
-                    row = top + complete
-                    loglik += survive(
-                        n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched
-                    )
+                    x, log_x = gap_at(gaps, top + complete, lane)
+                    loglik += survive(n, r, model, x, log_x, a, q, stretched)
     return team.reduce(loglik)
 
 
@@ -311,14 +315,12 @@ def expectation(
                 a[i] = model[ALPHA, i]
                 reached[i] = a[i]
                 q[i] = 0.0
-            x = gaps[at(top, 2, 0, lane)]
-            log_x = gaps[at(top, 2, 1, lane)]
+            x, log_x = gap_at(gaps, top, lane)
             for begin in range(0, n_steps, TERMS):
                 part = 0.0
                 for k in range(begin, min(begin + TERMS, n_steps)):
                     row = top + min(k + 1, n_steps - 1)
-                    soon_x = gaps[at(row, 2, 0, lane)]
-                    soon_log = gaps[at(row, 2, 1, lane)]
+                    soon_x, soon_log = gap_at(gaps, row, lane)
                     divisor = weigh(r, rounded, table, model, x, log_x, faded, a, g)
                     part += pk.where(k < complete, divisor, 0.0)
                     step_on(r, model, g, a)
@@ -348,16 +350,9 @@ def expectation(
                 )
             if censoring:
                 if complete < length:
-                    row = top + complete
+                    x, log_x = gap_at(gaps, top + complete, lane)
                     own[row_of(LOGLIK, n, 0), team.rank] += survive(
-                        n,
-                        r,
-                        model,
-                        gaps[at(row, 2, 0, lane)],
-                        gaps[at(row, 2, 1, lane)],
-                        reached,
-                        q,
-                        stretched,
+                        n, r, model, x, log_x, reached, q, stretched
                     )
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])

@@ -17,6 +17,7 @@ from ..shared.annotations import ArrayLike, Floats, Ints, PathLike, Spaces
 from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_kind, check_seed
 from ..shared.cluster import connected
 from ..shared.files import read_json, write
+from ..shared.launches import launch
 from ..shared.sharding import Held, Shards, nodes, total
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
@@ -419,7 +420,7 @@ class TransientMAP:
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
-        pk.parallel_for(
+        launch(
             packed.teams(),
             run_kernels.branch_probabilities,
             n,
@@ -432,9 +433,8 @@ class TransientMAP:
             table,
             *packed.views,
             found,
-            label="tmap.branch_probabilities",
         )
-        pk.parallel_for(
+        launch(
             packed.teams(),
             run_kernels.hand_back,
             n,
@@ -445,7 +445,6 @@ class TransientMAP:
             packed.begin,
             found,
             out,
-            label="tmap.hand_back",
         )
         return out.to_numpy()
 
@@ -483,7 +482,7 @@ class TransientMAP:
         packed, shared = self._on(whole_of(check_type(runs)), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, censoring, rounded, faded, rows, table = shared
-        pk.parallel_for(
+        launch(
             packed.teams(),
             run_kernels.rescale,
             n,
@@ -502,7 +501,6 @@ class TransientMAP:
             packed.open_end,
             packed.gaps,
             out,
-            label="tmap.rescale",
         )
         return out.to_numpy()
 
@@ -611,18 +609,17 @@ class TransientMAP:
             )
         shared = kernels.branches(self.n_branches)[1], pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
-        pk.parallel_for(each, run_kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
+        launch(each, run_kernels.simulate_lengths, *shared, lengths)
         counts = lengths.to_numpy()
         ends = np.cumsum(counts)
         values = pk.empty((int(ends[-1]),), np.float64, space)
-        pk.parallel_for(
+        launch(
             each,
             run_kernels.simulate_gaps,
             *shared,
             pk.copy_of(ends - counts, space),
             lengths,
             values,
-            label="tmap.simulate_gaps",
         )
         return Runs(values, lengths)
 

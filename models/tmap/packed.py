@@ -11,9 +11,11 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
-from .gaps import distinct_gaps, own_lengths, reached, seen_ends
+from ..shared.arrays import reached
+from .gaps import distinct_gaps, own_lengths, seen_ends
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
@@ -66,14 +68,14 @@ class Sorted:
         still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
-            self.order, begins = (reached(pk.asview(part), space) for part in (order, runs.begins))
+            self.order, begins = (reached(part, space) for part in (order, runs.begins))
         else:
             keys, begins = _starts_of(runs, lengths)
             self.order = pk.argsort(keys, space, descending=True)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
-        censored = reached(pk.asview(runs.censored), space) if self.censoring else still  # nobody reads it
-        pk.parallel_for(
+        censored = reached(runs.censored, space) if self.censoring else still  # nobody reads it
+        launch(
             slots,
             gap_kernels.deal,
             pk.static(self.censoring),
@@ -84,7 +86,6 @@ class Sorted:
             steps,
             *dealt,
             still,
-            label="tmap.deal",
         )
         self.steps, self.ends = steps, np.zeros(self.n_packs + 1, np.int64)
         np.cumsum(steps.to_numpy(), out=self.ends[1:])
@@ -228,14 +229,14 @@ class Packed:
         self.censoring, self.resolution, self._shares = whole.censoring, runs.resolution, {}
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
-        self._ends_there = reached(pk.asview(self._ends), self.space)
+        self._ends_there = reached(self._ends, self.space)
         self.offset = self._ends_there[:-1]
         self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
         self.rounded = runs.resolution is not None
         values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
         self.shares(cuts, n_shards)
-        pk.parallel_for(
+        launch(
             self.teams(),
             run_kernels.lay_out,
             unit,
@@ -247,14 +248,13 @@ class Packed:
             self.begin,
             values,
             self.gaps,
-            label="tmap.lay_out",
         )
 
     def _distinct(self, runs, values):
         """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
         distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
         distinct = distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1)
-        self.distinct = reached(pk.asview(distinct), self.space)
+        self.distinct = reached(distinct, self.space)
         return values, 1.0
 
     @property
@@ -313,13 +313,12 @@ class Packed:
         columns = np.append(0, np.cumsum(teams))
         before = [sum(kept[group.start : k]) for group in groups for k in group]
         dealt = pk.empty((3, int(columns[-1])), np.int64, self.space)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(len(cuts), 1024, space=self.space),
             gap_kernels.share_out,
-            reached(pk.asview(np.column_stack([cuts, teams, columns[:-1], before])), self.space),
+            reached(np.column_stack([cuts, teams, columns[:-1], before]), self.space),
             self._ends_there,
             dealt,
-            label="tmap.share_out",
         )
         places = [range(int(columns[group.start]), int(columns[group.stop])) for group in groups]
         n_rows = max(sum(kept[k] for k in group) for group in groups)

@@ -14,7 +14,7 @@ import math
 
 import portable as pk
 
-from .kernels import CONSTANT, LOG_CHANCE, MEAN_GAP, POWER, RATE, SURVIVAL
+from .kernels import CONSTANT, LOG_CHANCE, MEAN_GAP, POWER, RATE, SURVIVAL, poisson_below
 
 # widths over the scale on which the density changes: the square is what the middle's density is off by
 _NARROW = 1e-5
@@ -37,24 +37,12 @@ def log_lower(order, log_factorial, y):
 @pk.function
 def log_upper(order, log_factorial, y):
     """log (1 - F(y)): a Poisson variable of mean y is below `order`."""
-    term = pk.float64(1.0)
-    total = pk.float64(1.0)
+    total, _ = poisson_below(order, y)
+    value = pk.log(total)
     if y > order:
-        m = order - 1.0
-        while m > 0.0:
-            term *= m / y
-            total += term
-            m -= 1.0
-        value = (order - 1.0) * pk.log(y) - log_factorial - y + pk.log(total)
+        value = (order - 1.0) * pk.log(y) - log_factorial - y + value
     else:
-        term = pk.exp(-0.5 * y)
-        total = term
-        m = pk.float64(1.0)
-        while m < order:
-            term *= y / m
-            total += term
-            m += 1.0
-        value = pk.log(total) - 0.5 * y
+        value = value - 0.5 * y
     return value
 
 

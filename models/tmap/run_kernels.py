@@ -18,6 +18,7 @@ from .kernels import (
     SURVIVAL,
     SWITCHING,
     at,
+    gap_at,
     log_survival,
     step_back,
     step_on,
@@ -70,17 +71,8 @@ def branch_probabilities(
         for k in range(steps[pack]):
             if k < complete:
                 row = offset[pack] + k
-                weigh(
-                    r,
-                    rounded,
-                    table,
-                    model,
-                    gaps[at(row, 2, 0, lane)],
-                    gaps[at(row, 2, 1, lane)],
-                    faded,
-                    a,
-                    g,
-                )
+                x, log_x = gap_at(gaps, row, lane)
+                weigh(r, rounded, table, model, x, log_x, faded, a, g)
                 step_on(r, model, g, a)
                 for i in range(r):
                     found[at(row, n, i, lane)] = g[i]
@@ -92,8 +84,8 @@ def branch_probabilities(
             q[i] = q[i] / end if end >= tiny else 0.0
         if censoring:
             if complete < length:
-                row = offset[pack] + complete
-                survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                x, log_x = gap_at(gaps, offset[pack] + complete, lane)
+                survive(n, r, model, x, log_x, a, q, stretched)
         for back in range(steps[pack]):
             k = steps[pack] - 1 - back
             row = offset[pack] + k
@@ -151,8 +143,7 @@ def rescale(
             a[i] = model[ALPHA, i]
         for k in range(steps[pack]):
             if k < length:
-                row = offset[pack] + k
-                x = gaps[at(row, 2, 0, lane)]
+                x, log_x = gap_at(gaps, offset[pack] + k, lane)
                 longer = pk.float64(0.0)
                 total = pk.float64(0.0)
                 share = 0.0
@@ -163,13 +154,11 @@ def rescale(
                         place = int(min(x, table.shape[2] - 1.0))
                         tail = table[SURVIVAL, i, place] - share * pk.exp(table[LOG_CHANCE, i, place])
                     else:
-                        log_tail, _ = log_survival(model, i, x, gaps[at(row, 2, 1, lane)])
+                        log_tail, _ = log_survival(model, i, x, log_x)
                         tail = pk.exp(log_tail)
                     longer += pk.float64(a[i]) * tail
                     total += pk.float64(a[i])
-                made = (
-                    weigh(r, rounded, table, model, x, gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
-                )
+                made = weigh(r, rounded, table, model, x, log_x, faded, a, g) > 0.1 * never
                 out[begin[pack, lane] + k] = pk.clip(1.0 - longer / total, 0.0, 1.0) if made else math.nan
                 step_on(r, model, g, a)
 

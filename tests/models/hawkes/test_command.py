@@ -358,4 +358,4 @@ def test_calibrate_noise(capsys):
     said = capsys.readouterr().out
     for shape in ("square", "disc", "L-shaped", "two towns", "gradient", "season"):
         assert shape in said
-    assert "2 sets with theta 0.3" in said
+    assert "found triggering" in said and "theta = 0.3" in said

@@ -265,8 +265,7 @@ def test_commands(table, tmp_path, capsys):
         "events expected, 95 % between",
         "WAIC",
         "AIC",
-        "90 % intervals, 2 data sets",
-        "background: constant",
+        "theta = 0.5, fast (mean",
     ):
         assert words in out, words
     assert main(["probabilities", *events, "--posterior", "none.nc"]) == 2

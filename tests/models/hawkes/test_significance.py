@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from portable.models import hawkes
-from portable.models.hawkes import noise
+from portable.models.hawkes.coverage import _TOWN_KM, _TOWNS, SHAPES
 from portable.models.hawkes.significance import several_tests
 from portable.errors import InputError
 
@@ -24,12 +24,12 @@ def triggered(seed, n=210.0):
     return hawkes.simulate(TRUTH, n_immigrants=n, horizon_h=YEAR, seed=seed)
 
 
-@pytest.mark.parametrize("shape", list(noise.SHAPES))
+@pytest.mark.parametrize("shape", list(SHAPES))
 def test_level(shape):
     """120 sets without triggering: a right test of 5 % rejects more than 16 of them once in 20,000 times."""
     sets = []
     for k in range(120):
-        places, times = noise.SHAPES[shape](np.random.default_rng([5, k]), 70)
+        places, times = SHAPES[shape](np.random.default_rng([5, k]), 70)
         order = np.argsort(times)
         sets.append((places[order], times[order]))
     found = several_tests(sets, n_simulations=39, seeds=range(120), space="threads")
@@ -102,7 +102,7 @@ def test_towns_have_narrow_kernels():
     """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing
     law."""
     random = np.random.default_rng(2)
-    places, times = noise.SHAPES["two towns"](random, 800)
+    places, times = SHAPES["two towns"](random, 800)
     order = np.argsort(times)
     places, times = places[order], times[order]
     found = hawkes.fit_background(places, times, n_simulations=0, max_iter=2, space="threads")
@@ -112,9 +112,9 @@ def test_towns_have_narrow_kernels():
 
     def law(at):
         even = np.full(len(at), 0.5 / 100.0)
-        for centre in noise._TOWNS:
+        for centre in _TOWNS:
             r2 = ((at - centre) ** 2).sum(axis=1)
-            even += 0.25 * np.exp(-0.5 * r2 / noise._TOWN_KM**2) / (2 * np.pi * noise._TOWN_KM**2)
+            even += 0.25 * np.exp(-0.5 * r2 / _TOWN_KM**2) / (2 * np.pi * _TOWN_KM**2)
         return even
 
     span = times[-1] - times[0]
@@ -125,7 +125,7 @@ def test_towns_have_narrow_kernels():
 
 
 def test_seasons_are_found():
-    places, times = noise.SHAPES["season"](np.random.default_rng(4), 900)
+    places, times = SHAPES["season"](np.random.default_rng(4), 900)
     order = np.argsort(times)
     found = hawkes.fit_background(places[order], times[order], n_simulations=0, max_iter=2, space="threads")
     assert len(found.rates_per_h) >= 6

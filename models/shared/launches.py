@@ -1,0 +1,28 @@
+"""Launches labelled by family and kernel."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import portable as pk
+
+
+def launch(where: Any, kernel: Any, *args: Any) -> None:
+    """Launch a kernel, with "family.kernel" as the label.
+
+    Parameters
+    ----------
+    where : policy, int or tuple of int
+        A tuple holds the extents of a range of several dimensions.
+    kernel : function marked with @pk.kernel
+    *args
+        The kernel's arguments after the index.
+    """
+    policy = pk.MDRangePolicy((0,) * len(where), where) if isinstance(where, tuple) else where
+    pk.parallel_for(policy, kernel, *args, label=_label(kernel))
+
+
+@functools.cache
+def _label(kernel):
+    return f"{kernel.fn.__module__.split('.')[-2]}.{kernel.name}"
