@@ -51,8 +51,16 @@ from .probabilities import (
     parent_probabilities,
     posterior_probabilities,
 )
-from .residuals import Residuals, residuals
+from .residuals import Residuals, ThinnedResiduals, residuals, thinned_residuals
 from .sampler import sample_posterior
+from .scores import (
+    ForecastScore,
+    InformationGain,
+    Magnitudes,
+    information_gain,
+    magnitudes,
+    score_forecast,
+)
 from .significance import TriggeringTest, triggering_test
 from .simulate import Simulation, simulate
 from .temporal import TemporalFit, TemporalLikelihood
@@ -70,7 +78,10 @@ __all__ = [
     "Evidence",
     "Fit",
     "Forecast",
+    "ForecastScore",
+    "InformationGain",
     "Likelihood",
+    "Magnitudes",
     "Mutual",
     "MutualFit",
     "MutualLikelihood",
@@ -89,6 +100,7 @@ __all__ = [
     "Simulation",
     "TemporalFit",
     "TemporalLikelihood",
+    "ThinnedResiduals",
     "Triggering",
     "TriggeringTest",
     "calibrate",
@@ -104,11 +116,13 @@ __all__ = [
     "forecast",
     "gamma",
     "half_normal",
+    "information_gain",
     "intensity",
     "intensity_grid",
     "jitter",
     "log_likelihood",
     "log_normal",
+    "magnitudes",
     "mutual_residuals",
     "notes",
     "omori",
@@ -123,8 +137,10 @@ __all__ = [
     "residuals",
     "sample_nuts",
     "sample_posterior",
+    "score_forecast",
     "simulate",
     "simulate_mutual",
+    "thinned_residuals",
     "time_scales",
     "triggering_test",
     "uniform",

@@ -23,14 +23,17 @@ from ..shared.files import check_folder, replacing, write
 from . import command_parts, figures
 from .backgrounds import fit_background
 from .calibration import calibrate
-from .catalogue import read_catalogue, write_table
+from .catalogue import read_catalogue, read_hours, write_table
 from .command_parts import given, number_or_text, start_of
 from .coverage import calibrate_noise, coverage, mutual_coverage
 from .evidence import evidence
+from .files import read_table
 from .fit import fit
 from .forecast import decluster, forecast, predictive_check
 from .guards import jitter, notes
 from .likelihood import Likelihood
+from .mutual_fit import fit_mutual, mutual_residuals
+from .mutual_likelihood import MutualLikelihood
 from .nuts import sample_nuts
 from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
@@ -194,7 +197,8 @@ def _with_fitted(options, events, start):
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
     console.print(
         f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; "
-        f"{made.n_iterations} iterations, {'' if made.converged else 'not '}converged"
+        f"{made.n_iterations} iterations, {'' if made.converged else 'not '}converged; {made.outside:.1%} of"
+        " offspring fall outside of the region, unrecorded"
     )
     return made.likelihood, made.fit.params, ("tau_x", "tau_t")
 
@@ -360,6 +364,44 @@ def run_compare(options):
     )
 
 
+def _read_types(options):
+    """Read times and types of events; their MutualLikelihood."""
+    check_outputs(options, "out", "json", inputs=("events",))
+    time = options.time
+    name, table = read_table(options.events, (time, options.type))
+    end = number_or_text(options.end)
+    hours, _, end = read_hours(table[time], name, time, options.time_unit, end, options.date_order)
+    order = np.argsort(hours, kind="stable")
+    times, types = hours[order] - hours.min(initial=np.inf), np.asarray(table[options.type])[order]
+    return MutualLikelihood(times, types, horizon_h=end, space=options.space)
+
+
+def run_mutual(options):
+    """Fit types that excite one another; print who influences whom, with intervals."""
+    likelihood = _read_types(options)
+    found = fit_mutual(likelihood, options.rates, fixed_rates=options.fixed_rates)
+    graph, rates = found.graph(options.level), found.params.rates
+    ended = "" if found.converged else "not "
+    _say(
+        f"{likelihood.n_events:,} events of {likelihood.n_types} types; {ended}converged, log-likelihood"
+        f" {found.log_likelihood:.4f}, AIC {found.aic:.4f}"
+    )
+    _say(f"decays: {', '.join(map('{:.4g}'.format, rates))} an hour")
+    cells = [
+        (str(row["source"]), str(row["target"]), *(f"{row[key]:.4g}" for key in ("influence", "low", "high")))
+        for row in graph
+    ]
+    _print_table(("from", "to", "direct offspring", "low", "high"), cells)
+    residual = mutual_residuals(likelihood, found.params)
+    _say(f"residuals by time rescaling: p = {residual.p_value:.2g}, the worst type's times their number")
+    for note in found.notes:
+        _say(f"note: {note}", "yellow")
+    command.write_json(options, params=found.params, names=found.names, graph=graph, p_value=residual.p_value)
+    if options.out:
+        columns = ("source", "target", "influence", "low", "high")
+        write_table(options.out, {key: np.array([row[key] for row in graph]) for key in columns})
+
+
 def run_simulate(options):
     """Write a CSV of events with their parents."""
     check_outputs(options, "out")
@@ -383,16 +425,16 @@ def run_calibrate(options):
     how = {name: getattr(options, name) for name in ("seed", "space", "jobs", "progress", "client")}
     how["n_sets"] = options.n_sets = n_sets
     if options.mutual:
-        return _print_shares(mutual_coverage(**how))
+        return _print_shares(options, mutual_coverage(**how))
     if options.noise:
-        return _print_shares(calibrate_noise(**command.given(options, calibrate_noise) | how))
+        return _print_shares(options, calibrate_noise(**command.given(options, calibrate_noise) | how))
     if options.background:
-        return _print_shares(coverage(options.background, options.clusters, **how))
+        return _print_shares(options, coverage(options.background, options.clusters, **how))
     found = calibrate(options.method, **command.given(options, calibrate))
     command.write_json(options, p_values=found.p_values)
     console.print(
-        f"{n_sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
-        "draws"
+        f"{n_sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f}"
+        " effective draws"
     )
     for name, p_value in found.p_values.items():
         console.print(f"  {name:6} ranks uniform: p = {p_value:.3f}")
@@ -403,12 +445,13 @@ def run_calibrate(options):
     return _fail(f"calibration failed: the smallest p-value is {worst:.2g}") if worst < least else 0
 
 
-def _print_shares(shares):
+def _print_shares(options, shares):
     """Print shares of data sets; the exit status is 1 where some are outside their limits."""
     _print_table(
         ("over simulated sets", "share", "of a right method"),
         [(one.what, f"{one.share:.1%}", f"{one.low:.1%} to {one.high:.1%}") for one in shares],
     )
+    command.write_json(options, shares={one.what: one.share for one in shares})
     off = [one.what for one in shares if one.judged and not one.low <= one.share <= one.high]
     return _fail(f"outside these limits: {'; '.join(off)}") if off else 0
 
@@ -464,6 +507,11 @@ _COMMANDS = {
         "AIC, and with --posterior WAIC and leave-one-out",
         command_parts.add_judged,
         run_compare,
+    ),
+    "mutual": (
+        "fit types that excite one another, in time: who influences whom, with intervals",
+        command_parts.add_mutual,
+        run_mutual,
     ),
     "simulate": ("draw events with known parents, as CSV", command_parts.add_simulate, run_simulate),
     "calibrate": ("simulation-based calibration of a sampler", command_parts.add_calibrate, run_calibrate),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 
-from ..shared.annotations import ArrayLike, Floats, Spaces
+from ..shared.annotations import ArrayLike, Floats
 from .checks import check_params
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -15,13 +15,7 @@ def log_likelihood(
     locations: ArrayLike,
     times: ArrayLike,
     params: ParametersBase,
-    *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
-    background_self: bool = True,
-    error_bound: float = 1e-9,
-    dtype: Literal["float64", "mixed"] = "float64",
-    horizon_h: float | None = None,
-    space: Spaces | None = None,
+    **options: Any,
 ) -> float:
     """Log-likelihood of a spatiotemporal Hawkes process.
 
@@ -32,8 +26,8 @@ def log_likelihood(
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     params : Parameters
-    method, background_self, error_bound, dtype, horizon_h, space
-        As in `Likelihood`.
+    **options
+        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
 
     Returns
     -------
@@ -57,28 +51,14 @@ def log_likelihood(
     -450.205
     """
     check_params(params)
-    return Likelihood(
-        locations,
-        times,
-        method=method,
-        background_self=background_self,
-        error_bound=error_bound,
-        dtype=dtype,
-        horizon_h=horizon_h,
-        space=space,
-    ).log_likelihood(params)
+    return Likelihood(locations, times, **options).log_likelihood(params)
 
 
 def excitation_probabilities(
     locations: ArrayLike,
     times: ArrayLike,
     params: ParametersBase,
-    *,
-    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
-    background_self: bool = True,
-    error_bound: float = 1e-9,
-    dtype: Literal["float64", "mixed"] = "float64",
-    space: Spaces | None = None,
+    **options: Any,
 ) -> Floats:
     """Probability that each event was triggered by an earlier one.
 
@@ -87,8 +67,8 @@ def excitation_probabilities(
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     params : Parameters
-    method, background_self, error_bound, dtype, space
-        As in `Likelihood`.
+    **options
+        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
 
     Returns
     -------
@@ -104,12 +84,4 @@ def excitation_probabilities(
     Holbrook et al. (2021), equation (2); equation (5) of `portable.models.hawkes`.
     """
     check_params(params)
-    return Likelihood(
-        locations,
-        times,
-        method=method,
-        background_self=background_self,
-        error_bound=error_bound,
-        dtype=dtype,
-        space=space,
-    ).excitation_probabilities(params)
+    return Likelihood(locations, times, **options).excitation_probabilities(params)

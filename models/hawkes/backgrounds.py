@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,11 +32,11 @@ from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
 from ..shared.shown import Shown
-from .checks import check_events, check_horizon
+from .checks import check_enough, check_events, check_horizon
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
-from .parameters import Background, Parameters, ParametersBase
+from .parameters import Background, Parameters, ParametersBase, check_positive
 from .regions import region_of
 from .significance import triggering_test
 
@@ -47,6 +47,7 @@ _BANDWIDTHS = 12  # tried, even in their logarithm
 _GAIN = 20.0
 _JUDGED = 2_048  # events, at most, that bandwidths are compared by
 _NARROWEST, _WIDEST = 0.05, 5.0  # a kernel's width beside the typical one
+_DRAWN, _MUCH_OUTSIDE = 20, 0.05  # offspring that are drawn of each event; share that is told
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 
@@ -69,6 +70,9 @@ class BackgroundFit(Shown):
         Background events an hour in each period.
     n_iterations : int
     converged : bool
+    outside : float
+        Share of offspring that fall outside of the region, of those that the fit draws: none are recorded, so
+        theta counts the others alone.
     """
 
     likelihood: Likelihood
@@ -79,6 +83,7 @@ class BackgroundFit(Shown):
     rates_per_h: Floats
     n_iterations: int
     converged: bool
+    outside: float
 
 
 @pk.kernel
@@ -162,22 +167,21 @@ def fit_background(
     check_choice(kind, "kind", KINDS)
     max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
-    if n_periods is None and kind != "declustered":
-        n_periods = {"piecewise": 8}.get(kind, 1)
-    n_periods = None if n_periods is None else check_count(n_periods, "n_periods", most=10_000)
-    if kind == "constant" and n_periods != 1:
+    check_enough(len(times))
+    if n_periods is None:
+        n_periods = {"constant": 1, "piecewise": 8}.get(kind)
+    elif kind == "constant" and n_periods != 1:
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
+    else:
+        n_periods = check_count(n_periods, "n_periods", most=10_000)
+    if bandwidth_km is not None:
+        bandwidth_km = check_positive(bandwidth_km, "bandwidth_km")
     region = region_of(box_km, polygon, locations)
     make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
-    spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
     test = (
         triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
     )
-    if start is None:
-        omega, h = 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread
-        if test is not None and test.rejects():
-            omega, h = 1.0 / test.delay_h, test.distance_km
-        start = Parameters(0.5, 1.0, 1.0, 0.3, omega, max(h, 1e-6))
+    start = _first(locations, make.span, test) if start is None else start
     weights, converged = make.inside.astype(float), False
     for n_iterations in range(1, max_iter + 1):
         background = make(weights)
@@ -194,6 +198,14 @@ def fit_background(
     if test is not None:
         likelihood.keep_test(test)
         found = fit(likelihood, start=start, fixed=fixed, least=least, n_simulations=n_simulations)
+    outside = _outside(make.region, likelihood, found.params)
+    if outside > _MUCH_OUTSIDE and (test is None or test.rejects()):
+        said = (
+            f"{outside:.0%} of offspring fall outside of the region, where none are recorded: theta counts"
+            " those inside alone, so that an event rather has"
+            f" {found.params.theta / (1.0 - min(outside, 0.99)):.3g}"
+        )
+        found = replace(found, notes=(*found.notes, said))
     return BackgroundFit(
         likelihood,
         found,
@@ -203,7 +215,27 @@ def fit_background(
         make.rates_per_h * found.params.mu0,
         n_iterations,
         converged and found.converged,
+        outside,
     )
+
+
+def _outside(region, likelihood, params):
+    """Return the share of offspring of these events that fall outside of the region, by drawing some."""
+    sums, trigger = likelihood.sums, params.triggering
+    marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
+    places, marks = (np.repeat(v, _DRAWN, axis=0) for v in (sums.locations + likelihood.centre, marks))
+    random = np.random.default_rng(0)
+    shifts = trigger.draw(random, marks, likelihood.n_dims, params.trigger_values)[1]
+    return float(1.0 - region.holds(places + shifts).mean())
+
+
+def _first(locations, hours, test):
+    """Return where estimates begin: at the delay and distance that the test found, if it found any."""
+    spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
+    omega, h = 50.0 / max(hours, 1e-3), 0.05 * spread
+    if test is not None and test.rejects():
+        omega, h = 1.0 / test.delay_h, test.distance_km
+    return Parameters(0.5, 1.0, 1.0, 0.3, omega, max(h, 1e-6))
 
 
 class _Maker:
@@ -223,45 +255,34 @@ class _Maker:
         self._tries = 0
 
     def __call__(self, weights):
-        n, area = len(self.times), self.region.area
+        n, declustered = len(self.times), self.kind == "declustered"
         # Later, choices would only go to and fro between neighbours.
         self._tries += 1
-        chooses = self.kind == "declustered" and self._tries <= 4
+        chooses = declustered and self._tries <= 4
         if self._tries == 1 or chooses:
             n_periods = self.n_periods or self._choose_periods(weights)
             self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
-        period = np.clip(np.searchsorted(self.edges, self.times, side="right") - 1, 0, len(self.edges) - 2)
-        counts = np.bincount(period, weights, minlength=len(self.edges) - 1)
+        if chooses:
+            self.widths = self._choose(weights)
+            self.bandwidth_km = float(np.median(self.widths))
         hours = np.diff(self.edges)
+        counts = np.bincount(_period(self.edges, self.times), weights, minlength=len(hours))
         # A period without background events would make its own triggering infinite: half an event stays in
         # each.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
         rates = counts / counts.sum() / hours  # an hour; the integral is 1
         self.rates_per_h = n * rates
-        if self.kind != "declustered":
-            places = np.where(self.inside, 1.0 / area, 0.0)
-            elsewhere = functools.partial(_uniform, self.region)
-        else:
-            if chooses:
-                self.widths = self._choose(weights)
-                self.bandwidth_km = float(np.median(self.widths))
+        law, places = _Law(self.region, n, self.edges, rates), 1.0 / self.region.area
+        if declustered:
             scale = self._scaled(weights, self.widths)
-            places = np.where(self.inside, self._density(scale, self.widths, np.arange(n)), 0.0)
-            # what is left when the event is out
+            law.density = functools.partial(self._density, scale, self.widths)
+            law.kernels = self.locations, weights, self.widths
+            places = law.density(np.arange(n))
+        places = np.where(self.inside, places, 0.0)
+        if declustered:  # what is left when the event is out
             places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)
-            elsewhere = functools.partial(self._elsewhere, scale, self.widths)
-        cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
-        until = n * np.interp(self.times, self.edges, cumulative)
-        at = functools.partial(_at, elsewhere, n, self.edges, rates)
-        draw = functools.partial(
-            _draw,
-            self.region,
-            n,
-            self.edges,
-            rates,
-            (self.locations, weights, self.widths) if self.kind == "declustered" else None,
-        )
-        return Background(n * places * rates[period], float(n), until, at, draw)
+        until = n * np.interp(self.times, self.edges, np.append(0.0, np.cumsum(rates * hours)))
+        return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
 
     def _scaled(self, weights, widths):
         """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate
@@ -280,7 +301,7 @@ class _Maker:
             out = pk.zeros(max(len(places), 1))
             middle = self.locations.mean(axis=0)
             if len(places):
-                x, y = (pk.copy_of(np.ascontiguousarray((v - middle).T)) for v in (self.locations, places))
+                x, y = (pk.copy_of((v - middle).T) for v in (self.locations, places))
                 launch(
                     pk.TeamPolicy(len(places), 128),
                     weighted_density,
@@ -294,9 +315,6 @@ class _Maker:
                 )
             return out.to_numpy()[: len(places)].copy()
 
-    def _elsewhere(self, scale, widths, places):
-        return np.where(self.region.holds(places), self._density(scale, widths, places), 0.0)
-
     def _choose(self, weights):
         """The width of each event's kernel: of the greatest weighted log-density of events that are left
         out."""
@@ -304,21 +322,24 @@ class _Maker:
         if self._given_km is not None:
             return np.full(n, float(self._given_km))
         spread = max(float(np.sqrt(self.locations[self.inside].var(axis=0).mean())), 1e-6)
-        typical = spread * weights.sum() ** (-1.0 / (n_dims + 4))
-        shape = np.ones(n)
+        typical, shape = spread * weights.sum() ** (-1.0 / (n_dims + 4)), np.ones(n)
         for _ in range(2):  # the second time of a density that follows towns already
-            density = self._density(self._scaled(weights, typical * shape), typical * shape, np.arange(n))
-            logs = np.log(np.maximum(density, 1e-300))
+            logs = self._log_density(weights, typical * shape, np.arange(n))
             shape = np.exp(0.5 * (weights @ logs / weights.sum() - logs))
             shape = np.clip(shape, _NARROWEST, _WIDEST)
         judges = np.linspace(0, n - 1, min(n, _JUDGED)).astype(int)
         best = (-math.inf, np.ones(n))
         for form, least in ((np.ones(n), 0.0), (shape, _GAIN)):
             for width in spread * np.geomspace(0.02, 1.0, _BANDWIDTHS):
-                density = self._density(self._scaled(weights, width * form), width * form, judges)
-                score = float(weights[judges] @ np.log(np.maximum(density, 1e-300))) - least
-                best = max(best, (score, width * form), key=lambda one: one[0])
+                logs = self._log_density(weights, width * form, judges)
+                best = max(
+                    best, (float(weights[judges] @ logs) - least, width * form), key=lambda one: one[0]
+                )
         return best[1]
+
+    def _log_density(self, weights, widths, at):
+        density = self._density(self._scaled(weights, widths), widths, at)
+        return np.log(np.maximum(density, 1e-300))
 
     def _choose_periods(self, weights):
         """How many periods the background events want, at twice the penalty of Schwarz's criterion: what is
@@ -335,32 +356,49 @@ class _Maker:
         return best[1]
 
 
-def _uniform(region, places):
-    return np.where(region.holds(places), 1.0 / region.area, 0.0)
+def _period(edges, times):
+    """Return the period of each time; times beyond the edges are of the first or the last one."""
+    return np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
 
 
-def _draw(region, n, edges, rates, kernels, random, mu0, begin, end):
-    """Background events between two times, the last period's rate after the record."""
-    cuts = np.unique(np.clip(np.concatenate([[begin, end], edges]), begin, end))
-    middle = 0.5 * (cuts[1:] + cuts[:-1])
-    period = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(rates) - 1)
-    counts = random.poisson(mu0 * n * rates[period] * np.diff(cuts))
-    times = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts))
-    places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
-    if kernels is not None:
-        locations, weights, widths = kernels
-        which = random.choice(len(weights), len(times), p=weights / weights.sum())
-    while outside.any():  # kernels are cut off at the region
-        places[outside] = (
-            random.uniform(region.low, region.high, (outside.sum(), len(region.low)))
-            if kernels is None
-            else random.normal(locations[which[outside]], widths[which[outside], None])
-        )
-        outside = ~region.holds(places)
-    return places, times
+@dataclass
+class _Law:
+    """A density of places times a rate in time, the last period's after the record.
 
+    density : callable (places), uniform if None
+    kernels : places, weights and widths of the kernels that it is the sum of
+    """
 
-def _at(elsewhere, n, edges, rates, locations, times):
-    """The density at places and times; after the record's end, that of its last period."""
-    period = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(rates) - 1)
-    return n * elsewhere(locations) * rates[period] * (times >= edges[0])
+    region: Any
+    n: int
+    edges: Floats
+    rates: Floats
+    density: Any = None
+    kernels: Any = None
+
+    def rate(self, times):
+        return self.rates[_period(self.edges, times)]
+
+    def at(self, locations, times):
+        """Return the density at places and times."""
+        places = 1.0 / self.region.area if self.density is None else self.density(locations)
+        places = np.where(self.region.holds(locations), places, 0.0)
+        return self.n * places * self.rate(times) * (times >= self.edges[0])
+
+    def draw(self, random, mu0, begin, end):
+        """Draw background events between two times."""
+        cuts = np.unique(np.clip(np.concatenate([[begin, end], self.edges]), begin, end))
+        counts = random.poisson(mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts))
+        times, region = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts)), self.region
+        places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
+        if self.kernels is not None:
+            locations, weights, widths = self.kernels
+            which = random.choice(len(weights), len(times), p=weights / weights.sum())
+        while outside.any():  # kernels are cut off at the region
+            if self.kernels is None:
+                some = region.draw(random, outside.sum())
+            else:
+                some = random.normal(locations[which[outside]], widths[which[outside], None])
+            places[outside] = some
+            outside = ~region.holds(places)
+        return places, times

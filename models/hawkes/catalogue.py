@@ -19,9 +19,11 @@ from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.extras import need
 from ..shared.files import replacing
 from . import files
-from .files import LENGTHS_KM, TIMES_H, LengthUnit, TimeUnit
+from .files import LengthUnit, TimeUnit
 from .likelihood import Likelihood
 from .regions import read_polygon
+
+_HOUR = np.timedelta64(1, "h")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class Catalogue:
             return shape
         names = "longitude of the polygon", "latitude of the polygon"
         return need("shapely", "maps", "polygons").transform(
-            shape, lambda degrees: files._project(degrees, names, self.centre)
+            shape, lambda degrees: files.project(degrees, names, self.centre)
         )
 
     def likelihood(self, **options: Any) -> Likelihood:
@@ -207,66 +209,65 @@ def read_catalogue(
     InputError, DTypeError, FiniteError, ShapeError
         As `read_events`; an end before the last event.
     """
-    check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
-    check_choice(time_unit, "time_unit", tuple(TIMES_H))
+    check_choice(length_unit, "length_unit", tuple(files.LENGTHS_KM))
+    check_choice(time_unit, "time_unit", tuple(files.TIMES_H))
     check_flag(lonlat, "lonlat")
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
-        raise InputError(
-            f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are"
-            " wanted"
-        )
+        wanted = "longitude and latitude" if lonlat else "1 to 3"
+        raise InputError(f"places names {len(places)} columns; {wanted} are wanted")
     if time in places:
         raise InputError(f"places names the column of times, {time!r}; columns of places are wanted")
+    if marks is None and reference_mark is not None:
+        raise InputError("reference_mark is given without marks; name their column")
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
-    name, table = _table(source, (*places, time, *extra))
-    locations = np.stack([files._numbers(table[column], column, name) for column in places], axis=1)
-    dated, origin, horizon, centre = looks_dated(table[time]), None, None, None
-    if dated:
-        moments = as_dates(table[time], f"'{name}', column '{time}'", date_order)
-        origin = moments.min()
-        hours = (moments - origin) / np.timedelta64(1, "us") / 3.6e9
-        horizon = (
-            None if end is None else float((as_date(end, "end") - origin) / np.timedelta64(1, "us") / 3.6e9)
-        )
-    else:
-        hours = files._numbers(table[time], time, name) * TIMES_H[time_unit]
-        horizon = (
-            None
-            if end is None
-            else check_number(end, "end") * TIMES_H[time_unit] - (hours.min() if len(hours) else 0.0)
-        )
+    name, table = files.read_table(source, (*places, time, *extra))
+
+    def numbers(column):
+        return files.numbers_of(table[column], column, name)
+
+    locations = np.stack([numbers(column) for column in places], axis=1)
+    hours, origin, horizon = read_hours(table[time], name, time, time_unit, end, date_order)
     if not len(hours):
         raise InputError(f"'{name}' holds no events; at least one row is wanted")
-    files._warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
+    files.warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
     # of pandas with its own dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
+    centre = locations.mean(axis=0) if lonlat else None
     if lonlat:
-        centre = locations.mean(axis=0)
-        locations = files._project(locations, places)
+        locations = files.project(locations, places)
     else:
-        files._warn_of_degrees(places, locations)
-        locations = locations * LENGTHS_KM[length_unit]
+        files.warn_of_degrees(places, locations)
+        locations = locations * files.LENGTHS_KM[length_unit]
     order = np.argsort(hours, kind="stable")
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:
         raise InputError(
             f"end is {times[-1] - horizon:g} hours before the last event; when the record ended is wanted"
         )
-    files._warn_of_rows(locations[order], times)
+    files.warn_of_rows(locations[order], times)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)
-    size, least = None, reference_mark
-    if marks is not None:
-        size = files._numbers(table[marks], marks, name)[order]
-        if isinstance(reference_mark, str):
-            least = files._numbers(table[reference_mark], reference_mark, name)[order]
-            size = np.maximum(size, least)
-    elif reference_mark is not None:
-        raise InputError("reference_mark is given without marks; name their column")
+    size, least = None if marks is None else numbers(marks)[order], reference_mark
+    if isinstance(reference_mark, str):
+        least = numbers(reference_mark)[order]
+        size = np.maximum(size, least)
     index = source.index if hasattr(source, "iloc") else None
     return Catalogue(
         locations[order], times, order, names[order], size, least, horizon, origin, columns, index, centre
     )
+
+
+def read_hours(column, name, time, time_unit, end, date_order):
+    """Return a column of numbers or dates as hours, the first date or None, and the end in hours after the
+    first."""
+    if looks_dated(column):
+        moments = as_dates(column, f"'{name}', column '{time}'", date_order)
+        origin = moments.min()
+        horizon = None if end is None else float((as_date(end, "end") - origin) / _HOUR)
+        return (moments - origin) / _HOUR, origin, horizon
+    hours = files.numbers_of(column, time, name) * files.TIMES_H[time_unit]
+    horizon = None if end is None else check_number(end, "end") * files.TIMES_H[time_unit]
+    return hours, None, horizon if end is None or not len(hours) else horizon - hours.min()
 
 
 def read_events(
@@ -317,34 +318,9 @@ def read_events(
     return files.Events(found.locations, found.times)
 
 
-def _table(source, wanted):
-    """A name for messages, and the wanted columns."""
-    if hasattr(source, "columns") or hasattr(source, "keys"):
-        there = list(source.columns if hasattr(source, "columns") else source.keys())
-        missing = [name for name in wanted if name not in there]
-        if missing:
-            raise InputError(f"the table has no column '{missing[0]}'; it has: {', '.join(map(str, there))}")
-        table = {name: source[name] for name in wanted}
-        name = "table"
-    else:
-        name, table = source, files._read(Path(source), tuple(dict.fromkeys(wanted)))
-    files._check_lengths(table, name)
-    return name, table
-
-
 def write_table(path, table):
     """Columns, a dict of arrays, as CSV."""
-    with (
-        replacing(path, "--out") as beside,
-        open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(table)
-        writer.writerows(
-            zip(
-                *(
-                    column.tolist() if column.dtype.kind != "M" else column.astype(str)
-                    for column in table.values()
-                )
-            )
-        )
+    with replacing(path, "--out") as beside:
+        with open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            columns = (v.astype(str) if v.dtype.kind == "M" else v.tolist() for v in table.values())
+            csv.writer(file).writerows([table, *zip(*columns)])

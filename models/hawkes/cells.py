@@ -143,6 +143,29 @@ class Range:
         return cut <= self.cut and all(a <= v <= b for a, v, b in zip(self.low, p, self.high))
 
 
+class _Visit:
+    """Launches that count and list the pairs whose exponent does not exceed `cut`, on the default space."""
+
+    def __init__(self, events, trigger, p, cut, dtype):
+        most = events.largest(trigger)
+        self.grid, self._dtype = Grid(events, trigger.reach_km(p, cut, most), np.float64), dtype
+        self._head = events.n_events, list_pairs, trigger.functions, pk.static(events.n_dims)
+        self._marked = trigger.marked
+        self._args = *self.grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
+
+    def count(self, counts):
+        nothing = pk.empty(1, self._dtype)  # counts are all that is written
+        where = counts, counts, counts, nothing, nothing, nothing, counts
+        pk.parallel_for(*self._head, pk.static(0), *self._args, *where, label="hawkes.count_pairs")
+
+    def list(self, fill, n_places, counts, first, stride, earlier):
+        """Return r2, dt and marks of the pairs, Views with so many places."""
+        n = max(n_places, 1)
+        found = [pk.zeros(size, self._dtype) for size in (n, n, n if self._marked else 1)]
+        launch(*self._head, pk.static(fill), *self._args, counts, first, stride, *found, earlier)
+        return found
+
+
 class PairList:
     """The pairs whose exponent does not exceed a cut for any parameters in a range.
 
@@ -157,59 +180,25 @@ class PairList:
 
     def __init__(self, events, trigger, range_, dtype):
         self.range, self.trigger = range_, trigger
-        p, n_events, space = trigger.slowest(range_.low, range_.high), events.n_events, events.space
-        most = events.largest(trigger)
-        reach = trigger.reach_h(p, range_.cut, most)
-        with pk.use(space):
-            grid = Grid(events, trigger.reach_km(p, range_.cut, most), np.float64)
-            # those that count write down no pairs, and need no room for them
-            counts, no_pairs = events.room("counts", np.int64), pk.empty(1, dtype)
-            visit = pk.static(events.n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
-            policy = pk.RangePolicy(0, n_events)
-            pk.parallel_for(
-                policy,
-                list_pairs,
-                trigger.functions,
-                visit[0],
-                pk.static(0),
-                *visit[1:],
-                counts,
-                counts,
-                counts,
-                no_pairs,
-                no_pairs,
-                no_pairs,
-                counts,
-                label="hawkes.count_pairs",
+        with pk.use(events.space):
+            slowest = trigger.slowest(range_.low, range_.high)
+            visit, counts = (
+                _Visit(events, trigger, slowest, range_.cut, dtype),
+                events.room("counts", np.int64),
             )
-            n_places, first, stride = self._lay_out(events, policy, counts, grid.order)
+            visit.count(counts)
+            n_places, first, stride = self._lay_out(events, counts, visit.grid.order)
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
-            self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
-            self.marks = pk.zeros(max(n_places, 1), dtype) if trigger.marked else no_pairs
-            launch(
-                policy,
-                list_pairs,
-                trigger.functions,
-                visit[0],
-                pk.static(1),
-                *visit[1:],
-                counts,
-                first,
-                stride,
-                self.r2,
-                self.dt,
-                self.marks,
-                counts,
-            )
-        self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
+            self.r2, self.dt, self.marks = visit.list(1, n_places, counts, first, stride, counts)
+        self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=events.space)
 
-    def _lay_out(self, events, policy, counts, order):
+    def _lay_out(self, events, counts, order):
         """Where rows go, from their numbers of pairs: places of all, each row's first and what lies between
         two. Only a few sums come to the host."""
         keys = events.room("keys", np.int32)
         n_short, n_long, n_pairs = pk.parallel_reduce(
-            policy, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
+            events.n_events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
         )
         n_slices = -(-n_short // WIDTH)
         self.n_pairs, self.n_slices, self.n_teams = n_pairs, n_slices, n_slices + n_long
@@ -288,33 +277,11 @@ def largest(marks):
 def all_pairs_within(events, params, cut):
     """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier
     events (arrays)."""
-    trigger, p = params.triggering, params.trigger_values
-    n_events, n_dims = events.n_events, events.n_dims
-    most = events.largest(trigger)
+    trigger, n_events = params.triggering, events.n_events
     with pk.use(events.space):
-        grid = Grid(events, trigger.reach_km(p, cut, most), np.float64)
-        visit = *grid.args, trigger.reach_h(p, cut, most), cut, params.kernel_values
-        counts, no_indices, no_pairs = (
-            pk.zeros(n_events, np.int64),
-            pk.zeros(1, np.int64),
-            pk.zeros(1, np.float64),
-        )
-        pk.parallel_for(
-            n_events,
-            list_pairs,
-            trigger.functions,
-            pk.static(n_dims),
-            pk.static(0),
-            *visit,
-            counts,
-            no_indices,
-            no_indices,
-            no_pairs,
-            no_pairs,
-            no_pairs,
-            no_indices,
-            label="hawkes.count_pairs",
-        )
+        visit = _Visit(events, trigger, params.trigger_values, cut, np.float64)
+        counts = pk.zeros(n_events, np.int64)
+        visit.count(counts)
         lengths = counts.to_numpy()
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
@@ -322,27 +289,8 @@ def all_pairs_within(events, params, cut):
                 f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of"
                 " them out."
             )
-        first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
-        r2, dt, earlier = (
-            pk.zeros(max(n_pairs, 1)),
-            pk.zeros(max(n_pairs, 1)),
-            pk.zeros(max(n_pairs, 1), np.int64),
-        )
-        mark_at = pk.zeros(max(n_pairs, 1) if trigger.marked else 1)
-        launch(
-            n_events,
-            list_pairs,
-            trigger.functions,
-            pk.static(n_dims),
-            pk.static(2),
-            *visit,
-            counts,
-            first,
-            stride,
-            r2,
-            dt,
-            mark_at,
-            earlier,
-        )
-        order = grid.order.to_numpy()
-        return r2, dt, mark_at, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
+        rows = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
+        earlier = pk.zeros(max(n_pairs, 1), np.int64)
+        pairs = visit.list(2, n_pairs, counts, *rows, earlier)
+        order = visit.grid.order.to_numpy()
+    return *pairs, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]

@@ -58,9 +58,7 @@ def log_prior_of(prior, v):
 
 
 @pk.kernel
-def chain_background(
-    team, n_dims, n_parts, wide, n_teams, x, t, reach, self_term, counts, place_of, proposed, background
-):
+def chain_background(team, d, n_teams, reach, self_term, counts, place_of, proposed, background):
     """Sums of (1) for the chains that move tau_x or tau_t; one team per chain and a group of events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
@@ -69,12 +67,8 @@ def chain_background(
         background_group(
             team,
             team.league_rank % n_teams,
-            n_dims,
-            n_parts,
-            wide,
+            d,
             pk.static(1),
-            x,
-            t,
             reach,
             self_term,
             -0.5 / (tau_x * tau_x),
@@ -132,9 +126,7 @@ def chain_listed(
 
 
 @pk.kernel
-def chain_windowed(
-    team, g, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation
-):
+def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excitation):
     """The same over windows in time, where the list would be too long."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
@@ -144,12 +136,8 @@ def chain_windowed(
             team,
             g,
             team.league_rank % n_teams,
-            n_dims,
-            n_parts,
-            wide,
+            d,
             pk.static(1),
-            x,
-            t,
             reach,
             p,
             excitation[chain, 1 - counts[chain, XI_HALF]],

@@ -205,7 +205,7 @@ class Chains:
         m = self.memory
         # The shortest length of the range: places take two parts if any of it wants them.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
-        n_dims, n_parts, wide, *data = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
+        d = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
         given = pk.static(self.given)
         who = m["counts"], self._places
         n_groups = -(-self.likelihood.n_events // kernels.GROUP)
@@ -213,11 +213,8 @@ class Chains:
             pk.parallel_for(
                 pk.TeamPolicy(self.n_chains * n_groups, 32),
                 ck.chain_background,
-                n_dims,
-                n_parts,
-                wide,
+                d,
                 n_groups,
-                *data,
                 2.0 * self.sums.span_h + 1.0,
                 self.sums.self_term,
                 *who,
@@ -243,11 +240,8 @@ class Chains:
                 pk.TeamPolicy(self.n_chains * n_groups, 32),
                 ck.chain_windowed,
                 self.trigger.functions,
-                n_dims,
-                n_parts,
-                wide,
+                d,
                 n_groups,
-                *data,
                 reach,
                 *who,
                 m["proposed"],
@@ -257,7 +251,7 @@ class Chains:
             pk.TeamPolicy(self.n_chains * self._n_blocks, 128),
             ck.chain_events,
             self.trigger.functions,
-            n_dims,
+            d.n_dims,
             given,
             self._n_blocks,
             self._block,
@@ -274,7 +268,7 @@ class Chains:
             pk.TeamPolicy(self.n_chains, 128),
             ck.chain_decide,
             self.trigger.functions,
-            n_dims,
+            d.n_dims,
             given,
             np.uint64(self.seed),
             self._first,

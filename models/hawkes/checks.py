@@ -8,10 +8,12 @@ from portable.errors import DTypeError, FiniteError, InputError, OrderError, Sha
 
 from ..shared.checks import as_numbers, check_finite, check_kind
 from ..shared.dates import looks_dated
+from ..shared.warned import warn
 from .parameters import Background, ParametersBase
 
 
 _LONGEST_H = 1e9  # no record is so long
+_FAR_OFF = 0.3  # extent of places beside their distance from 0, as that of degrees mostly is
 
 
 def check_events(locations, times):
@@ -27,11 +29,7 @@ def check_events(locations, times):
     locations : ndarray, shape (n_events, n_dims)
     times : ndarray, shape (n_events,)
     """
-    if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
-        raise DTypeError(
-            "times holds dates; hours are wanted: hawkes.read_catalogue makes them of a table of dates and "
-            "places, and tells dates from hours again (Catalogue.dates)"
-        )
+    _refuse_dates(times)
     locations, times = as_numbers(locations, "locations"), as_numbers(times, "times")
     if times.ndim != 1:
         raise ShapeError(f"times has shape {times.shape}; one time per event is wanted: shape (n_events,)")
@@ -49,7 +47,37 @@ def check_events(locations, times):
         raise ShapeError("times is empty; at least one event is wanted")
     times, locations = check_finite(times, "times"), check_finite(locations, "locations")
     check_ascending(times, "the rows of locations")
+    if n_dims == 2 and (np.ptp(locations, axis=0) <= _FAR_OFF * np.abs(locations.mean(axis=0))).all():
+        _warn_of_degrees(locations)
     return locations, times
+
+
+def _warn_of_degrees(locations):
+    """Warn of places that lie as longitude and latitude do: far from 0 beside their spread."""
+    most = np.abs(locations).max(axis=0)
+    if np.ptp(locations, axis=0).any() and ((most <= (180.0, 90.0)).all() or (most <= (90.0, 180.0)).all()):
+        warn(
+            f"locations look like degrees, near {locations.mean(axis=0).round(3).tolist()}, and are taken as"
+            " kilometres: hawkes.read_catalogue(lonlat=True) projects them; for kilometres subtract an origin"
+            " nearby, which changes nothing else",
+            UserWarning,
+        )
+
+
+def check_enough(n_events):
+    """Refuse to estimate from one event or two."""
+    if n_events < 3:
+        raise InputError(
+            f"the record has {n_events} event{'s' * (n_events > 1)}; at least 3 are wanted for an estimate"
+        )
+
+
+def _refuse_dates(times):
+    if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
+        raise DTypeError(
+            "times holds dates; hours are wanted: hawkes.read_catalogue makes them of a table of dates and "
+            "places, and tells dates from hours again (Catalogue.dates)"
+        )
 
 
 def check_ascending(times, beside):
@@ -71,6 +99,7 @@ def check_ascending(times, beside):
 
 def check_times(times, beside=""):
     """Ascending times of at least one event, in time alone, as float64."""
+    _refuse_dates(times)
     times = check_finite(as_numbers(times, "times", 1), "times")
     if not len(times):
         raise ShapeError("times is empty; at least one event is wanted")

@@ -14,6 +14,8 @@ from .compose import compose
 from .coverage import BACKGROUNDS, CLUSTERS, calibrate_noise
 from .forecast import Forecast, forecast
 from .likelihood import Likelihood
+from .mutual_fit import MutualFit, fit_mutual
+from .mutual_likelihood import MutualLikelihood
 from .parameters import Parameters
 from .posterior import Posterior
 from .sampler import sample_posterior
@@ -37,7 +39,7 @@ def add_events(one):
         one, "--decay", "exponential, omori, or a number of exponentials (exponential)", default="exponential"
     )
     command.add(one, compose, "within_h", "distance", "growth")
-    words = "fitted in turns with the triggering (declustered), or the kernel density over all events of the paper"
+    words = "fitted in turns with the triggering (declustered), or the paper's kernel density over all events"
     _add(one, "--background", words, choices=("paper", *KINDS), default="declustered")
     command.add(one, fit_background, "n_periods", "n_simulations")
     _add(one, "--box-km", "where the background is: a pair for each dimension", **_BOX)
@@ -98,13 +100,24 @@ def add_judged(one):
     """Add options of commands that take an earlier fit and write numbers."""
     add_events(one)
     _add_earlier(one)
-    command.add_json(one)
 
 
 def add_forecast(one):
     add_judged(one)
     command.add(one, forecast, "hours", "n_draws", "seed")
     command.add(one, Forecast.interval, "level")
+
+
+def add_mutual(one):
+    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
+    _add(one, "--type", "column of types", default="type", metavar="COLUMN")
+    command.add(one, read_catalogue, "time", "end", "time_unit", "date_order")
+    words = "decays, an hour; estimated from there (one, of the mean rate)"
+    _add(one, "--rates", words, type=float, nargs="+", metavar="RATE")
+    command.add(one, fit_mutual, "fixed_rates")
+    command.add(one, MutualFit.interval, "level")
+    command.add(one, MutualLikelihood, "space")
+    _add(one, "--out", "who influences whom, as a table", metavar="FILE.csv")
 
 
 def add_simulate(one):

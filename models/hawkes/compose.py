@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError
+from portable.errors import InputError
 
 from ..shared.checks import check_choice, check_count, check_flag
 from .decays import Decay, exponentials, omori
@@ -39,40 +39,34 @@ class _Shape:
 
     names: tuple
     units: tuple
-    log2: object  # kernel function (start, r2, mark, p): start and the value's logarithm, to base 2
-    bound: object  # the same, at most as large, and rising or falling with each parameter
-    slopes: object  # kernel function (r2, mark, p, out): minus the exponent's derivatives
+    log2: object  # kernel function (start, r2, p): start and the value's logarithm, to base 2
+    bound: (
+        object  # kernel function (r2, p): the same, at most as large, rising or falling with each parameter
+    )
+    slopes: object  # kernel function (r2, p, out): minus the exponent's derivatives
     scale: object  # kernel function (n_dims, p)
     scale_slopes: object  # kernel function (n_dims, p, out)
-    falls: tuple
-    reach_km: object  # callable (p, k, mark), p as users have them
-    draw: object  # callable (random, marks, n_dims, p)
+    reach_km: object  # callable (p, k), p as users have them
+    draw: object  # callable (random, n, n_dims, p)
     least: dict
 
 
-def _normal(at, growth, n_dims):
+def _normal(at):
     @pk.function
-    def squared(r2, mark, p):
-        """r^2 / h_m^2."""
-        if growth:
-            return p[at] * p[at] * r2 * pk.fast_exp2(-2.0 * LOG2_E * p[at + 1] * mark)
+    def squared(r2, p):
         return p[at] * p[at] * r2
 
     @pk.function
-    def log2(start, r2, mark, p):
-        if growth:
-            return start - LOG2_E * (0.5 * squared(r2, mark, p) + n_dims * p[at + 1] * mark)
+    def log2(start, r2, p):
         return start - 0.5 * LOG2_E * p[at] * p[at] * r2
 
     @pk.function
-    def bound(r2, mark, p):
-        return 0.5 * squared(r2, mark, p)
+    def bound(r2, p):
+        return 0.5 * squared(r2, p)
 
     @pk.function
-    def slopes(r2, mark, p, out):
-        out[at] = squared(r2, mark, p)
-        if growth:
-            out[at + 1] = p[at + 1] * mark * (out[at] - n_dims)
+    def slopes(r2, p, out):
+        out[at] = squared(r2, p)
 
     @pk.function
     def scale(dims, p):
@@ -81,45 +75,34 @@ def _normal(at, growth, n_dims):
     @pk.function
     def scale_slopes(dims, p, out):
         out[at] = -1.0 * dims
-        if growth:
-            out[at + 1] = 0.0
 
-    def reach_km(p, k, mark):
-        wide = math.exp(p[at + 1] * mark) if growth else 1.0
-        return p[at] * wide * math.sqrt(2.0 * k)
+    def reach_km(p, k):
+        return p[at] * math.sqrt(2.0 * k)
 
-    def draw(random, marks, dims, p):
-        wide = np.exp(p[at + 1] * marks) if growth else np.ones(len(marks))
-        return random.normal(0.0, 1.0, (len(marks), dims)) * (p[at] * wide)[:, None]
+    def draw(random, n, dims, p):
+        return random.normal(0.0, 1.0, (n, dims)) * p[at]
 
-    names, units = ("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth]
-    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
+    return _Shape(("h",), ("km",), log2, bound, slopes, scale, scale_slopes, reach_km, draw, {})
 
 
-def _power_law(at, growth, n_dims):
+def _power_law(at):
     @pk.function
-    def squared(r2, mark, p):
-        if growth:
-            return p[at] * p[at] * r2 * pk.fast_exp2(-2.0 * LOG2_E * p[at + 2] * mark)
+    def squared(r2, p):
         return p[at] * p[at] * r2
 
     @pk.function
-    def log2(start, r2, mark, p):
-        if growth:
-            start -= 2.0 * LOG2_E * p[at + 2] * mark
-        return start - LOG2_E * p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
+    def log2(start, r2, p):
+        return start - LOG2_E * p[at + 1] * pk.fast_log(1.0 + squared(r2, p))
 
     @pk.function
-    def bound(r2, mark, p):
-        return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
+    def bound(r2, p):
+        return p[at + 1] * pk.fast_log(1.0 + squared(r2, p))
 
     @pk.function
-    def slopes(r2, mark, p, out):
-        y = squared(r2, mark, p)
+    def slopes(r2, p, out):
+        y = squared(r2, p)
         out[at] = 2.0 * p[at + 1] * (y / (1.0 + y))
         out[at + 1] = -p[at + 1] * pk.fast_log(1.0 + y)
-        if growth:
-            out[at + 2] = p[at + 2] * mark * (out[at] - 2.0)
 
     @pk.function
     def scale(dims, p):
@@ -130,23 +113,17 @@ def _power_law(at, growth, n_dims):
     def scale_slopes(dims, p, out):
         out[at] = -2.0
         out[at + 1] = p[at + 1] / (p[at + 1] - 1.0)
-        if growth:
-            out[at + 2] = 0.0
 
-    def reach_km(p, k, mark):
-        wide = math.exp(p[at + 2] * mark) if growth else 1.0
-        return p[at] * wide * math.sqrt(math.expm1(k / p[at + 1])) if k / p[at + 1] < 700.0 else math.inf
+    def reach_km(p, k):
+        return p[at] * math.sqrt(math.expm1(k / p[at + 1])) if k / p[at + 1] < 700.0 else math.inf
 
-    def draw(random, marks, dims, p):
-        wide = np.exp(p[at + 2] * marks) if growth else np.ones(len(marks))
-        r = p[at] * wide * np.sqrt(np.expm1(-np.log1p(-random.random(len(marks))) / (p[at + 1] - 1.0)))
-        angle = random.uniform(0.0, 2.0 * np.pi, len(marks))
+    def draw(random, n, dims, p):
+        r = p[at] * np.sqrt(np.expm1(-np.log1p(-random.random(n)) / (p[at + 1] - 1.0)))
+        angle = random.uniform(0.0, 2.0 * np.pi, n)
         return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)[:, :dims]
 
-    names, units = ("h", "q", "gamma")[: 2 + growth], ("km", "1", "1")[: 2 + growth]
-    return _Shape(
-        names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0}
-    )
+    names, units, least = ("h", "q"), ("km", "1"), {"q": 1.0}
+    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, reach_km, draw, least)
 
 
 def compose(
@@ -198,15 +175,15 @@ def compose(
         raise InputError(f"distance is 'power_law' in {n_dims} dimensions; its density is for 2")
     if isinstance(decay, Decay):
         part = decay
-    elif isinstance(decay, str):
-        part = {"exponential": exponentials, "omori": omori}[
-            check_choice(decay, "decay", ("exponential", "omori"))
-        ]
-        part = part(within_h) if decay == "omori" else part()
-    elif isinstance(decay, bool) or not isinstance(decay, int):
-        raise DTypeError(f"decay must be a name, a number of exponentials or a Decay, got {decay!r}")
-    else:
+    elif isinstance(decay, str) and decay in ("exponential", "omori"):
+        part = omori(within_h) if decay == "omori" else exponentials()
+    elif isinstance(decay, int) and not isinstance(decay, bool):
         part = exponentials(decay)
+    else:
+        raise InputError(
+            f"decay is {decay!r}; wanted one of 'exponential', 'omori', a number of exponentials, or a"
+            " hawkes.Decay of your own"
+        )
     if within_h is not None and decay != "omori":
         raise InputError("within_h is for the Omori law; the decay is another")
     spec = None if isinstance(decay, Decay) else (decay, within_h)
@@ -238,14 +215,8 @@ def _class_of(decay, distance, marks, growth, n_dims, spec):
     trigger = _triggering(decay.completed(), distance, marks, growth, n_dims)
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     if spec:
-        spec = {
-            "decay": spec[0],
-            "distance": distance,
-            "marks": marks,
-            "growth": growth,
-            "n_dims": n_dims,
-            "within_h": spec[1],
-        }
+        keys = "decay", "distance", "marks", "growth", "n_dims", "within_h"
+        spec = dict(zip(keys, (spec[0], distance, marks, growth, n_dims, spec[1])))
     own = {"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."}
     return make_dataclass(
         "ComposedParameters",
@@ -258,9 +229,10 @@ def _class_of(decay, distance, marks, growth, n_dims, spec):
 
 def _triggering(decay, space, marks, growth, n_dims):
     n_time = len(decay.names)
-    shape = (_normal if space == "normal" else _power_law)(n_time, growth, n_dims)
-    n_space = len(shape.names)
-    alpha = n_time + n_space  # its place
+    shape = (_normal if space == "normal" else _power_law)(n_time)
+    gamma = n_time + len(shape.names)  # its place
+    alpha = gamma + growth
+    n_space = alpha - n_time
     mixed, n = decay.value is not None, alpha + marks
 
     @pk.function
@@ -271,13 +243,23 @@ def _triggering(decay, space, marks, growth, n_dims):
         return 0.0
 
     @pk.function
+    def near_one(r2, mark, p):
+        """r^2 on the scale of a mark of 0."""
+        if growth:
+            return r2 * pk.fast_exp2(-2.0 * LOG2_E * p[gamma] * mark)
+        return r2
+
+    @pk.function
     def exponent(r2, dt, mark, p):
-        return decay.exponent(dt, p) + shape.bound(r2, mark, p) - gain(mark, p)
+        return decay.exponent(dt, p) + shape.bound(near_one(r2, mark, p), p) - gain(mark, p)
 
     @pk.function
     def near(r2, mark, p):
         """The logarithm, to base 2, of all of the value but the decay."""
-        return shape.log2(LOG2_E * p[alpha] * mark if marks else 0.0, r2, mark, p)
+        start = LOG2_E * p[alpha] * mark if marks else 0.0
+        if growth:
+            start -= LOG2_E * n_dims * p[gamma] * mark
+        return shape.log2(start, near_one(r2, mark, p), p)
 
     @pk.function
     def value(r2, dt, mark, p):
@@ -304,7 +286,9 @@ def _triggering(decay, space, marks, growth, n_dims):
     @pk.function
     def moments_near(r2, dt, mark, p, out):
         slope = pk.local(n, out.dtype)
-        shape.slopes(r2, mark, p, slope)
+        shape.slopes(near_one(r2, mark, p), p, slope)
+        if growth:
+            slope[gamma] = p[gamma] * mark * (slope[n_time] - n_dims)
         there = near(r2, mark, p)
         if mixed:
             decay.value_slopes(dt, p, slope)
@@ -326,8 +310,8 @@ def _triggering(decay, space, marks, growth, n_dims):
     def slopes(dims, sums, p, out):
         decay.scale_slopes(p, out)
         shape.scale_slopes(dims, p, out)
-        if marks:
-            out[alpha] = 0.0
+        for k in range(gamma, n):
+            out[k] = 0.0
         for k in range(n):
             out[k] = sums[1 + k] + out[k] * sums[0]
 
@@ -359,13 +343,18 @@ def _triggering(decay, space, marks, growth, n_dims):
         return p[alpha] * max(mark, 0.0) if marks else 0.0
 
     def draw(random, parents, dims, p):
-        return decay.draw(random, len(parents), p[:n_time]), shape.draw(random, parents, dims, p)
+        delays = decay.draw(random, len(parents), p[:n_time])
+        shifts = shape.draw(random, len(parents), dims, p)
+        return delays, shifts * np.exp(p[gamma] * parents)[:, None] if growth else shifts
 
-    names = (*decay.names, *shape.names, *("alpha",) * marks)
-    falls = {*decay.falls, *shape.falls, "alpha"}
+    def reach_km(p, k, mark):
+        return shape.reach_km(p, k + more(p, mark)) * (math.exp(p[gamma] * mark) if growth else 1.0)
+
+    names = (*decay.names, *shape.names, *("gamma",) * growth, *("alpha",) * marks)
+    falls = {*decay.falls, "h", "gamma", "alpha"}
     return Triggering(
         names,
-        (*decay.units, *shape.units, *("1",) * marks),
+        (*decay.units, *shape.units, *("1",) * (growth + marks)),
         value,
         moments,
         slopes,
@@ -375,7 +364,7 @@ def _triggering(decay, space, marks, growth, n_dims):
         scale,
         slowest,
         reach_h=lambda p, k, mark: decay.reach_h(p[:n_time], k + more(p, mark)),
-        reach_km=lambda p, k, mark: shape.reach_km(p, k + more(p, mark), mark),
+        reach_km=reach_km,
         draw=draw,
         productivity=(lambda m, p: np.exp(p[alpha] * m)) if marks else None,
         marked=marks,

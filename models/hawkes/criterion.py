@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 
 from portable.errors import InputError
+
+
+def _compared(by):
+    return lambda self, other: by(float(self), self._with(other))
 
 
 class Criterion(float):
@@ -32,17 +37,7 @@ class Criterion(float):
             )
         return float(other)
 
-    def __lt__(self, other):
-        return float(self) < self._with(other)
-
-    def __le__(self, other):
-        return float(self) <= self._with(other)
-
-    def __gt__(self, other):
-        return float(self) > self._with(other)
-
-    def __ge__(self, other):
-        return float(self) >= self._with(other)
+    __lt__, __le__, __gt__, __ge__ = map(_compared, (operator.lt, operator.le, operator.gt, operator.ge))
 
     def __add__(self, other):
         return Criterion(float(self) + float(other), self.of)

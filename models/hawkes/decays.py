@@ -345,58 +345,25 @@ def omori(within_h: float | None = None) -> Decay:
         out[1] = -p[1] * pk.fast_log(1.0 + x)
 
     @pk.function
-    def moments(left, p):
-        """Of (1 + dt / c)^-p over delays up to `left`, in units of c: its integral, minus that of its
-        logarithm's slope in p."""
+    def integral(left, p):
+        """The integral of (1 + dt / c)^-p over delays up to `left`, in units of c."""
         length = pk.log1p(left * p[0])
         y = (1.0 - p[1]) * length
         if abs(y) < _SERIES:
             whole = 1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y / 120.0)))
-            first = 0.5 + y * (1.0 / 3.0 + y * (0.125 + y * (1.0 / 30.0 + y / 144.0)))
         else:
             whole = pk.expm1(y) / y
-            first = (pk.exp(y) * (y - 1.0) + 1.0) / (y * y)
-        return length * whole, length * length * first
+        return length * whole
 
     @pk.function
     def scale(p):
-        return p[0] * (p[1] - 1.0) if endless else p[0] / moments(until, p)[0]
-
-    @pk.function
-    def edge(left, p):
-        """The derivative of `moments`' integral in log(left / c)."""
-        x = left * p[0]
-        return x * pk.exp(-p[1] * pk.log1p(x))
-
-    @pk.function
-    def scale_slopes(p, out):
-        if endless:
-            out[0] = -1.0
-            out[1] = p[1] / (p[1] - 1.0)
-        else:
-            whole, first = moments(until, p)
-            out[0] = edge(until, p) / whole - 1.0
-            out[1] = p[1] * first / whole
+        return p[0] * (p[1] - 1.0) if endless else p[0] / integral(until, p)
 
     @pk.function
     def share(left, p):
         if endless:
             return -pk.expm1((1.0 - p[1]) * pk.log1p(left * p[0]))
-        return moments(left, p)[0] / moments(until, p)[0]
-
-    @pk.function
-    def share_slopes(left, p, out):
-        if endless:
-            length = pk.log1p(left * p[0])
-            late = pk.exp((1.0 - p[1]) * length)
-            x = left * p[0]
-            out[0] = (1.0 - p[1]) * late * x / (1.0 + x)
-            out[1] = p[1] * length * late
-        else:
-            whole, first = moments(until, p)
-            part, part_first = moments(left, p)
-            out[0] = part / whole * (edge(until, p) / whole) - edge(left, p) / whole
-            out[1] = p[1] * (part * first / whole - part_first) / whole
+        return integral(left, p) / integral(until, p)
 
     def reach_h(p, k):
         return min(p[0] * math.expm1(k / p[1]), most) if k / p[1] < 700.0 else most
@@ -419,10 +386,8 @@ def omori(within_h: float | None = None) -> Decay:
         share,
         ("c",),
         slopes,
-        scale_slopes,
-        share_slopes,
-        reach_h,
-        draw,
+        reach_h=reach_h,
+        draw=draw,
         most_h=most,
         least={"p": 1.0} if endless else {},
     )

@@ -35,29 +35,29 @@ def terms_of(g, n_xi, r2, dt, mark, p, out):
 
 
 @pk.function
-def excitation_group(team, g, group, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
     """What `excitation_sums` does for its group of events."""
     own = group * GROUP
-    newest = min(own + GROUP, x.shape[1]) - 1
+    newest = min(own + GROUP, d.x.shape[1]) - 1
     xi = pk.local((n_xi, GROUP), pk.float64)
-    xi_part = pk.local((n_xi, GROUP), x.dtype)
-    terms = pk.local(1 + g.n_own, x.dtype)
+    xi_part = pk.local((n_xi, GROUP), d.x.dtype)
+    terms = pk.local(1 + g.n_own, d.x.dtype)
     for r in range(pk.static(GROUP)):
         for k in range(n_xi):
             xi[k, r] = 0.0
     end = newest
     length = 1
-    while end > 0 and elapsed(n_parts, t, own, t, end - 1) <= reach:
+    while end > 0 and elapsed(d.n_parts, d.t, own, d.t, end - 1) <= reach:
         begin = max(end - length * team.size, 0)
         for r in range(pk.static(GROUP)):
             for k in range(n_xi):
                 xi_part[k, r] = 0.0
         for j in team.thread_range(begin, end):
-            mark = mark_of(g.marked, n_dims, x, j)
+            mark = mark_of(g.marked, d.n_dims, d.x, j)
             for r in range(pk.static(GROUP)):
                 i = min(own + r, newest)
-                dt = elapsed(n_parts, t, i, t, j)
-                if terms_of(g, n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms):
+                dt = elapsed(d.n_parts, d.t, i, d.t, j)
+                if terms_of(g, n_xi, squared_distance(d.n_dims, d.wide, d.x, i, d.x, j), dt, mark, p, terms):
                     for k in range(n_xi):
                         xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
         for r in range(pk.static(GROUP)):
@@ -73,9 +73,7 @@ def excitation_group(team, g, group, n_dims, n_parts, wide, n_xi, x, t, reach, p
 
 
 @pk.kernel
-def pair_tiles(
-    team, g, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi
-):
+def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, mu, xi):
     """Sums of (1), the own term apart, and of (2) between two blocks of events; one team per pair of
     blocks.
 
@@ -89,13 +87,13 @@ def pair_tiles(
     mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
     xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
     # The earlier events at hand, with their marks.
-    x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + g.marked), TERMS), x.dtype)
-    t_near = team.scratch((n_parts, TERMS), t.dtype)
+    x_near = team.scratch((max(place_rows(d.n_dims, d.wide), d.n_dims + g.marked), TERMS), d.x.dtype)
+    t_near = team.scratch((d.n_parts, TERMS), d.t.dtype)
     # What each member adds to these; rows longer by one, so that columns lie in different banks.
-    shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
+    shares = team.scratch((n_mu, TERMS, MEMBERS + 1), d.x.dtype)
     later = tiles[0, team.league_rank]
     earlier = tiles[1, team.league_rank]
-    n = x.shape[1]
+    n = d.x.shape[1]
     width = rows * team.size
     begin = earlier * block
     end = min(begin + block, n)
@@ -107,19 +105,19 @@ def pair_tiles(
             mu[k, earlier, i] = 0.0
     team.barrier()
 
-    x_own = pk.local((place_rows(n_dims, wide), rows), x.dtype)
-    t_own = pk.local((n_parts, rows), t.dtype)
-    mu_part = pk.local((n_mu, rows), x.dtype)
-    xi_part = pk.local((n_xi, rows), x.dtype)
-    xi_terms = pk.local(1 + g.n_own, x.dtype)
-    share = pk.local(n_mu, x.dtype)
+    x_own = pk.local((place_rows(d.n_dims, d.wide), rows), d.x.dtype)
+    t_own = pk.local((d.n_parts, rows), d.t.dtype)
+    mu_part = pk.local((n_mu, rows), d.x.dtype)
+    xi_part = pk.local((n_xi, rows), d.x.dtype)
+    xi_terms = pk.local(1 + g.n_own, d.x.dtype)
+    share = pk.local(n_mu, d.x.dtype)
     for first in range(later * block, last, width):
         for r in range(rows):
             present = min(first + r * team.size + team.rank, n - 1)
-            for c in range(place_rows(n_dims, wide)):
-                x_own[c, r] = x[c, present]
-            for c in range(n_parts):
-                t_own[c, r] = t[c, present]
+            for c in range(place_rows(d.n_dims, d.wide)):
+                x_own[c, r] = d.x[c, present]
+            for c in range(d.n_parts):
+                t_own[c, r] = d.t[c, present]
             for k in range(n_mu):
                 mu_sums[k, r, team.rank] = 0.0
             for k in range(n_xi):
@@ -137,18 +135,18 @@ def pair_tiles(
                     for k in range(n_xi):
                         xi_part[k, r] = 0.0
                 for j in team.thread_range(start, until):
-                    for c in range(max(place_rows(n_dims, wide), n_dims + g.marked)):
-                        x_near[c, j - start] = x[c, j]
-                    for c in range(n_parts):
-                        t_near[c, j - start] = t[c, j]
+                    for c in range(max(place_rows(d.n_dims, d.wide), d.n_dims + g.marked)):
+                        x_near[c, j - start] = d.x[c, j]
+                    for c in range(d.n_parts):
+                        t_near[c, j - start] = d.t[c, j]
                 team.barrier()
                 for j in range(start, until):
                     for k in range(n_mu):
                         share[k] = 0.0
-                    mark = mark_of(g.marked, n_dims, x_near, j - start)
+                    mark = mark_of(g.marked, d.n_dims, x_near, j - start)
                     for r in range(rows):
-                        r2 = squared_distance(n_dims, wide, x_near, j - start, x_own, r)
-                        dt = -elapsed(n_parts, t_near, j - start, t_own, r)
+                        r2 = squared_distance(d.n_dims, d.wide, x_near, j - start, x_own, r)
+                        dt = -elapsed(d.n_parts, t_near, j - start, t_own, r)
                         dt2 = dt * dt
                         i = first + r * team.size + team.rank
                         counts = j < i < last
@@ -192,7 +190,7 @@ def pair_tiles(
 
 
 @pk.kernel
-def excitation_sums(team, g, groups, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+def excitation_sums(team, g, groups, d, n_xi, reach, p, excitation):
     """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
     numbered groups[team.league_rank].
 
@@ -200,13 +198,11 @@ def excitation_sums(team, g, groups, n_dims, n_parts, wide, n_xi, x, t, reach, p
     window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
     pair, and 8 (D + 1) bytes for GROUP pairs.
     """
-    excitation_group(
-        team, g, groups[team.league_rank], n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation
-    )
+    excitation_group(team, g, groups[team.league_rank], d, n_xi, reach, p, excitation)
 
 
 @pk.kernel
-def excitations_of_several(team, g, n_groups, n_dims, n_parts, wide, n_xi, x, t, rows, excitation):
+def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
     """`excitation_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and
     a group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
     which = team.league_rank // n_groups
@@ -216,12 +212,8 @@ def excitations_of_several(team, g, n_groups, n_dims, n_parts, wide, n_xi, x, t,
         team,
         g,
         team.league_rank % n_groups,
-        n_dims,
-        n_parts,
-        wide,
+        d,
         n_xi,
-        x,
-        t,
         rows[which, REACH],
         p,
         excitation[which],

@@ -14,7 +14,7 @@ from ..shared.extras import axes_or_new, new_figure
 from .checks import check_params
 from .intensity import intensity_grid
 from .posterior import Posterior
-from .residuals import Residuals
+from .residuals import Residuals, ThinnedResiduals
 
 
 def _events(array, name, n_dims, probabilities):
@@ -152,6 +152,19 @@ def residual_plot(found, *, axes=None):
         aspect="equal",
         title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}",
     )
+    return axes
+
+
+def thinned_plot(found, *, axes=None):
+    """Draw thinned residuals in space: events that were kept, and places that were drawn."""
+    check_kind(found, "found", ThinnedResiduals, "come from thinned_residuals")
+    axes = axes_or_new(axes, 5.6, 5.2)
+    for which, label in ((found.is_event, "events kept"), (~found.is_event, "drawn")):
+        axes.plot(*found.locations[which, :2].T, ".", markersize=3.0, label=label)
+    axes.set(
+        xlabel="x (km)", ylabel="y (km)", aspect="equal", title=f"even in space: p = {found.p_value:.2g}"
+    )
+    axes.legend()
     return axes
 
 

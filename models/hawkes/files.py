@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import FiniteError, InputError
 
 from ..shared.annotations import Floats
 from ..shared.extras import need
-from ..shared.files import check_file, read_csv, read_npz, reading
+from ..shared.files import check_file, numbers, read_csv, read_npz, reading
+from ..shared.warned import warn
 
 LengthUnit: TypeAlias = Literal["km", "m", "mile"]
 TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
@@ -44,56 +45,49 @@ class Events(NamedTuple):
     times: Floats
 
 
-def _read(path, wanted):
-    """The wanted columns of a file, as arrays or lists of text."""
-    kind = check_file(path, (".csv", ".csv.gz", ".parquet", ".npz"))
+def read_table(source, wanted):
+    """Return a name for messages and the wanted columns, of a file or of a table."""
 
-    def choose(names):
-        _check_columns(names, wanted, path)
+    def pick(names):
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            there = ", ".join(map(str, names)) or "none"
+            where = "the table" if in_memory else f"'{source}'"
+            hint = "" if in_memory else ". Name the columns of places and time."
+            raise InputError(f"{where} has no column '{missing[0]}'; it has: {there}{hint}")
         return list(dict.fromkeys(wanted))
 
-    if kind in (".csv", ".csv.gz"):
-        return read_csv(path, choose)
-    if kind == ".npz":
-        return read_npz(path, choose)
+    names = getattr(source, "columns", None)
+    names = source.keys() if names is None and hasattr(source, "keys") else names
+    in_memory = names is not None
+    table = {name: source[name] for name in pick(list(names))} if in_memory else _of_file(Path(source), pick)
+    name = "table" if in_memory else source
+    lengths = {column: np.shape(values) for column, values in table.items()}
+    first, length = next(iter(lengths.items()))
+    for column, shape in lengths.items():
+        if len(shape) != 1 or shape != length:
+            raise InputError(
+                f"'{name}': column '{column}' has shape {shape}, '{first}' {length}; one number per event is"
+                " wanted"
+            )
+    return name, table
+
+
+def _of_file(path, pick):
+    kind = check_file(path, (".csv", ".csv.gz", ".parquet", ".npz"))
+    if kind != ".parquet":
+        return (read_npz if kind == ".npz" else read_csv)(path, pick)
     with reading(path):
         table = need("pyarrow.parquet", "files", "Parquet files").read_table(path)
-        return {name: table.column(name).to_numpy() for name in choose(table.column_names)}
+        return {name: table.column(name).to_numpy() for name in pick(table.column_names)}
 
 
-def _check_columns(names, wanted, path):
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise InputError(
-            f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns"
-            " of places and time."
-        )
-
-
-def _check_lengths(table, path):
-    lengths = {name: np.shape(column) for name, column in table.items()}
-    first = next(iter(lengths))
-    for name, shape in lengths.items():
-        if len(shape) != 1 or shape != lengths[first]:
-            raise InputError(
-                f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number per"
-                " event is wanted"
-            )
-
-
-def _numbers(column, name, path):
-    """A column as float64; the first entry that is not a finite number is told with its row."""
+def numbers_of(column, name, path):
+    """Return a column as float64; the first entry that is not a finite number is named with its row."""
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        for row, text in enumerate(column, 1):
-            try:
-                float(text)
-            except (TypeError, ValueError):
-                raise DTypeError(
-                    f"'{path}', column '{name}', row {row} is {text!r}; a number is wanted"
-                ) from None
-        raise
+        values = numbers(list(map(str, column)), name, path)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise FiniteError(
@@ -103,7 +97,7 @@ def _numbers(column, name, path):
     return values
 
 
-def _project(degrees, names, centre=None):
+def project(degrees, names, centre=None):
     """Longitude and latitude to kilometres east and north of their mean, or of a centre."""
     for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
         bad = np.flatnonzero(np.abs(column) > most)
@@ -127,15 +121,14 @@ def _warn_of_plane(latitude, middle):
     cosines = np.cos(latitude)
     least, most = math.cos(middle) / cosines.max() - 1.0, math.cos(middle) / max(cosines.min(), 1e-3) - 1.0
     if max(-least, most) > _MOST_OFF:
-        warnings.warn(
+        warn(
             f"latitudes span {np.degrees(np.ptp(latitude)):.3g} degrees: distances from east to west are off"
             f" by {least:+.0%} to {most:+.0%} on the plane that they are projected to",
             UserWarning,
-            stacklevel=5,
         )
 
 
-def _warn_of_units(places, times, length_unit, time_unit, lonlat):
+def warn_of_units(places, times, length_unit, time_unit, lonlat):
     """A column named t_minutes that is to be read as hours is a mistake of a factor of sixty."""
     for names, unit, units in (
         (() if lonlat else places, length_unit, LENGTHS_KM),
@@ -145,47 +138,42 @@ def _warn_of_units(places, times, length_unit, time_unit, lonlat):
             words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
             for other in units:
                 if other != unit and any(word in _WORDS[other] for word in words):
-                    warnings.warn(
+                    warn(
                         f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
                         UserWarning,
-                        stacklevel=4,
                     )
 
 
-def _warn_of_degrees(names, locations):
+def warn_of_degrees(names, locations):
     words = " ".join(names).lower()
     if "lon" in words and "lat" in words:
-        warnings.warn(
+        warn(
             f"columns {', '.join(names)} look like degrees, but are read as lengths (they span"
             f" {', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project"
             " them",
             UserWarning,
-            stacklevel=4,
         )
 
 
-def _warn_of_rows(locations, times):
+def warn_of_rows(locations, times):
     rows = np.column_stack([times, locations])
     repeated = len(rows) - len(np.unique(rows, axis=0))
     if repeated:
-        warnings.warn(
+        warn(
             f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do"
             " not excite each other, but each counts in the background",
             UserWarning,
-            stacklevel=4,
         )
     if times[-1] > 2e2 * 8766:
-        warnings.warn(
+        warn(
             f"events span {times[-1] / 8766:.0f} years; are the times in another unit?",
             UserWarning,
-            stacklevel=4,
         )
     gaps = np.diff(times)
     gaps = gaps[gaps > 0]
     if gaps.size >= 100 and float(np.median(gaps)) >= 1.0 and np.allclose(gaps, np.rint(gaps), atol=1e-9):
-        warnings.warn(
+        warn(
             f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or"
             " seconds that are read as hours?",
             UserWarning,
-            stacklevel=4,
         )

@@ -13,14 +13,14 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Array
-from ..shared.checks import check_count, check_flag, check_kind, check_share
+from ..shared.checks import check_choice, check_count, check_flag, check_kind, check_share
 from ..shared.shown import Shown
-from .checks import check_params
+from .checks import check_enough, check_params
 from .criterion import Criterion, model_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
-from .priors import PriorSlopes, check_priors, check_start, log_prior
+from .priors import PriorSlopes, check_priors, check_start, cut_priors, log_prior
 from .profile import LEAST_P, highest_theta, profile_of
 from .significance import TriggeringTest
 
@@ -33,6 +33,7 @@ _LEAST_INFORMATION = 1e-3
 _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
+START = Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
@@ -113,21 +114,25 @@ class Fit(Shown):
         DTypeError, InputError
             `level` is out of range; the parameter was not estimated.
         """
-        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
-        if name not in self.free:
-            raise InputError(
-                f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}"
-            )
+        z = standard_score(level)
+        check_choice(name, "name", self.free)
         k = self.free.index(name)
         if name == "theta" and self.test is not None and not self.test.rejects(1.0 - level):
             return 0.0, math.inf if self.profile is None else highest_theta(self.profile, 0.5 * z * z)
         if math.isnan(self.standard_errors[name]):
             return math.nan, math.nan
-        if math.isinf(self.standard_errors[name]):
-            return 0.0, math.inf
-        value, error = getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0))
-        width = math.exp(error) if error < 700.0 else math.inf  # where the events say nothing
-        return value / width, value * width
+        return limits(getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0)))
+
+
+def standard_score(level):
+    """Return how many standard errors an interval of that level reaches to each side."""
+    return NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
+
+
+def limits(value, error):
+    """Return limits of a positive number, from an error of its logarithm: (0, inf) if that is infinite."""
+    width = math.exp(error) if error < 700.0 else math.inf
+    return value / width, value * width
 
 
 def fit(
@@ -187,7 +192,7 @@ def fit(
     (True, [0.23, 0.51])
     """
     check_likelihood(likelihood)
-    start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
+    start = check_params(START if start is None else start)
     free = check_free(fixed, start, likelihood)
     check_flag(posterior, "posterior")
     max_iter, tol = check_count(max_iter, "max_iter"), check_positive(tol, "tol")
@@ -198,7 +203,7 @@ def fit(
         check_start(start, priors, free)
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
-    top = _climb(objective, max_iter, tol)
+    top = climb(objective, max_iter, tol)
     params, held, flat = objective.params(top.z), top.held, top.flat
     check_estimate(likelihood, params, set(free) - set(objective.least), n_simulations)
     test = likelihood.triggering_test(n_simulations) if n_simulations and "theta" in free else None
@@ -239,7 +244,7 @@ class _Top(NamedTuple):
     n_iterations: int
 
 
-def _climb(objective, max_iter, tol):
+def climb(objective, max_iter, tol):
     """Newton's method from the objective's start, a _Top."""
     z = np.maximum(objective.place(objective.start), objective.low)
     value, slopes, information = objective.with_information(z)
@@ -293,6 +298,13 @@ def check_least(least, free):
     return {name: check_positive(value, f"least['{name}']") for name, value in least.items()}
 
 
+def check_target(likelihood, start, fixed, priors, least):
+    """Return what is sampled: free parameters, priors, bounds, and the priors cut off there."""
+    free = check_free(fixed, start, likelihood)
+    priors, least = check_priors(priors, type(start)), check_least(least, free)
+    return free, priors, least, cut_priors(priors, type(start), least)
+
+
 def raise_to(least, params):
     """Parameters, those below their bounds just above these."""
     above = {name: max(getattr(params, name), bound * (1.0 + 1e-9)) for name, bound in least.items()}
@@ -305,7 +317,7 @@ def posterior_mode(likelihood, start, free, priors, least):
     check_start(start, priors, free)
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=least)
-    top = _climb(objective, MAX_ITER, TOL)
+    top = climb(objective, MAX_ITER, TOL)
     check_estimate(likelihood, objective.params(top.z), set(free) - set(least or {}))
     held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
     return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
@@ -339,9 +351,7 @@ class Objective:
         if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
             own.setdefault("omega", 1.0 / likelihood.horizon_h)
         self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
-        steps = _STEP * np.eye(len(free))  # to both sides of each parameter, behind the place itself
-        sides = np.stack([-steps, steps], axis=1).reshape(-1, len(free))
-        self._places = np.vstack([np.zeros(len(free)), sides])
+        self._places = np.vstack([np.zeros(len(free)), sides(len(free))])
 
     def place(self, params):
         """Parameters as logarithms."""
@@ -388,18 +398,25 @@ class Objective:
         points, values = self._params_of(z + self._places)
         found, slopes = zip(*self.likelihood.log_gradients(points))
         slopes = self._slopes(values, slopes)
-        return self._value(points[0], found[0]), slopes[0], self._differences(slopes[1:])
+        return self._value(points[0], found[0]), slopes[0], differences(slopes[1:])
 
     def information(self, z):
         """Minus the matrix of second derivatives."""
         points, values = self._params_of(z + self._places[1:])
         _, slopes = zip(*self.likelihood.log_gradients(points))
-        return self._differences(self._slopes(values, slopes))
+        return differences(self._slopes(values, slopes))
 
-    def _differences(self, slopes):
-        """The information, of the derivatives a step to both sides of each parameter."""
-        matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
-        return 0.5 * (matrix + matrix.T)
+
+def sides(n):
+    """Return a step to both sides along each of n coordinates, shape (2 n, n)."""
+    steps = _STEP * np.eye(n)
+    return np.stack([-steps, steps], axis=1).reshape(-1, n)
+
+
+def differences(slopes):
+    """Return the information, from the gradients at `sides`."""
+    matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
+    return 0.5 * (matrix + matrix.T)
 
 
 def _ascent(information, slopes):
@@ -428,7 +445,8 @@ def check_likelihood(likelihood):
 
 
 def check_free(fixed, start, likelihood):
-    """The parameters that are not fixed, in order."""
+    """Return the parameters that are not fixed, in order."""
+    check_enough(likelihood.n_events)
     if isinstance(fixed, str) or not all(isinstance(name, str) for name in fixed):
         raise DTypeError(f"fixed must be a sequence of parameter names, got {fixed!r}")
     names = start.names()

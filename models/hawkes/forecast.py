@@ -34,7 +34,11 @@ class Forecast(Shown):
         On the axis of the events' times.
     counts : ndarray of int, shape (n_draws,)
     locations, times : list of ndarray
-        The events of each draw, in the order of time.
+        The events of each draw, in the order of time; in time alone places have no columns.
+    marks : list of ndarray, or None
+        Their marks less the reference's, drawn from those of the record; None where the model wants none.
+    types : list of ndarray of int, or None
+        Their types, of a `MutualLikelihood`.
     """
 
     begin_h: float
@@ -42,6 +46,8 @@ class Forecast(Shown):
     counts: Ints
     locations: list[Floats] = field(repr=False)
     times: list[Floats] = field(repr=False)
+    marks: list[Floats] | None = field(default=None, repr=False)
+    types: list[Ints] | None = field(default=None, repr=False)
 
     @property
     def mean(self) -> float:
@@ -111,13 +117,15 @@ def forecast(
     for one in _draws_of(params, n_draws):
         likelihood.check_params(one)
         found.append(_after(likelihood, one, begin, begin + hours, random, max_events))
-    origin = likelihood.origin_h
+    places, times, marks = map(list, zip(*found))
+    begin += likelihood.origin_h
     return Forecast(
-        origin + begin,
-        origin + begin + hours,
-        np.array([len(t) for _, t in found]),
-        [x for x, _ in found],
-        [origin + t for _, t in found],
+        begin,
+        begin + hours,
+        np.array([len(t) for t in times]),
+        places,
+        [likelihood.origin_h + t for t in times],
+        marks if likelihood.sums.marks is not None and one.triggering.marked else None,
     )
 
 
@@ -130,7 +138,7 @@ def _draws_of(params, n_draws):
 
 
 def _after(likelihood, params, begin, end, random, max_events):
-    """Places and times of one future between begin and end, hours since the first event."""
+    """Draw places, times and marks of one future between begin and end, hours since the first event."""
     sums, trigger, p = likelihood.sums, params.triggering, params.trigger_values
     n_dims = likelihood.n_dims
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
@@ -143,11 +151,11 @@ def _after(likelihood, params, begin, end, random, max_events):
     fresh_places, fresh_times = _immigrants(likelihood, params, begin, end, random)
     locations = np.concatenate([places, fresh_places])
     times = np.clip(np.concatenate([sums.times[parent] + delay, fresh_times]), begin, end)
-    locations, times, _, _ = generations(
+    locations, times, _, own = generations(
         params, locations, times, end, max_events, random, lambda r, n: r.choice(marks, n)
     )
     order = np.argsort(times)
-    return locations[order], times[order]
+    return locations[order], times[order], own[order]
 
 
 def _shares(trigger, q, most):

@@ -62,9 +62,9 @@ def intensity(
         )
     with pk.use(likelihood.space):
         out = pk.zeros((2, max(len(times), 1)))
-        places = pk.copy_of(np.ascontiguousarray((locations - likelihood.centre).T))
+        places = pk.copy_of((locations - likelihood.centre).T)
         rows = sums.locations.T if sums.marks is None else np.vstack([sums.locations.T, sums.marks])
-        events = pk.copy_of(np.ascontiguousarray(rows))
+        events = pk.copy_of(rows)
         if len(times):
             mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
             launch(
@@ -78,8 +78,7 @@ def intensity(
                 pk.copy_of(times - likelihood.origin_h),
                 events,
                 sums.t,
-                -0.5 / params.tau_x**2,
-                -0.5 / params.tau_t**2,
+                *params.background_exponents,
                 params.kernel_values,
                 out,
             )

@@ -11,6 +11,7 @@ Arguments that recur
     a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): what multiplies squares in the exponent of (1)
     p           the parameters of the triggering function, a tuple of numbers
     n_dims, n_parts, wide    compile-time constants
+    d           the five above as `Data`
     n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of
                 parameters in p
 
@@ -21,6 +22,7 @@ added up in the dtype of x and t, a few dozen at a time, and those partial sums 
 """
 
 import math
+from typing import Any, NamedTuple
 
 import portable as pk
 
@@ -31,6 +33,16 @@ LOG2_E = math.log2(math.e)
 # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
 TERMS = 32
 GROUP = 4  # events of a team of background_sums
+
+
+class Data(NamedTuple):
+    """The events, as kernels over windows and blocks want them: views, and the constants of their form."""
+
+    n_dims: Any
+    n_parts: Any
+    wide: Any
+    x: pk.View
+    t: pk.View
 
 
 @pk.function
@@ -136,15 +148,15 @@ def background_window(n_parts, t, own, newest, reach):
 
 
 @pk.function
-def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
+def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, background):
     """What `background_sums` does for its group of events."""
     own = group * GROUP
-    newest = min(own + GROUP, x.shape[1]) - 1
-    window = background_window(n_parts, t, own, newest, reach)
+    newest = min(own + GROUP, d.x.shape[1]) - 1
+    window = background_window(d.n_parts, d.t, own, newest, reach)
     first, last = window[0], window[1]
     mu = pk.local((n_mu, GROUP), pk.float64)
-    mu_part = pk.local((n_mu, GROUP), x.dtype)
-    terms = pk.local(3, x.dtype)
+    mu_part = pk.local((n_mu, GROUP), d.x.dtype)
+    terms = pk.local(3, d.x.dtype)
     for r in range(pk.static(GROUP)):
         for k in range(n_mu):
             mu[k, r] = 0.0
@@ -156,8 +168,8 @@ def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self
         for j in team.thread_range(begin, min(begin + step, last)):
             for r in range(pk.static(GROUP)):
                 i = min(own + r, newest)
-                r2, dt = squared_distance(n_dims, wide, x, i, x, j), elapsed(n_parts, t, i, t, j)
-                background_terms(r2, dt, a_x, a_t, terms)
+                dt = elapsed(d.n_parts, d.t, i, d.t, j)
+                background_terms(squared_distance(d.n_dims, d.wide, d.x, i, d.x, j), dt, a_x, a_t, terms)
                 for k in range(n_mu):
                     mu_part[k, r] += pk.where(j == i, 0.0, terms[k])
         for r in range(pk.static(GROUP)):
@@ -171,7 +183,7 @@ def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self
 
 
 @pk.kernel
-def background_sums(team, groups, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
+def background_sums(team, groups, d, n_mu, reach, self_term, a_x, a_t, background):
     """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, numbered
     groups[team.league_rank].
 
@@ -179,21 +191,7 @@ def background_sums(team, groups, n_dims, n_parts, wide, n_mu, x, t, reach, self
     bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP
     pairs.
     """
-    background_group(
-        team,
-        groups[team.league_rank],
-        n_dims,
-        n_parts,
-        wide,
-        n_mu,
-        x,
-        t,
-        reach,
-        self_term,
-        a_x,
-        a_t,
-        background,
-    )
+    background_group(team, groups[team.league_rank], d, n_mu, reach, self_term, a_x, a_t, background)
 
 
 @pk.function

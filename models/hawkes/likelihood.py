@@ -21,7 +21,7 @@ from ..shared.launches import launch
 from ..shared.sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
-from .excitation import event_slopes, event_terms, row_of_params, slopes_of_several
+from .excitation import event_terms, row_of_params, slopes_of_several
 from .repeats import Places, places
 from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
@@ -444,7 +444,7 @@ class Likelihood:
             return self.sums.background, self.sums.excitation
         rows = zip(self._shards.pieces, self._shards.map("rows", self._asked))
         found = np.concatenate([row for _, row in sorted(rows, key=lambda row: row[0].begin)], axis=1)
-        return tuple(pk.copy_of(np.ascontiguousarray(row[None]), self.space) for row in found)
+        return tuple(pk.copy_of(row[None], self.space) for row in found)
 
     @property
     def n_shards(self) -> int:
@@ -581,8 +581,7 @@ class Likelihood:
             pk.static(self.n_dims),
             n_blocks,
             block,
-            -0.5 / several[0].tau_x ** 2,
-            -0.5 / several[0].tau_t ** 2,
+            *several[0].background_exponents,
             of_each,
             self.horizon_h,
             sums.t,
@@ -685,17 +684,7 @@ class Likelihood:
         return self._kept_share[1]
 
     def _event_args(self, params):
-        return (
-            self.background_scale(params),
-            params.excitation_scale(self.n_dims),
-            params.theta,
-            params.kernel_values,
-            self.horizon_h,
-            self.sums.t,
-            self.sums.event_marks,
-            self.sums.background,
-            self.sums.excitation,
-        )
+        return self.sums.of_events(params, self.background_scale(params), self.horizon_h)
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
@@ -725,23 +714,7 @@ class Likelihood:
 
     def _slopes_of_blocks(self, params):
         """The sums over events that `_sum_slopes` is made of, a View of one column per block."""
-        block, n_blocks = self._blocks()
-        with pk.use(self.space):
-            sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            launch(
-                pk.TeamPolicy(n_blocks, 128),
-                event_slopes,
-                params.triggering.functions,
-                pk.static(self.n_dims),
-                0,
-                self.n_events,
-                block,
-                -0.5 / params.tau_x**2,
-                -0.5 / params.tau_t**2,
-                *self._event_args(params),
-                sums,
-            )
-        return sums
+        return self.sums.slopes(params, self._event_args(params), 0, self.n_events, self._blocks()[0])
 
     def _with_shares(self, several, sums):
         """What `_sum_slopes` returns, of several parameters, from their sums over events, shape (n_several,

@@ -17,7 +17,7 @@ explained; events at one time do not excite each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -99,6 +99,13 @@ def check_rates(rates):
     return rates
 
 
+class Fitted(Protocol):
+    """A fit in time, of one type or several."""
+
+    @property
+    def params(self) -> Mutual: ...
+
+
 class MutualSlopes(NamedTuple):
     """Derivatives of the log-likelihood, in the shapes of `Mutual`; those in the rates are None where they
     were not asked for."""
@@ -144,13 +151,19 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
     """
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
     horizon = check_number(horizon_h, "horizon_h", above=0.0)
-    random, born = np.random.default_rng(check_seed(seed)), _Births(params)
-    types, n_before = np.repeat(np.arange(len(params.mu)), random.poisson(params.mu * horizon)), 0
-    generations = [(random.uniform(0.0, horizon, len(types)), types, np.full(len(types), -1))]
+    none = np.zeros((len(params.rates), len(params.mu)))
+    return draw_after(params, none, horizon, np.random.default_rng(check_seed(seed)))
+
+
+def draw_after(params, past, hours, random):
+    """Draw the events of some hours, generation by generation; `past` has R_ki of events before them, which
+    become nobody's parents."""
+    times, types = _first_generation(params, past, hours, random)
+    generations, n_before, born = [(times, types, np.full(len(types), -1))], 0, _Births(params)
     while generations[-1][0].size:
         times, types, _ = generations[-1]
         parent, kind, delay = born.draw(random, types)
-        kept = (when := times[parent] + delay) <= horizon
+        kept = (when := times[parent] + delay) <= hours
         generations.append((when[kept], kind[kept], n_before + parent[kept]))
         n_before += len(times)
         if n_before + len(parent) > _MOST_EVENTS:
@@ -159,6 +172,20 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
                 f" {params.radius:.3g}, and clusters end below 1"
             )
     return _in_time(*map(np.concatenate, zip(*generations)))
+
+
+def _first_generation(params, past, hours, random):
+    """Draw events without a parent, and offspring of those before."""
+    types = np.repeat(np.arange(len(params.mu)), random.poisson(params.mu * hours))
+    times = random.uniform(0.0, hours, len(types))
+    if not past.any():
+        return times, types
+    # a delay that exceeds its parent's age is exponential again
+    decays, kinds, sources = np.indices(params.branching.shape).reshape(3, -1)
+    n = random.poisson(params.branching.ravel() * past[decays, sources])
+    delays = random.exponential(1.0 / params.rates[np.repeat(decays, n)])
+    seen = delays <= hours
+    return np.append(times, delays[seen]), np.append(types, np.repeat(kinds, n)[seen])
 
 
 def _in_time(times, types, parents):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_kind, check_share
+from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_kind
 from ..shared.extras import need
 from ..shared.shown import Shown
-from .fit import covariance_of
+from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
 
@@ -92,7 +91,7 @@ class MutualFit(Shown):
             `level` is out of range; there is no such parameter, or no standard errors.
         """
         check_choice(name, "name", ("mu", "influence", "rates"))
-        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
+        z = standard_score(level)
         if self._spread is None:
             raise InputError("this fit has no standard errors: ask fit_mutual for errors=True")
         value, error = getattr(self.params, name), getattr(self._spread, name)

@@ -10,11 +10,20 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_count, check_finite, check_flag, check_kind, check_number
+from ..shared.checks import (
+    as_numbers,
+    check_count,
+    check_finite,
+    check_flag,
+    check_kind,
+    check_number,
+    check_seed,
+)
 from ..shared.launches import launch
 from . import mutual_kernels as kernels
 from .checks import check_horizon, check_times
-from .mutual import Mutual, MutualSlopes
+from .forecast import Forecast
+from .mutual import Fitted, Mutual, MutualSlopes, draw_after
 from .mutual_layout import ROWS_BYTES, SPAN, Layout
 
 
@@ -62,7 +71,7 @@ class MutualLikelihood:
         self.start_h, self.horizon_h = check_window(start_h, horizon_h, times)
         # on the clock of the kernels, from the first event: large times would lose digits
         self.window = self.start_h - times[0], self.horizon_h - times[0]
-        self.times, self.types = times - times[0], types
+        self.origin_h, self.times, self.types = float(times[0]), times - times[0], types
         self.n_before = int(np.searchsorted(self.times, self.window[0]))
         self.counts = np.bincount(types[self.n_before :], minlength=self.n_types)
         with pk.use(pk.default_space() if space is None else space) as self.space:
@@ -201,14 +210,88 @@ class MutualLikelihood:
         """
         check_params(self, params)
         # offspring until t are A_k (1 - exp(-beta_k (t - t_n))): one more decay, of rate 0, counts the events
-        rates, excited = np.append(params.rates, 0.0), np.empty(self.n_events)
+        by_rate = np.concatenate([-params.branching, params.influence[None]])
+        excited = self._excitations(np.append(params.rates, 0.0), by_rate)
+        return excited + params.mu[self.types] * self.times
+
+    def _excitations(self, rates, by_rate):
+        """Add up by_rate[k, type, i] R_ki at each event, in the order of time."""
+        found = np.empty(self.n_events)
         with pk.use(self.space):
-            out = pk.empty(self.n_events)
-            heights = heights_of(np.concatenate([-params.branching, params.influence[None]]))
+            out, heights = pk.empty(self.n_events), heights_of(by_rate)
             for chunk, e in self._states(rates, False):
                 self._excite(chunk, e, heights, out)
-            excited[self.layout(len(rates)).order] = out.to_numpy()
-        return excited + params.mu[self.types] * self.times
+            found[self.layout(len(rates)).order] = out.to_numpy()
+        return found
+
+    def intensity(self, params: Mutual | Fitted, times: ArrayLike) -> Floats:
+        """Return the rate of each type at some times, shape (n_types, n_times).
+
+        Parameters
+        ----------
+        params : Mutual or MutualFit
+        times : array-like, shape (n_times,), hours
+            In any order; an event at that time does not count.
+
+        Returns
+        -------
+        ndarray, events an hour
+
+        Raises
+        ------
+        DTypeError, FiniteError, ShapeError
+            Parameters of another number of types; times that are no finite numbers.
+        """
+        params = check_params(self, getattr(params, "params", params))
+        times, n = check_finite(as_numbers(times, "times", 1), "times"), self.n_types
+        both = np.concatenate([self.origin_h + self.times, times])
+        order = np.argsort(both, kind="stable")
+        # times as events of a type more, which excites nothing and takes the place of each type in turn
+        types = np.append(self.types, np.full(len(times), n))[order]
+        joint, found = MutualLikelihood(both[order], types, n_types=n + 1, space=self.space), []
+        for mu, heights in zip(params.mu, (params.branching * params.rates[:, None, None]).swapaxes(0, 1)):
+            by_rate = np.zeros((len(params.rates), n + 1, n + 1))
+            by_rate[:, n, :n] = heights
+            found.append(mu + joint._excitations(params.rates, by_rate)[np.argsort(order)[self.n_events :]])
+        return np.array(found)
+
+    def forecast(
+        self,
+        params: Mutual | Fitted,
+        hours: float,
+        *,
+        n_draws: int = 500,
+        seed: int = 0,
+    ) -> Forecast:
+        """Draw what happens after the record: offspring of its events, new events, and theirs.
+
+        Parameters
+        ----------
+        params : Mutual or MutualFit
+        hours : float
+            After `horizon_h`.
+        n_draws, seed : int
+
+        Returns
+        -------
+        Forecast
+            With `types`; places have no columns.
+
+        Raises
+        ------
+        DTypeError, FiniteError, ShapeError, InputError
+            An argument of a wrong type or out of range; clusters that do not end.
+        """
+        params = check_params(self, getattr(params, "params", params))
+        hours, end = check_number(hours, "hours", above=0.0), self.horizon_h
+        fades = np.exp(-params.rates[:, None] * (self.window[1] - self.times))
+        past = np.array([np.bincount(self.types, row, self.n_types) for row in fades])
+        random = np.random.default_rng(check_seed(seed))
+        made = [draw_after(params, past, hours, random) for _ in range(check_count(n_draws, "n_draws"))]
+        counts = np.array([len(one.times) for one in made])
+        places = [np.empty((n, 0)) for n in counts]
+        times, types = [end + one.times for one in made], [one.types for one in made]
+        return Forecast(end, end + hours, counts, places, times, types=types)
 
 
 def collect(chunk, e, wide, weights, parts, found):
@@ -221,7 +304,7 @@ def collect(chunk, e, wide, weights, parts, found):
 
 def heights_of(by_rate):
     """An array of shape (n_rates, n_types, n_types) as kernels want it: (n_types, n_rates, n_types)."""
-    return pk.copy_of(np.ascontiguousarray(by_rate.transpose(1, 0, 2)))
+    return pk.copy_of(by_rate.transpose(1, 0, 2))
 
 
 def designs(likelihood, rates):

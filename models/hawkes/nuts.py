@@ -12,11 +12,11 @@ from ..shared.checks import check_count, check_flag, check_seed
 from ..shared.extras import need
 from ..shared.posteriors import stopped
 from .checks import check_params
-from .fit import Objective, check_free, check_least, check_likelihood, posterior_mode, raise_to
+from .fit import START, Objective, check_likelihood, check_target, posterior_mode, raise_to
 from .likelihood import Likelihood
-from .parameters import Parameters, ParametersBase
+from .parameters import ParametersBase
 from .posterior import Posterior
-from .priors import check_priors, check_start, cut_priors, in_words, is_reciprocal, log_prior
+from .priors import check_start, in_words, is_reciprocal, log_prior
 
 
 class _NoDensity(ValueError):
@@ -79,20 +79,15 @@ def sample_nuts(
     n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
     n_warmup, seed = check_count(n_warmup, "n_warmup", 50), check_seed(seed)  # fewer do not find a step size
     check_flag(progress, "progress")
-    start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
-    free = check_free(fixed, start, likelihood)
-    priors = check_priors(priors, type(start))
-    least = check_least(least, free)
-    start, cut = raise_to(least, start), cut_priors(priors, type(start), least)
+    start = check_params(START if start is None else start)
+    free, priors, least, cut = check_target(likelihood, start, fixed, priors, least)
+    start = raise_to(least, start)
     check_start(start, cut, free)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
-        nutpie = need("nutpie", "nuts", "the no-U-turn sampler")
-        from_pyfunc = need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler").from_pyfunc
+    nutpie = _nutpie()
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     target = _Target(likelihood, mode, log_covariance, free, cut)
     n = len(free)
-    model = from_pyfunc(
+    model = nutpie.compiled_pyfunc.from_pyfunc(
         n,
         lambda: target.log_density,
         lambda *_: target.expand,
@@ -128,6 +123,13 @@ def sample_nuts(
     if not found.complete:  # nutpie takes Ctrl-C for itself, and gives what all chains have
         raise stopped(KeyboardInterrupt(), found)
     return found.converged(2)
+
+
+def _nutpie():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
+        need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler")
+        return need("nutpie", "nuts", "the no-U-turn sampler")
 
 
 class _Target:

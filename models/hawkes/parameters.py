@@ -129,6 +129,11 @@ class ParametersBase:
         """The same for kernel functions, which want lengths and durations as reciprocals."""
         return _for_kernels(self.triggering, self.values()[4:])
 
+    @property
+    def background_exponents(self) -> tuple[float, float]:
+        """-1 / (2 tau_x^2) and -1 / (2 tau_t^2), which multiply squares in the exponent of (1)."""
+        return -0.5 / self.tau_x**2, -0.5 / self.tau_t**2
+
     def background_scale(self, n_dims: int) -> float:
         """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1).
 

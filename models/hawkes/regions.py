@@ -36,6 +36,9 @@ class Box:
     def holds(self, places):
         return ((places >= self.low) & (places <= self.high)).all(axis=1)
 
+    def draw(self, random, n):
+        return random.uniform(self.low, self.high, (n, len(self.low)))
+
     def mass(self, places, widths):
         """Of a normal density about each place, inside."""
         mass = np.ones(len(places))
@@ -61,6 +64,14 @@ class Polygon:
         shapely = need("shapely", "maps", "polygons")
         shapely.prepare(self.shape)
         return shapely.intersects_xy(self.shape, *places.T)
+
+    def draw(self, random, n):
+        """Draw places, by rejection."""
+        found = np.empty((0, 2))
+        while len(found) < n:
+            some = random.uniform(self.low, self.high, (2 * n, 2))
+            found = np.concatenate([found, some[self.holds(some)]])
+        return found[:n]
 
     def mass(self, places, widths):
         """Of a normal density about each place, inside."""
@@ -110,7 +121,12 @@ def read_polygon(source):
 def region_of(box_km, polygon, locations):
     """A Box, that of the events if nothing is given, or a Polygon that holds all events."""
     if polygon is None:
-        return Box(*_check_box(box_km, locations))
+        if box_km is not None:
+            return Box(*check_box(box_km, locations.shape[1]))
+        low, high = locations.min(axis=0), locations.max(axis=0)
+        if not (low < high).all():
+            raise InputError("locations have no extent in some dimension; give box_km")
+        return Box(low, high)
     if box_km is not None or locations.shape[1] != 2:
         raise InputError("polygon is for places of two dimensions, and in place of box_km; leave one out")
     region = Polygon(read_polygon(polygon))
@@ -128,17 +144,14 @@ def _normal_cdf(z):
     return 0.5 * np.array([math.erfc(-v / math.sqrt(2.0)) for v in z])
 
 
-def _check_box(box_km, locations):
-    """Lower and upper corner, shape (2, n_dims)."""
-    if box_km is None:
-        low, high = locations.min(axis=0), locations.max(axis=0)
-        if not (low < high).all():
-            raise InputError("locations have no extent in some dimension; give box_km")
-        return np.stack([low, high])
+def check_box(box_km, n_dims=None):
+    """Return lower and upper corner, shape (2, n_dims)."""
     box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
-    if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
+    if box.shape[1] != 2 or box.shape[0] not in ((1, 2, 3) if n_dims is None else (n_dims,)):
         raise ShapeError(
-            f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is"
-            " wanted"
+            f"box_km has shape {box.shape}; a pair low < high for each of {n_dims or '1, 2 or 3'} dimensions"
+            " is wanted"
         )
+    if not (box[:, 0] < box[:, 1]).all():
+        raise InputError(f"box_km is {box.tolist()}; pairs with low < high are wanted")
     return box.T

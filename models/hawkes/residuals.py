@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Floats
+from ..shared.annotations import Array, ArrayLike, Floats
+from ..shared.checks import check_count, check_seed
 from ..shared.extras import need
 from ..shared.launches import launch
 from ..shared.shown import Shown
 from .fit import check_likelihood
+from .intensity import intensity
 from .likelihood import Likelihood
 from .parameters import ParametersBase
+from .regions import region_of
 from .summary_kernels import compensator
 
 _FAR_SDS = 8.5  # 1 - Phi(8.5) is below the last digit
@@ -74,13 +78,16 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
+    return residuals_of(compensators(likelihood, params))
+
+
+def residuals_of(rescaled):
+    """Return Residuals of events that are rescaled, which there are at least 3 of."""
     stats = need("scipy.stats", "stats", "the test of residuals")
-    if likelihood.n_events < 3:
-        raise InputError(f"likelihood has {likelihood.n_events} events; at least 3 are wanted for residuals")
-    rescaled = compensators(likelihood, params)
+    if len(rescaled) < 3:
+        raise InputError(f"likelihood has {len(rescaled)} events; at least 3 are wanted for residuals")
     gaps = np.diff(rescaled)
-    uniform = np.exp(-np.maximum(gaps, 0.0))
-    test = stats.kstest(uniform, "uniform")
+    test = stats.kstest(np.exp(-np.maximum(gaps, 0.0)), "uniform")
     scores = stats.norm.ppf((stats.rankdata(gaps) - 0.5) / len(gaps))
     correlation = float(np.corrcoef(scores[:-1], scores[1:])[0, 1])
     return Residuals(rescaled, gaps, float(test.statistic), float(test.pvalue), correlation)
@@ -124,3 +131,97 @@ def compensators(likelihood, params):
         )
         found = out.to_numpy().copy()
     return found + params.mu0 * given.mass_until if given else found
+
+
+@dataclass(frozen=True)
+class ThinnedResiduals(Shown):
+    """Places and times that are evenly spread over region and time if the model is right.
+
+    Attributes
+    ----------
+    locations, times : ndarray, kilometres and hours
+    is_event : ndarray of bool
+        True for events that were kept, False for those drawn where the model expects fewer than `rate`.
+    rate : float, per km^D and hour
+    p_value : float
+        Of a chi-square test of counts in cells of space, by simulation.
+    """
+
+    locations: Floats
+    times: Floats
+    is_event: Array
+    rate: float
+    p_value: float
+
+
+def thinned_residuals(
+    likelihood: Likelihood,
+    params: ParametersBase,
+    *,
+    box_km: ArrayLike | None = None,
+    polygon: Any = None,
+    n_cells: int = 6,
+    n_simulations: int = 199,
+    seed: int = 0,
+) -> ThinnedResiduals:
+    """Return residuals in space by super-thinning: what `residuals`, which have times alone, cannot see.
+
+    Where the model's rate is above the mean one, events are kept with the share of it; where it is below,
+    events are drawn.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        With a background that has `at`, as those of `fit_background`, or the kernel density (1), which has
+        seen the events and flatters the model.
+    params : Parameters
+    box_km, polygon
+        The region, as in `fit_background`.
+    n_cells : int
+        Cells along each dimension that the test counts in.
+    n_simulations : int
+    seed : int
+
+    Returns
+    -------
+    ThinnedResiduals
+
+    Raises
+    ------
+    DTypeError, ShapeError, InputError
+        An argument of a wrong type or out of range; the background is known at the events alone.
+
+    References
+    ----------
+    Clements, Schoenberg, Veen: Evaluation of space-time point process models using super-thinning.
+    Environmetrics 23 (2012).
+    """
+    check_likelihood(likelihood)
+    random = np.random.default_rng(check_seed(seed))
+    n_cells, n_draws = check_count(n_cells, "n_cells", 2), check_count(n_simulations, "n_simulations")
+    region = region_of(box_km, polygon, likelihood.sums.locations + likelihood.centre)
+    places, *rest = _thinned(likelihood, params, region, random)
+    draws = [region.draw(random, len(places)) for _ in range(n_draws)]
+    p_value = _p_of_cells([places, *draws], np.linspace(region.low, region.high, n_cells + 1).T)
+    return ThinnedResiduals(places, *rest, p_value)
+
+
+def _thinned(likelihood, params, region, random):
+    """Thin events and add others: places, times, which are events, and the rate."""
+    places, times = likelihood.sums.locations + likelihood.centre, likelihood.sums.times + likelihood.origin_h
+    rate = len(times) / (region.area * likelihood.horizon_h)
+    kept = random.random(len(times)) * np.sum(likelihood.rates(params), axis=0) < rate
+    new = region.draw(random, random.poisson(len(times)))
+    when = likelihood.origin_h + random.uniform(0.0, likelihood.horizon_h, len(new))
+    added = random.random(len(new)) * rate < rate - np.sum(intensity(likelihood, params, new, when), axis=0)
+    is_event = np.repeat([True, False], [kept.sum(), added.sum()])
+    found = (np.concatenate([own[kept], other[added]]) for own, other in ((places, new), (times, when)))
+    return *found, is_event, float(rate)
+
+
+def _p_of_cells(sets, edges):
+    """Return the share of sets of places whose counts are at least as far from their mean as the first's."""
+    counts = np.array([np.histogramdd(some, edges)[0].ravel() for some in sets])
+    mean = np.maximum(counts.mean(axis=0), 1e-300)
+    far = ((counts - mean) ** 2 / mean).sum(axis=1)
+    return float((far >= far[0]).mean())

@@ -11,18 +11,18 @@ from portable.errors import DTypeError, InputError
 
 from ..shared.checks import check_count, check_flag, check_seed
 from ..shared.posteriors import stopped
+from ..shared.progress import bar
 from ..shared.store import Store
 from . import chain_kernels as ck
 from .chains import Chains
 from .checkpoint import Kept
 from .checks import check_params
-from .fit import check_free, check_least, check_likelihood, no_rate, posterior_mode, raise_to
+from .fit import START, check_likelihood, check_target, no_rate, posterior_mode, raise_to
 from .guards import check_places
 from .likelihood import Likelihood
-from .parameters import Parameters, ParametersBase
+from .parameters import ParametersBase
 from .posterior import Posterior
-from .priors import check_priors, check_start, cut_priors, in_words
-from .progress import Progress
+from .priors import check_start, in_words
 from .spread_chains import SpreadChains
 
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
@@ -116,10 +116,8 @@ def sample_posterior(
     n_warmup, thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin")
     seed = check_seed(seed)
     check_flag(progress, "progress")
-    given = _check_starts(start, n_chains)
-    free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
-    priors, least = check_priors(priors, type(given[0])), check_least(least, free)
-    cut = cut_priors(priors, type(given[0]), least)
+    given, n_rows = _check_starts(start, n_chains), n_warmup + n_draws
+    free, priors, least, cut = check_target(likelihood, given[0], fixed, priors, least)
     check_places(likelihood, given[0], free)
     if len(given) == 1:
         given = [raise_to(least, given[0])]
@@ -184,15 +182,26 @@ def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
 
 def _run(chains, kept, progress):
     """Advance until all chains have ended; the KeyboardInterrupt that came before, or None."""
-    with Progress(chains, progress) as shown:
+    with bar(progress, "{task.fields[rates]}") as shown:
+        task = shown.add_task(f"{chains.n_chains} chains", total=chains.n_steps, rates="")
         try:
             while not kept.ended:
-                shown.update(chains.advance(_REPLAYS))
+                done = chains.advance(_REPLAYS)
+                if progress:
+                    shown.update(task, completed=done, rates=_rates(chains, shown.tasks[0].speed or 0.0))
                 if kept.look(chains) and not kept.ended:  # over parts that were kept already
                     chains.restore(kept.arrays())
         except KeyboardInterrupt as error:
             return error
     return None
+
+
+def _rates(chains, speed):
+    """Say how fast chains are, and how many proposals they accept."""
+    tallies = chains.array("tallies").sum(axis=0)
+    rates = tallies[:, ck.ACCEPTED] / np.maximum(tallies[:, ck.TRIED], 1)
+    text = "  ".join(f"{name} {rate:.0%}" for name, rate in zip(chains.free, rates))
+    return f"{speed:,.0f} steps/s, accepted: {text}"
 
 
 def _collect(arrays, start, free, n_warmup, thin, seed, complete, priors):
@@ -215,10 +224,8 @@ def _collect(arrays, start, free, n_warmup, thin, seed, complete, priors):
 
 
 def _check_starts(start, n_chains):
-    if start is None:
-        start = Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
-    if isinstance(start, ParametersBase):
-        return [start]
+    if start is None or isinstance(start, ParametersBase):
+        return [start or START]
     if not isinstance(start, (list, tuple)):
         raise DTypeError(f"start must be Parameters or a sequence of them, got {type(start).__name__}")
     if len(start) != n_chains:

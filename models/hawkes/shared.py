@@ -16,10 +16,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
 from ..shared.sharding import Held, Shards, spread
 from . import kernels
-from .excitation import event_slopes, event_terms
+from .excitation import event_terms
 from .sums import PairSums
 from .windows import Windows
 
@@ -81,17 +80,7 @@ class Events:
             sums.sum_background(params, windows, "windowed", asked.n_mu, _groups(stale))
             self._kept.update(dict.fromkeys(stale, wanted))
         sums.sum_excitation(params, windows, "windowed", asked.n_xi, _groups(pieces))
-        return (
-            asked.background_scale,
-            params.excitation_scale(sums.n_dims),
-            params.theta,
-            params.kernel_values,
-            asked.horizon_h,
-            sums.t,
-            sums.event_marks,
-            sums.background,
-            sums.excitation,
-        )
+        return sums.of_events(params, asked.background_scale, asked.horizon_h)
 
     def _serves(self, piece: Piece, wanted: tuple) -> bool:
         """Whether the sums of (1) that are there for a piece do: those of the same lengths, as far and as
@@ -122,24 +111,9 @@ class Events:
 
     def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_slopes`."""
-        pieces, params, sums = list(pieces), asked.params, self._sums
-        args, tables = self._filled(pieces, asked), []
-        for piece in pieces:
-            n_blocks = -(-(piece.end - piece.begin) // BLOCK)
-            tables.append(pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space))
-            launch(
-                pk.TeamPolicy(n_blocks, 128, space=sums.space),
-                event_slopes,
-                params.triggering.functions,
-                pk.static(sums.n_dims),
-                piece.begin,
-                piece.end,
-                BLOCK,
-                -0.5 / params.tau_x**2,
-                -0.5 / params.tau_t**2,
-                *args,
-                tables[-1],
-            )
+        pieces, params = list(pieces), asked.params
+        args = self._filled(pieces, asked)
+        tables = [self._sums.slopes(params, args, piece.begin, piece.end, BLOCK) for piece in pieces]
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 
     def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:

@@ -253,75 +253,63 @@ class _Tables:
     """Places, times and densities of sets, and the grid of each."""
 
     def __init__(self, sets):
-        chosen = _rows(len(sets[0][1]))
-        self.rows = [len(row) for row in chosen]
-        kept = np.concatenate(chosen)
+        rows = _rows(len(sets[0][1]))
+        kept, ends = np.concatenate(rows), np.cumsum([0, *map(len, rows)]).tolist()
+        self.rows = list(zip(ends, ends[1:]))
         x = np.stack([locations[kept].T for locations, _ in sets])
         self.t = np.stack([times[kept] for _, times in sets])
         self.x = x - x.mean(axis=2, keepdims=True)
         n_sets, self.n_dims, n = self.x.shape
-        starts = np.cumsum([0, *self.rows])
-        self.begin = np.tile(np.repeat(starts[:-1], self.rows), (n_sets, 1)).astype(np.int32)
-        self.before = np.empty((n_sets, n), np.int32)
+        self.begin, self.before = np.empty((2, n_sets, n), np.int32)
         hours = np.zeros(n_sets)
-        for k, t in enumerate(self.t):
-            for low, high in zip(starts[:-1], starts[1:]):
-                self.before[k, low:high] = low + np.searchsorted(t[low:high], t[low:high], side="left")
-                hours[k] += t[high - 1] - t[low]
-        self.spread = _or_one(np.sqrt(self.x.var(axis=2).mean(axis=1)))
-        self.hours = _or_one(hours / len(self.rows))
-        self.h = _WIDEST * self.spread[:, None] * FACTOR ** (-0.5 * np.arange(_N_H))
-        self.omega = SLOWEST / self.hours[:, None] * FACTOR ** np.arange(N_OMEGA)
-        self.f = _adaptive_density(self.x, self.spread * n ** (-1.0 / (self.n_dims + 4)))
+        for low, high in self.rows:
+            self.begin[:, low:high] = low
+            for k, t in enumerate(self.t[:, low:high]):
+                self.before[k, low:high] = low + np.searchsorted(t, t, side="left")
+                hours[k] += t[-1] - t[0]
+        spread = _or_one(np.sqrt(self.x.var(axis=2).mean(axis=1)))
+        self.h = _WIDEST * spread[:, None] * FACTOR ** (-0.5 * np.arange(_N_H))
+        self.omega = SLOWEST / _or_one(hours / len(rows))[:, None] * FACTOR ** np.arange(N_OMEGA)
+        self.f = _adaptive_density(self.x, spread * n ** (-1.0 / (self.n_dims + 4)))
         span = _or_one(self.t[:, -1] - self.t[:, 0])
-        width = np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1)
-        self.g = _density(self.t[:, None, :], width)
+        self.g = _density(self.t[:, None, :], np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1))
 
-    def gains(self, randoms, n_simulations):
-        """The best share and its root of twice the gain, shapes (n_sets, n_omega * n_h, 1 +
-        n_simulations)."""
-        n_sets, n_dims, n = self.x.shape
-        order = np.empty((n_sets, n, 1 + n_simulations), np.int32)
-        starts = np.cumsum([0, *self.rows])
+    def _orders(self, randoms, n_simulations):
+        """Draw which place each time has, shape (n_sets, n, 1 + n_simulations): first as it is."""
+        order = np.empty((len(randoms), self.t.shape[1], 1 + n_simulations), np.int32)
         for k, random in enumerate(randoms):
-            for low, high in zip(starts[:-1], starts[1:]):
+            for low, high in self.rows:
                 own = np.tile(np.arange(low, high, dtype=np.int32), (1 + n_simulations, 1))
                 random.permuted(own[1:], axis=1, out=own[1:])
                 order[k, low:high] = own.T
+        return order
+
+    def _scales(self):
+        """Return what multiplies sums of pairs, shape (n_sets, n_omega, n_h): densities over offspring."""
         # expected offspring of theta = 1 that the rows hold, for each omega
-        offspring = np.zeros((n_sets, N_OMEGA))
-        for low, high in zip(starts[:-1], starts[1:]):
+        offspring = np.zeros(self.omega.shape)
+        for low, high in self.rows:
             left = self.t[:, high - 1 : high] - self.t[:, low:high]
             offspring -= np.expm1(-self.omega[:, :, None] * left[:, None, :]).sum(axis=2)
-        norm = self.omega[:, :, None] / (math.sqrt(2.0 * math.pi) * self.h[:, None, :]) ** n_dims
-        scale = norm / _or_one(offspring)[:, :, None]
-        data = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.x, self.t)]
-        rest = [pk.copy_of(np.ascontiguousarray(v)) for v in (self.begin, self.before)]
-        slowest, widest = (
-            pk.copy_of(-LOG2_E * self.omega[:, 0]),
-            pk.copy_of(-0.5 * LOG2_E / self.h[:, 0] ** 2),
-        )
-        tail = [slowest, widest, *(pk.copy_of(np.ascontiguousarray(v)) for v in (scale, self.f, self.g))]
-        cells = N_OMEGA * _N_H
+        norm = self.omega[:, :, None] / (math.sqrt(2.0 * math.pi) * self.h[:, None, :]) ** self.n_dims
+        return norm / _or_one(offspring)[:, :, None]
+
+    def gains(self, randoms, n_simulations):
+        """Return the best share and its root of twice the gain, shapes (n_sets, n_omega * n_h, 1 +
+        n_simulations)."""
+        n_sets, n = self.t.shape
+        order, cells = self._orders(randoms, n_simulations), N_OMEGA * _N_H
+        data = [pk.copy_of(v) for v in (self.x, self.t)]
+        widths = -LOG2_E * self.omega[:, 0], -0.5 * LOG2_E / self.h[:, 0] ** 2
+        rest = self.begin, self.before, *widths, self._scales(), self.f, self.g
+        rest, sizes = [pk.copy_of(v) for v in rest], [pk.static(v) for v in (self.n_dims, _N_H, N_OMEGA)]
         found = np.empty((2, n_sets * cells, 1 + n_simulations))
         at_once = max(_MOST_BYTES // (4 * n_sets * cells * n), 8)
         for low in range(0, 1 + n_simulations, at_once):
-            some = np.ascontiguousarray(order[:, :, low : low + at_once])
-            width = some.shape[2]
-            q = pk.empty((n_sets * cells, n, width), np.float32)
-            launch(
-                (n_sets, n, width),
-                pair_ratios,
-                pk.static(n_dims),
-                pk.static(_N_H),
-                pk.static(N_OMEGA),
-                *data,
-                pk.copy_of(some),
-                *rest,
-                *tail,
-                q,
-            )
-            found[:, :, low : low + width] = best_shares(q)
+            some = pk.copy_of(order[:, :, low : low + at_once])
+            q = pk.empty((n_sets * cells, n, some.shape[2]), np.float32)
+            launch(some.shape, pair_ratios, *sizes, *data, some, *rest, q)
+            found[:, :, low : low + at_once] = best_shares(q)
         return found.reshape(2, n_sets, cells, 1 + n_simulations)
 
     def judged(self, k, shares, roots):
@@ -355,15 +343,7 @@ def best_shares(q):
     explains most, and the root of twice what it gains."""
     n_cells, _, n_draws = q.shape
     share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
-    launch(
-        (n_cells, n_draws),
-        best_share,
-        _HALVINGS,
-        _LEAST_SHARE,
-        q,
-        share,
-        root,
-    )
+    launch((n_cells, n_draws), best_share, _HALVINGS, _LEAST_SHARE, q, share, root)
     return share.to_numpy(), root.to_numpy()
 
 
@@ -385,14 +365,7 @@ def _density(x, widths):
     """Leave-one-out kernel density of places, each kernel of its own width; shape (n_sets, n_places)."""
     n_sets, n_dims, n = x.shape
     out = pk.empty((n_sets, n))
-    launch(
-        (n_sets, n),
-        place_density,
-        pk.static(n_dims),
-        pk.copy_of(np.ascontiguousarray(x)),
-        pk.copy_of(np.ascontiguousarray(widths)),
-        out,
-    )
+    launch((n_sets, n), place_density, pk.static(n_dims), pk.copy_of(x), pk.copy_of(widths), out)
     density = out.to_numpy() / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
     return np.maximum(density, 1e-9 * _or_one(density.mean(axis=1, keepdims=True)))
 

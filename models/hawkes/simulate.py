@@ -4,19 +4,19 @@ time."""
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Floats, Ints
-from ..shared.checks import as_numbers, check_choice, check_finite
+from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_seed
 from .checks import check_events, check_params
-from .parameters import Parameters, ParametersBase, check_positive
+from .parameters import ParametersBase, check_positive
+from .regions import check_box
 
 _Immigrants: TypeAlias = Callable[[np.random.Generator, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _Marks: TypeAlias = Callable[[np.random.Generator, int], npt.NDArray[Any]]
@@ -37,6 +37,21 @@ class Simulation(NamedTuple):
     times: Floats
     parents: Ints
 
+    @property
+    def marks(self) -> Floats:
+        """Refuse to give marks, which only a `MarkedSimulation` has.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        AttributeError
+            Always.
+        """
+        raise AttributeError("these events have no marks: their triggering function has none")
+
 
 class MarkedSimulation(NamedTuple):
     """As `Simulation`, with marks less the reference's, shape (n_events,)."""
@@ -45,38 +60,6 @@ class MarkedSimulation(NamedTuple):
     times: Floats
     parents: Ints
     marks: Floats
-
-
-@overload
-def simulate(
-    params: Parameters,
-    *,
-    n_immigrants: float,
-    horizon_h: float,
-    box_km: npt.ArrayLike = ...,
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
-    immigrants: _Immigrants | None = ...,
-    method: Literal["branching", "thinning"] = ...,
-    seed: int | np.random.Generator = ...,
-    marks: _Marks | npt.ArrayLike | None = ...,
-    max_events: int = ...,
-) -> Simulation: ...
-
-
-@overload
-def simulate(
-    params: ParametersBase,
-    *,
-    n_immigrants: float,
-    horizon_h: float,
-    box_km: npt.ArrayLike = ...,
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ...,
-    immigrants: _Immigrants | None = ...,
-    method: Literal["branching", "thinning"] = ...,
-    seed: int | np.random.Generator = ...,
-    marks: _Marks | npt.ArrayLike | None = ...,
-    max_events: int = ...,
-) -> Any: ...
 
 
 def simulate(
@@ -91,7 +74,7 @@ def simulate(
     seed: int | np.random.Generator = 0,
     marks: _Marks | npt.ArrayLike | None = None,
     max_events: int = 10_000_000,
-) -> Any:
+) -> Simulation | MarkedSimulation:
     """Events with known parents, from theta and the triggering function of `params`.
 
     Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every
@@ -146,20 +129,14 @@ def simulate(
     (75, 25)
     """
     check_params(params)
-    n_immigrants, horizon_h = (
-        check_positive(n_immigrants, "n_immigrants"),
-        check_positive(horizon_h, "horizon_h"),
-    )
+    n_immigrants = check_positive(n_immigrants, "n_immigrants")
+    horizon_h, max_events = check_positive(horizon_h, "horizon_h"), check_count(max_events, "max_events")
     check_choice(method, "method", ("branching", "thinning"))
-    low, high = _check_box(box_km)
+    low, high = check_box(box_km)
     centres = None if centres is None else _check_centres(centres, horizon_h)
-    if not isinstance(max_events, numbers.Integral) or isinstance(max_events, bool):
-        raise DTypeError(
-            f"max_events must be an integer, got {max_events!r} of type {type(max_events).__name__}"
-        )
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
-    random = _generator(seed)
+    random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed(seed))
     trigger = params.triggering
     if trigger.n_dims not in (None, len(low)):
         raise InputError(f"params are for {trigger.n_dims} dimensions, box_km has {len(low)}")
@@ -167,18 +144,17 @@ def simulate(
         raise InputError("method is 'thinning', which knows no marks; 'branching' is wanted")
     draw_marks = _marks_of(marks, trigger)
 
-    def draw_immigrants(n):
-        if immigrants is not None:
-            return immigrants(random, n)
-        if centres is None:
-            return random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
-        return _around(centres, params, horizon_h, n, random)
-
     n = random.poisson(n_immigrants)
-    locations, times = draw_immigrants(n)
-    if method == "branching":
-        return _branch(params, locations, times, horizon_h, max_events, random, draw_marks)
-    return _thin(params, locations, times, horizon_h, max_events, random)
+    if immigrants is not None:
+        locations, times = immigrants(random, n)
+    elif centres is None:
+        locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
+    else:
+        locations, times = _around(centres, params, horizon_h, n, random)
+    where = params, locations, times, horizon_h, max_events, random
+    if method == "thinning":
+        return _thin(*where)
+    return _in_order(*generations(*where, draw_marks), trigger.marked)
 
 
 def _marks_of(marks, trigger):
@@ -195,13 +171,6 @@ def _marks_of(marks, trigger):
     if not pool.size or pool.min() < 0.0:
         raise InputError("marks must be at least 0, less the reference's, and not empty")
     return lambda random, n: random.choice(pool, n)
-
-
-def _branch(params, locations, times, horizon_h, max_events, random, draw_marks):
-    return _in_order(
-        *generations(params, locations, times, horizon_h, max_events, random, draw_marks),
-        params.triggering.marked,
-    )
 
 
 def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
@@ -310,24 +279,3 @@ def _check_centres(centres, horizon_h):
             f"centres: times run from {times[0]} to {times[-1]}; 0 to horizon_h = {horizon_h} is wanted"
         )
     return locations, times
-
-
-def _check_box(box_km):
-    try:
-        box = np.asarray(box_km, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(f"box_km must hold (low, high) pairs of numbers, got {box_km!r}") from error
-    if box.ndim != 2 or box.shape[0] not in (1, 2, 3) or box.shape[1] != 2:
-        raise ShapeError(f"box_km has shape {box.shape}; 1, 2 or 3 pairs (low, high) are wanted")
-    if not (np.isfinite(box).all() and (box[:, 0] < box[:, 1]).all()):
-        raise InputError(f"box_km is {box_km!r}; finite pairs with low < high are wanted")
-    return box.T
-
-
-def _generator(seed):
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"seed is {seed!r}; a non-negative integer or a NumPy Generator is wanted"
-        ) from error

@@ -14,7 +14,7 @@ from ..shared.launches import launch
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest
-from .excitation import MEMBERS, excitation_sums, excitations_of_several, pair_tiles
+from .excitation import MEMBERS, event_slopes, excitation_sums, excitations_of_several, pair_tiles
 from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
@@ -115,7 +115,8 @@ class PairSums:
             rows = np.vstack([leading, marks, self._rows - leading]).astype(self.dtype)
             with pk.use(self.space):
                 self._x_wide = pk.copy_of(rows)
-        return self._n_dims, self._n_parts, pk.static(wide), self._x_wide if wide else self._x, self._t_parts
+        x = self._x_wide if wide else self._x
+        return kernels.Data(self._n_dims, self._n_parts, pk.static(wide), x, self._t_parts)
 
     def cheapest(self, params, windows):
         """The method of least cost, counted in pairs.
@@ -203,20 +204,15 @@ class PairSums:
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
         """By windows or cells; of some groups of events, a tuple of ranges, if they are given."""
-        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
-            n_dims, n_parts, wide, x, t = self.data(params.tau_x)
+            d = self.data(params.tau_x)
             launch(
                 *self._each(groups, kernels.background_sums),
-                n_dims,
-                n_parts,
-                wide,
+                d,
                 pk.static(n_mu),
-                x,
-                t,
                 windows.background_h,
                 self.self_term,
-                *widths,
+                *params.background_exponents,
                 self.background,
             )
             return
@@ -231,7 +227,7 @@ class PairSums:
                 grid.order,
                 min(windows.background_h, 2.0 * self.span_h + 1.0),
                 self.self_term,
-                *widths,
+                *params.background_exponents,
                 self.background,
             )
 
@@ -253,15 +249,11 @@ class PairSums:
             self.pairs.sums(n_xi, p, self.excitation)
             return
         self._listed = False
-        n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
+        d = self.data(shortest_km(params))
         launch(
             *self._each(groups, excitation_sums, params.triggering.pairs),
-            n_dims,
-            n_parts,
-            wide,
+            d,
             pk.static(n_xi),
-            x,
-            t,
             windows.excitation_h,
             p,
             self.excitation,
@@ -280,23 +272,51 @@ class PairSums:
             self.pairs.sums_of_several(n_xi, rows, self._several)
             return self._several
         self._several_of = None
-        n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
+        d = self.data(shortest_km(params))
         n_groups = self._n_groups
         launch(
             pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
             excitations_of_several,
             params.triggering.pairs,
             n_groups,
-            n_dims,
-            n_parts,
-            wide,
+            d,
             pk.static(n_xi),
-            x,
-            t,
             rows,
             self._several,
         )
         return self._several
+
+    def of_events(self, params, background_scale, horizon_h):
+        """Return what kernels over events take."""
+        return (
+            background_scale,
+            params.excitation_scale(self.n_dims),
+            params.theta,
+            params.kernel_values,
+            horizon_h,
+            self.t,
+            self.event_marks,
+            self.background,
+            self.excitation,
+        )
+
+    def slopes(self, params, of_events, first, end, block):
+        """Launch `event_slopes` over the events from `first` to `end`; a View of one column per block."""
+        n_blocks = -(-(end - first) // block)
+        found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, self.space)
+        launch(
+            pk.TeamPolicy(n_blocks, 128, space=self.space),
+            event_slopes,
+            params.triggering.functions,
+            self._n_dims,
+            first,
+            end,
+            block,
+            *params.background_exponents,
+            *of_events,
+            found,
+        )
+        return found
 
     def serves(self, params, windows):
         """Whether the list of pairs at hand would do for parameters."""
@@ -334,25 +354,20 @@ class PairSums:
             policy = pk.TeamPolicy(tiles.shape[1], MEMBERS, space=self.space)
             self._tiles = policy, tiles, block, tables, rows
         policy, tiles, block, tables, _ = self._tiles
-        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
-        n_dims, n_parts, wide, x, t = self.data(min(shortest_km(params), params.tau_x))
+        d = self.data(min(shortest_km(params), params.tau_x))
         launch(
             policy,
             pair_tiles,
             params.triggering.pairs,
             pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]),
-            n_dims,
-            n_parts,
-            wide,
+            d,
             *sizes,
-            x,
-            t,
             self._before,
             tiles,
             block,
-            *widths,
+            *params.background_exponents,
             params.kernel_values,
             *tables,
         )

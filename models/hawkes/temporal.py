@@ -11,9 +11,9 @@ again from there. Events at one time do not excite each other.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
@@ -21,17 +21,21 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_count, check_share
+from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
 from ..shared.shown import Shown
-from .checks import check_horizon, check_times
-from .fit import covariance_of
+from .checks import check_enough, check_horizon, check_times
+from .fit import MAX_ITER, climb, differences, limits, sides, standard_score
+from .forecast import Forecast
+from .mutual import Mutual
+from .mutual_likelihood import MutualLikelihood
 from .parameters import check_positive
 from .profile import best_mu0, highest_theta, thetas_of_profile
+from .residuals import Residuals, residuals_of
 from .significance import FACTOR, N_OMEGA, SLOWEST, best_shares, stands_out
 
-_BLOCK, _MOST_BLOCKS = 64, 16_384  # events of a block: at least, and as many as make at most so many blocks
-_STEP, _ROUNDS = 1e-4, 100
+_BLOCK, _MOST_BLOCKS = 256, 16_384  # events of a block: at least, and as many as make at most so many blocks
+_NAMES = "mu", "theta", "omega"
 _TESTED = 20_000  # events, the first, that a test looks at
 
 
@@ -69,6 +73,11 @@ class TemporalFit(Shown):
     profile: tuple[Floats, Floats] | None = None
 
     @property
+    def params(self) -> Mutual:
+        """The parameters as those of one type that excites itself."""
+        return Mutual([self.mu], [[self.theta]], self.omega)
+
+    @property
     def aic(self) -> float:
         """Akaike's criterion."""
         return 6.0 - 2.0 * self.log_likelihood
@@ -92,16 +101,12 @@ class TemporalFit(Shown):
         DTypeError, InputError
             `level` is out of range; there is no such parameter.
         """
-        z = NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
-        if name not in self.standard_errors:
-            raise InputError(f"name is {name!r}; wanted one of {', '.join(self.standard_errors)}")
+        z = standard_score(level)
+        check_choice(name, "name", tuple(self.standard_errors))
         if name == "theta" and self.profile is not None and self.p_value > 1.0 - level:
             return 0.0, highest_theta(self.profile, 0.5 * z * z)
-        value, error = getattr(self, name), self.standard_errors[name]
-        if math.isinf(error):
-            return 0.0, math.inf
-        width = math.exp(min(z * error / value, 700.0))
-        return value / width, value * width
+        value = getattr(self, name)
+        return limits(value, z * self.standard_errors[name] / value)
 
 
 @pk.function
@@ -208,7 +213,8 @@ class TemporalLikelihood:
         space: pk.SpaceLike | None = None,
     ) -> None:
         times = check_times(times)
-        self.horizon_h = check_horizon(horizon_h, times) - float(times[0])
+        self.origin_h = float(times[0])
+        self.horizon_h = check_horizon(horizon_h, times) - self.origin_h
         times = times - times[0]
         self.n_events = len(times)
         self._block = max(_BLOCK, -(-self.n_events // _MOST_BLOCKS))
@@ -268,10 +274,12 @@ class TemporalLikelihood:
         """
         return self._evaluate(mu, theta, omega, True)
 
+    @staticmethod
+    def _checked(*params):
+        return [check_positive(value, name) for value, name in zip(params, _NAMES)]
+
     def _evaluate(self, mu, theta, omega, slopes):
-        mu, theta, omega = (
-            check_positive(v, name) for v, name in ((mu, "mu"), (theta, "theta"), (omega, "omega"))
-        )
+        mu, theta, omega = self._checked(mu, theta, omega)
         launch(self._policy, sum_blocks, self._block, omega, self._t, self._sums)
         pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
         logs, inverse, excited, faded, offspring, late = pk.parallel_reduce(
@@ -322,49 +330,14 @@ class TemporalLikelihood:
         DTypeError, FiniteError, InputError
             A start is no positive finite number; the times span no time.
         """
+        check_enough(self.n_events)
         if not self.horizon_h > 0.0:
             raise InputError("times span no time; give horizon_h")
         rate = self.n_events / self.horizon_h
-        z = np.log(
-            [
-                0.7 * rate if mu is None else check_positive(mu, "mu"),
-                check_positive(theta, "theta"),
-                rate if omega is None else check_positive(omega, "omega"),
-            ]
-        )
-
-        def slopes_at(z):
-            value, slopes = self.gradient(*np.exp(z).tolist())
-            return value, slopes * np.exp(z)
-
-        # a delay longer than the record is no other than a rate, and theta then has no bound
-        low = np.array([-30.0, -30.0, -math.log(self.horizon_h)])
-        z = np.maximum(z, low)
-        value, slopes = slopes_at(z)
-        converged = False
-        for _ in range(_ROUNDS):
-            information = self._information(slopes_at, z)
-            held = (z <= low) & (slopes < 0.0)
-            information[held] = information[:, held] = 0.0
-            information[held, held], slopes = 1.0, np.where(held, 0.0, slopes)
-            curvatures, axes = np.linalg.eigh(information)
-            step = axes @ (
-                (axes.T @ slopes) / np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
-            )
-            step *= min(1.0, 1.0 / np.abs(step).max())
-            if slopes @ step < 1e-12 * (1.0 + abs(value)):
-                converged = True
-                break
-            for _ in range(40):
-                there = slopes_at(np.clip(z + step, low, 30.0))
-                if there[0] > value:
-                    break
-                step = 0.5 * step
-            else:
-                converged = bool(slopes @ step < 1e-9 * (1.0 + abs(value)))
-                break
-            z, (value, slopes) = np.clip(z + step, low, 30.0), there
-        spread = np.sqrt(np.diag(covariance_of(self._information(slopes_at, z), np.zeros(3, bool))[0]))
+        start = 0.7 * rate if mu is None else mu, theta, rate if omega is None else omega
+        top = climb(_Objective(self, self._checked(*start)), MAX_ITER, 1e-10)
+        found = dict(zip(_NAMES, np.exp(top.z).tolist()))
+        errors = np.where(np.isnan(top.errors), math.inf, top.errors)  # at its bound omega is unknown
         tested = {}
         if check_count(n_simulations, "n_simulations", 0):
             p_value, profile = self._test(n_simulations)
@@ -374,14 +347,82 @@ class TemporalLikelihood:
                     f"no evidence of triggering: in {p_value:.0%} of {n_simulations} draws of a constant"
                     " rate without any, events follow each other as closely as here",
                 )
-        found = dict(zip(("mu", "theta", "omega"), np.exp(z).tolist()))
         return TemporalFit(
             **found,
-            log_likelihood=value,
-            converged=converged,
-            standard_errors=dict(zip(found, (spread * np.exp(z)).tolist())),
+            log_likelihood=self.log_likelihood(**found),
+            converged=top.converged,
+            standard_errors=dict(zip(found, errors.tolist())),
             **tested,
         )
+
+    @functools.cached_property
+    def mutual(self) -> MutualLikelihood:
+        """The same events as a `MutualLikelihood` of one type, which takes several decays and a begin of its
+        own."""
+        times, horizon = self.origin_h + self._t.to_numpy(), self.origin_h + self.horizon_h
+        types = np.zeros(self.n_events, np.int64)
+        return MutualLikelihood(times, types, horizon_h=horizon, space=self.space)
+
+    def residuals(self, params: TemporalFit | Mutual) -> Residuals:
+        """Return residuals by time rescaling.
+
+        Parameters
+        ----------
+        params : TemporalFit, or Mutual of one type
+
+        Returns
+        -------
+        Residuals
+
+        Raises
+        ------
+        DTypeError, ShapeError, InputError
+            Parameters of another kind; fewer than 3 events.
+        """
+        return residuals_of(self.mutual.expected(getattr(params, "params", params)))
+
+    def intensity(self, params: TemporalFit | Mutual, times: ArrayLike) -> Floats:
+        """Return the rate at some times.
+
+        Parameters
+        ----------
+        params : TemporalFit, or Mutual of one type
+        times : array-like, shape (n_times,), hours
+
+        Returns
+        -------
+        ndarray, shape (n_times,), events an hour
+
+        Raises
+        ------
+        DTypeError, FiniteError, ShapeError
+            Parameters of another kind; times that are no finite numbers.
+        """
+        return self.mutual.intensity(params, times)[0]
+
+    def forecast(
+        self, params: TemporalFit | Mutual, hours: float, *, n_draws: int = 500, seed: int = 0
+    ) -> Forecast:
+        """Draw what happens after the record.
+
+        Parameters
+        ----------
+        params : TemporalFit, or Mutual of one type
+        hours : float
+            After the end of observation.
+        n_draws, seed : int
+
+        Returns
+        -------
+        Forecast
+            Places have no columns.
+
+        Raises
+        ------
+        DTypeError, FiniteError, ShapeError, InputError
+            An argument of a wrong type or out of range.
+        """
+        return self.mutual.forecast(params, hours, n_draws=n_draws, seed=seed)
 
     def _test(self, n_simulations):
         """The p-value of no triggering, and the profile of theta, of the first events."""
@@ -414,13 +455,28 @@ class TemporalLikelihood:
         highest = np.max(best, axis=0)
         return float((largest >= largest[0]).mean()), (thetas, highest.max() - highest)
 
-    @staticmethod
-    def _information(slopes_at, z):
-        rows = []
-        for k in range(3):
-            step = _STEP * (np.arange(3) == k)
-            rows.append((slopes_at(z - step)[1] - slopes_at(z + step)[1]) / (2.0 * _STEP))
-        return 0.5 * (np.array(rows) + np.array(rows).T)
+
+class _Objective:
+    """The log-likelihood as a function of the parameters' logarithms, for `climb`."""
+
+    def __init__(self, likelihood, start):
+        self.likelihood, self.start = likelihood, start
+        # a delay longer than the record is no other than a rate, and theta then has no bound
+        self.low = np.array([-30.0, -30.0, -math.log(likelihood.horizon_h)])
+
+    def place(self, params):
+        return np.log(params)
+
+    def __call__(self, z):
+        params = np.exp(z)
+        value, slopes = self.likelihood.gradient(*params.tolist())
+        return value, slopes * params
+
+    def information(self, z):
+        return differences(np.array([self(place)[1] for place in z + sides(3)]))
+
+    def with_information(self, z):
+        return *self(z), self.information(z)
 
 
 def _scan(sums, lengths, gaps, omega):

@@ -48,7 +48,6 @@ def _parser():
     fitting.add_argument("--errors", action="store_true", help="standard errors too")
     command.add(fitting, fit, "checkpoint")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
-    command.add_json(fitting)
     fitting.add_argument("--plot", metavar="FILE", help="draw fitted against empirical")
     add_cluster(fitting)
     fitting.set_defaults(act=_fit)
@@ -62,7 +61,6 @@ def _parser():
     describing = commands.add_parser("describe", help="figures of runs, beside those of a process")
     describing.add_argument("file", metavar="FILE", help="runs, .npz or .csv")
     describing.add_argument("--model", metavar="MODEL.json", help="compare with this process, and test it")
-    command.add_json(describing)
     describing.set_defaults(act=_describe)
 
     for one in (fitting, describing):

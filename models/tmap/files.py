@@ -13,7 +13,7 @@ from portable.errors import DTypeError, FiniteError, InputError, OrderError, Sha
 from ..shared.checks import as_numbers, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.extras import need
-from ..shared.files import check_csv, check_file, read_npz, reading
+from ..shared.files import check_csv, check_file, numbers, read_npz, reading
 from .runs import Runs
 
 _NO_RUN = (
@@ -59,7 +59,7 @@ def from_frame(
     InputError, ShapeError, DTypeError, FiniteError
         A column that is not there, of another length, of words or with gaps in it; a gap that is negative.
     """
-    values = as_numbers(_column(frame, gap), gap, 1)
+    values = _numbers(_column(frame, gap), gap)
     if alone:
         still = None if censored is None else _column(frame, censored)
         return Runs.from_gaps(values, still, resolution=resolution)
@@ -130,7 +130,7 @@ def from_events(
         if end is not None:
             end = float((as_date(end, "end") - first) / np.timedelta64(1, "s"))
     else:
-        times = as_numbers(column, time, 1).astype(np.float64)
+        times = _numbers(column, time).astype(np.float64)
         if end is not None:
             end = check_number(end, "end")
     if not np.isfinite(times).all():
@@ -295,6 +295,13 @@ def _column(frame, name, raw=False, hint=""):
         raise InputError(
             f"there is no column {name!r}; there are {', '.join(map(repr, columns))}{hint}"
         ) from error
+
+
+def _numbers(column, name):
+    """Return a column as numbers; a word is named with its row."""
+    if np.asarray(column).dtype.kind in "OU":
+        return numbers(list(map(str, column)), name, "table")
+    return as_numbers(column, name, 1)
 
 
 def _groups(names, column):

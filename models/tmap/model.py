@@ -14,7 +14,15 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats, Ints, PathLike, Spaces
-from ..shared.checks import as_numbers, check_count, check_finite, check_flag, check_kind, check_seed
+from ..shared.checks import (
+    as_numbers,
+    check_count,
+    check_finite,
+    check_flag,
+    check_kind,
+    check_number,
+    check_seed,
+)
 from ..shared.cluster import connected
 from ..shared.files import read_json, write
 from ..shared.launches import launch
@@ -163,6 +171,106 @@ class TransientMAP:
         d[last] = self.rates * self.exits
         start[first] = self.alpha
         return d0, d1, d, start
+
+    @classmethod
+    def from_matrices(cls, d0: ArrayLike, d1: ArrayLike, start: ArrayLike) -> TransientMAP:
+        """Return the process of such matrices as `matrices` gives.
+
+        Parameters
+        ----------
+        d0 : array-like, shape (n_stages, n_stages)
+            Rates without an event: stages of a branch follow one another, at one rate.
+        d1 : array-like, shape (n_stages, n_stages)
+            Rates with one: from a branch's last stage to the first of any. What is left of a row ends runs.
+        start : array-like, shape (n_stages,)
+            Probabilities to start, in first stages.
+
+        Returns
+        -------
+        TransientMAP
+
+        Raises
+        ------
+        DTypeError, FiniteError, ShapeError, InputError
+            The matrices are no such chain: an Erlang mixture is wanted, to which `fit` can bring others.
+        """
+        d0, d1 = (check_finite(as_numbers(v, name, 2), name) for v, name in ((d0, "d0"), (d1, "d1")))
+        start, n = check_finite(as_numbers(start, "start", 1), "start"), len(d0)
+        if not d0.shape == d1.shape == (n, n) or start.shape != (n,) or not n:
+            raise ShapeError(
+                f"d0, d1 and start have shapes {d0.shape}, {d1.shape} and {start.shape}; (n, n) twice and"
+                " (n,) are wanted"
+            )
+        last = np.flatnonzero(np.append(d0.diagonal(1) == 0.0, True))
+        orders = np.diff(last, prepend=-1)
+        first, rates = last - orders + 1, -d0.diagonal()[last]
+        switching = d1[np.ix_(last, first)] / np.where(rates > 0.0, rates, 1.0)[:, None]
+        made = cls(start[first], orders, rates, switching)
+        own_d0, own_d1, _, own_start = made.matrices()
+        for name, own, given in (("d0", own_d0, d0), ("d1", own_d1, d1), ("start", own_start, start)):
+            if not np.allclose(own, given, rtol=1e-9, atol=1e-12):
+                raise InputError(
+                    f"{name} is not that of Erlang branches: stages of a branch follow one another at one"
+                    " rate, and only the last of them has events, each of which begins a branch"
+                )
+        return made
+
+    @classmethod
+    def from_moments(
+        cls, mean: float, variance: float, *, mean_arrivals: float, correlation: float = 0.0
+    ) -> TransientMAP:
+        """Return a process of two branches with given moments, such as a start for `fit`.
+
+        Parameters
+        ----------
+        mean, variance : float
+            Of gaps. Above mean^2 the branches are exponential, of balanced means; below Erlang, of one rate.
+        mean_arrivals : float, above 1
+            Gaps of a run.
+        correlation : float, at least 0
+            Of neighbouring gaps.
+
+        Returns
+        -------
+        TransientMAP
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            Two branches have no such moments; the message says which they can have.
+
+        References
+        ----------
+        Tijms: Stochastic models, an algorithmic approach (1994), appendix B.
+
+        Examples
+        --------
+        >>> from portable.models import tmap
+        >>> model = tmap.TransientMAP.from_moments(2.0, 9.0, mean_arrivals=5.0, correlation=0.1)
+        >>> round(model.mean_gap(), 9), round(model.mean_arrivals(), 9), round(model.lag_correlation(), 9)
+        (2.0, 5.0, 0.1)
+        """
+        mean, variance = (check_number(v, n, above=0.0) for v, n in ((mean, "mean"), (variance, "variance")))
+        goes_on = 1.0 - 1.0 / check_number(mean_arrivals, "mean_arrivals", above=1.0)
+        square = variance / mean**2
+        if square >= 1.0:
+            p = 0.5 * (1.0 + math.sqrt((square - 1.0) / (square + 1.0)))
+            alpha, orders = np.array([p, 1.0 - p]), np.array([1, 1])
+            rates = 2.0 * alpha / mean
+        else:
+            k = max(math.ceil(1.0 / square), 2)
+            p = (k * square - math.sqrt(max(k * (1.0 + square) - k * k * square, 0.0))) / (1.0 + square)
+            alpha, orders = np.array([p, 1.0 - p]), np.array([k - 1, k])
+            rates = np.full(2, (k - p) / mean)
+        means = orders / rates
+        most = float((alpha @ means**2 - mean**2) / variance)
+        if not 0.0 <= check_number(correlation, "correlation") <= most * (1.0 - 1e-9) and correlation:
+            raise InputError(
+                f"correlation is {correlation:g}; of two branches with these moments 0 to {most:.3g} is"
+                " wanted"
+            )
+        stays = correlation / most if correlation else 0.0
+        return cls(alpha, orders, rates, goes_on * ((1.0 - stays) * alpha + stays * np.eye(2)))
 
     def visits(self) -> Floats:
         """Expected number of a run's gaps in each branch.

@@ -304,10 +304,10 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
     truth = hawkes.Parameters(1.0, 1.6, 336.0, 0.4, 5.0, 0.05)
     made = hawkes.simulate(truth, n_immigrants=50, horizon_h=1000.0, seed=1)
     with open("EVENTS.csv", "w") as file:
-        file.write("x_km,y_km,t_hours,when,case,magnitude\n")
+        file.write("x_km,y_km,t_hours,when,case,magnitude,kind\n")
         for n, ((x, y), t) in enumerate(zip(made.locations.tolist(), made.times.tolist())):
             when = np.datetime64("2026-01-01") + np.timedelta64(int(1e6 * 3600 * t), "us")
-            file.write(f"{x},{y},{t},{when},case {n},{2 + n % 3}\n")
+            file.write(f"{x},{y},{t},{when},case {n},{2 + n % 3},{'ab'[n % 2]}\n")
     for words in commands_of("hawkes.md"):
         module, name, *rest = words.split()
         if name == "calibrate" or module == "roofline":  # tests of samplers, a comparison
@@ -320,7 +320,7 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
             and "--posterior" not in rest
         )
         few += ["--draws", "40", "--warmup", "20"] if sampled else []
-        few += [] if name == "simulate" else ["--figures", "none"]
+        few += [] if name in ("simulate", "mutual") else ["--figures", "none"]
         if name == "simulate":
             assert hawkes_main(words.split()[1:]) == 0
         else:

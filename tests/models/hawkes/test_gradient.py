@@ -268,7 +268,7 @@ def test_wrong_likelihoods():
         Likelihood(locations, times, background=3.0)
     with pytest.raises(InputError, match=r"Background: density\[1\] is -1"):
         Background([1.0, -1.0], 1.0)
-    nothing = Likelihood(locations[:1], times[:1], background_self=False, space="serial")
+    nothing = Likelihood(1e9 * locations[:3], times[:3], background_self=False, space="serial")
     with pytest.raises(InputError, match="start: the log-likelihood is -inf"):
         fit(nothing)
     assert math.isinf(nothing.log_likelihood(PARAMS))

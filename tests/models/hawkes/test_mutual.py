@@ -1,6 +1,8 @@
 """Types that excite one another: against the double sum and complex steps, with ties, over blocks, spans and
 chunks; simulated and found again; intervals, residuals, Omori's law."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -176,6 +178,44 @@ def test_calibrate_runs(capsys):
     assert main("calibrate --mutual --sets 2 --space serial --no-progress".split()) == 0
     said = capsys.readouterr().out
     assert all(f"{kind}: mu " in said for kind in ("one decay", "two decays", "omori")) and "rate" in said
+
+
+def test_intensity_and_forecast(space):
+    truth = hawkes.Mutual([0.2, 0.1], [[[0.2, 0.0], [0.1, 0.1]], [[0.1, 0.0], [0.3, 0.1]]], [2.0, 0.3])
+    made = hawkes.simulate_mutual(truth, 300.0, seed=4)
+    likelihood = hawkes.MutualLikelihood(made.times, made.types, horizon_h=300.0, space=space)
+    asked = np.array([200.0, made.times[9], 310.0])
+    wanted = np.tile(truth.mu[:, None], 3)
+    for k, rate in enumerate(truth.rates):
+        dt = asked[:, None] - made.times
+        fade = np.where(dt > 0.0, rate * np.exp(-rate * np.maximum(dt, 0.0)), 0.0)
+        wanted += truth.branching[k][:, made.types] @ fade.T
+    np.testing.assert_allclose(likelihood.intensity(truth, asked), wanted, rtol=1e-12)
+    ahead = likelihood.forecast(truth, 2_000.0, n_draws=50, seed=1)
+    counts = np.array([np.bincount(types, minlength=2) for types in ahead.types])
+    mean = np.linalg.solve(np.eye(2) - truth.influence, truth.mu) * 2_000.0  # but for what the past adds
+    assert (np.abs(counts.mean(axis=0) / mean - 1.0) < 0.05).all() and (
+        counts.sum(axis=1) == ahead.counts
+    ).all()
+
+
+def test_the_command(tmp_path, capsys):
+    made = hawkes.simulate_mutual(hawkes.Mutual([0.2, 0.1], [[0.3, 0.0], [0.4, 0.2]], 1.5), 1_500.0, seed=1)
+    rows = zip(
+        np.datetime64("2026-01-31") + (made.times * 3.6e6).astype("m8[ms]"), np.array(["a", "b"])[made.types]
+    )
+    (tmp_path / "events.csv").write_text(
+        "\n".join(["when,kind", *(f"{t},{kind}" for t, kind in rows)]) + "\n"
+    )
+    words = ["mutual", str(tmp_path / "events.csv"), "--time", "when", "--type", "kind", "--space", "serial"]
+    words += ["--rates", "1.0", "--out", str(tmp_path / "graph.csv"), "--json", str(tmp_path / "fit.json")]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "events of 2 types; converged" in said and "residuals by time rescaling: p =" in said
+    rows = (tmp_path / "graph.csv").read_text().splitlines()
+    assert rows[0] == "source,target,influence,low,high" and rows[1].startswith("a,b,0.4")
+    assert not any(row.startswith("b,a") for row in rows)
+    assert json.loads((tmp_path / "fit.json").read_text())["names"] == ["a", "b"]
 
 
 def test_wrong_calls(monkeypatch):

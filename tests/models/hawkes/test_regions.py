@@ -144,3 +144,33 @@ def test_wrong_calls():
             hawkes.fit_background(x, t, "constant", polygon=wrong)
     with pytest.raises(InputError, match="in place of box_km"):
         hawkes.fit_background(x, t, "constant", polygon=ELL, box_km=((0.0, 9.0),) * 2)
+
+
+def test_offspring_beyond_the_edge_are_told():
+    """Families about the middle of a box as wide as h: half of a normal density's square lies outside."""
+    random = np.random.default_rng(5)
+    truth = hawkes.Parameters(1.0, 1.0, 1.0, 0.6, 1.0, 1.0)
+    made = hawkes.simulate(
+        truth,
+        n_immigrants=400,
+        horizon_h=4000.0,
+        immigrants=lambda r, n: (r.uniform(-1.0, 1.0, (n, 2)), r.uniform(0.0, 4000.0, n)),
+        seed=random,
+    )
+    inside = (np.abs(made.locations) <= 1.0).all(axis=1)
+    found = hawkes.fit_background(
+        made.locations[inside],
+        made.times[inside],
+        "constant",
+        box_km=((-1.0, 1.0),) * 2,
+        horizon_h=4000.0,
+        n_simulations=0,
+        space="threads",
+    )
+    h = found.fit.params.h
+    grid = np.linspace(-1.0, 1.0, 201)
+    along = math.fsum(
+        0.5 * (math.erf((1.0 - x) / (h * 2**0.5)) + math.erf((1.0 + x) / (h * 2**0.5))) for x in grid
+    )
+    assert found.outside == pytest.approx(1.0 - (along / 201) ** 2, abs=0.05)
+    assert f"{found.outside:.0%} of offspring fall outside of the region" in found.fit.notes[-1]

@@ -195,8 +195,16 @@ def test_criteria_of_other_backgrounds_are_not_compared():
 
 
 def test_few_events_say_nothing():
-    one = hawkes.fit(hawkes.Likelihood(np.zeros((1, 2)), [1.0], space="threads"))
-    assert one.test.p_value == 1.0 and one.interval("theta") == (0.0, math.inf)
+    for n in (1, 2):
+        places, times = np.arange(2.0 * n).reshape(n, 2), np.arange(n)
+        calls = (
+            lambda: hawkes.fit(hawkes.Likelihood(places, times)),  # noqa: B023
+            lambda: hawkes.sample_posterior(hawkes.Likelihood(places, times)),  # noqa: B023
+            lambda: hawkes.fit_background(places, times),  # noqa: B023
+        )
+        for call in calls:
+            with pytest.raises(InputError, match=f"the record has {n} event.*; at least 3 are wanted"):
+                call()
     three = hawkes.fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
     assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
 
@@ -210,12 +218,10 @@ def test_events_in_time_alone():
     assert found.standard_errors["mu"] == pytest.approx(found.mu / math.sqrt(300), rel=0.3)
     low, high = found.interval("mu")
     assert low < 0.3 < high and high / low < 1.6
-    one = hawkes.TemporalLikelihood([1.0], horizon_h=10.0, space="threads").fit()
-    assert one.interval("theta") == (0.0, math.inf) and one.standard_errors["mu"] == pytest.approx(1.0 / 9.0)
     made = triggered(3, 300.0)
     again = hawkes.TemporalLikelihood(made.times, horizon_h=YEAR, space="threads").fit(n_simulations=0)
     assert again.p_value is None and again.interval("theta")[0] > 0.0
-    with pytest.raises(InputError, match="name is 'h'; wanted one of mu, theta, omega"):
+    with pytest.raises(InputError, match="name is 'h'; wanted one of 'mu', 'theta', 'omega'"):
         again.interval("h")
 
 

@@ -4,8 +4,9 @@ as a catalogue holds."""
 import numpy as np
 import pytest
 
-from portable.models.hawkes import TemporalLikelihood
-from portable.errors import InputError, OrderError, ShapeError
+from portable.models import hawkes
+from portable.models.hawkes import TemporalFit, TemporalLikelihood
+from portable.errors import DTypeError, InputError, OrderError, ShapeError
 
 
 def double_sum(times, mu, theta, omega, horizon):
@@ -19,9 +20,9 @@ def double_sum(times, mu, theta, omega, horizon):
     )
 
 
-@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 300])
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
 def test_the_double_sum(space, n):
-    """Whole hours: a third of the events share a time with another, also where blocks of 64 meet."""
+    """Whole hours: a third of the events share a time with another, also where blocks of 256 meet."""
     times = 7.0 + np.sort(np.round(np.random.default_rng(n).uniform(0.0, n, n)))
     likelihood = TemporalLikelihood(times, horizon_h=float(times[-1]) + 3.0, space=space)
     at = 0.5, 0.4, 0.7
@@ -54,6 +55,36 @@ def test_found_again():
         assert abs(getattr(found, name) - truth) < 4.0 * found.standard_errors[name], name
 
 
+def test_residuals_intensity_and_forecast(space):
+    """A type that excites itself: the same likelihood, sums over earlier events, the mean of futures."""
+    random = np.random.default_rng(8)
+    times = 100.0 + np.sort(np.round(random.uniform(0.0, 300.0, 200), 1))
+    one = TemporalLikelihood(times, horizon_h=400.0, space=space)
+    found = TemporalFit(0.4, 0.3, 0.5, 0.0, {}, True)
+    at = found.mu, found.theta, found.omega
+    assert one.mutual.log_likelihood(found.params) == pytest.approx(one.log_likelihood(*at), rel=1e-12)
+    asked = np.array([250.0, times[20], 99.0, 410.0])
+    dt = asked[:, None] - times
+    wanted = 0.4 + 0.15 * np.where(dt > 0.0, np.exp(-0.5 * np.maximum(dt, 0.0)), 0.0).sum(axis=1)
+    np.testing.assert_allclose(one.intensity(found, asked), wanted, rtol=1e-12)
+    rescaled = one.residuals(found).rescaled
+    dt = np.maximum(times[:, None] - times, 0.0)
+    wanted = 0.4 * (times - times[0]) + 0.3 * (1.0 - np.exp(-0.5 * dt)).sum(axis=1)
+    np.testing.assert_allclose(rescaled, wanted, rtol=1e-10, atol=1e-10)
+    ahead = one.forecast(found, 50.0, n_draws=400, seed=1)
+    left = np.exp(
+        -0.5 * (400.0 - times)
+    ).sum()  # the mean solves a linear equation; its decay is omega (1 - theta)
+    rest = (1.0 - np.exp(-0.35 * 50.0)) / 0.35
+    mean = 0.4 / 0.7 * 50.0 + (0.15 * left - 0.4 * 0.3 / 0.7) * rest
+    assert abs(ahead.mean - mean) < 4.0 * ahead.counts.std() / 20.0
+    assert ahead.begin_h == 400.0 and all((t >= 400.0).all() and (t <= 450.0).all() for t in ahead.times)
+    assert (
+        ahead.locations[0].shape == (ahead.counts[0], 0)
+        and hawkes.score_forecast(ahead, [401.0]).n_events == 1
+    )
+
+
 def test_wrong_calls():
     with pytest.raises(OrderError, match=r"times must ascend, but times\[1\] = 1.0 follows"):
         TemporalLikelihood([2.0, 1.0])
@@ -62,4 +93,8 @@ def test_wrong_calls():
     with pytest.raises(InputError, match="omega is 0"):
         TemporalLikelihood([1.0, 2.0]).log_likelihood(1.0, 1.0, 0.0)
     with pytest.raises(InputError, match="times span no time"):
-        TemporalLikelihood([1.0]).fit()
+        TemporalLikelihood([1.0] * 3).fit()
+    with pytest.raises(InputError, match="the record has 2 events; at least 3 are wanted"):
+        TemporalLikelihood([1.0, 2.0]).fit()
+    with pytest.raises(DTypeError, match="times holds dates; hours are wanted"):
+        TemporalLikelihood(["2026-01-31T12:30", "2026-02-01T12:30"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from portable.errors import InputError, ShapeError
 from portable.models.tmap import Runs, TransientMAP
 
 from . import reference
@@ -95,3 +96,27 @@ def test_lists_are_runs():
     assert runs.n_runs == 3 and runs.n_gaps == 6
     np.testing.assert_array_equal(runs.values, [1, 2.5, 0, 3, 4, 5])
     np.testing.assert_array_equal(runs.lengths, [2, 1, 3])
+
+
+@pytest.mark.parametrize(
+    "variance, correlation", [(9.0, 0.1), (9.0, 0.0), (4.0, 0.0), (2.3, 0.0), (0.5, 0.0)]
+)
+def test_from_moments(variance, correlation):
+    model = TransientMAP.from_moments(2.0, variance, mean_arrivals=5.0, correlation=correlation)
+    found = model.mean_gap(), model.gap_moment(1, 2) - 4.0, model.mean_arrivals(), model.lag_correlation()
+    assert found == pytest.approx((2.0, variance, 5.0, correlation), abs=1e-12)
+
+
+def test_matrices_out_and_in():
+    model = TransientMAP([0.3, 0.7], [2, 3], [1.5, 4.0], [[0.2, 0.5], [0.4, 0.1]])
+    d0, d1, _, start = model.matrices()
+    again = TransientMAP.from_matrices(d0, d1, start)
+    for name in ("alpha", "orders", "rates", "switching"):
+        np.testing.assert_allclose(getattr(again, name), getattr(model, name), rtol=1e-15)
+    d1[0, 0] = 0.1
+    with pytest.raises(InputError, match="d1 is not that of Erlang branches"):
+        TransientMAP.from_matrices(d0, d1, start)
+    with pytest.raises(ShapeError, match="d0, d1 and start have shapes"):
+        TransientMAP.from_matrices(d0, d1[:2], start)
+    with pytest.raises(InputError, match="correlation is 0.9; of two branches with these moments 0 to 0.2"):
+        TransientMAP.from_moments(2.0, 9.0, mean_arrivals=5.0, correlation=0.9)

@@ -1,0 +1,253 @@
+"""Forecasts judged by what came: tests of numbers, places and marks, and information gained per event."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ..shared.annotations import ArrayLike
+from ..shared.checks import as_numbers, check_count, check_finite, check_kind, check_number
+from ..shared.extras import need
+from ..shared.shown import Shown
+from .fit import standard_score
+from .forecast import Forecast
+
+
+@dataclass(frozen=True)
+class ForecastScore(Shown):
+    """Quantiles of what came among the draws of a forecast: near 0 or 1 the forecast was wrong.
+
+    Attributes
+    ----------
+    n_events : int
+    number : tuple of float
+        The N test: shares of draws with at least, and with at most, as many events.
+    places : float or None
+        The S test: share of draws whose events are at most as likely, each by its cell; None in time alone,
+        or without events.
+    marks : float or None
+        The M test: share of draws whose marks are at least as far from those of all draws; None without.
+
+    References
+    ----------
+    Savran et al.: Pseudoprospective evaluation of UCERF3-ETAS forecasts during the 2019 Ridgecrest sequence.
+    Bulletin of the Seismological Society of America 110 (2020).
+    """
+
+    n_events: int
+    number: tuple[float, float]
+    places: float | None
+    marks: float | None
+
+
+def score_forecast(
+    ahead: Forecast,
+    times: ArrayLike,
+    locations: ArrayLike | None = None,
+    marks: ArrayLike | None = None,
+    *,
+    n_cells: int = 10,
+    mark_width: float = 0.1,
+) -> ForecastScore:
+    """Test a forecast by the events that came: numbers, and places and marks where they are given.
+
+    Parameters
+    ----------
+    ahead : Forecast
+    times : array-like, shape (n_events,), hours
+        Of events after the record; those outside of the forecast's hours are left out.
+    locations : array-like, shape (n_events, n_dims), optional, kilometres
+    marks : array-like, shape (n_events,), optional
+        Less the reference's, as the forecast has them.
+    n_cells : int
+        Cells of equal width along each dimension, over all draws and events.
+    mark_width : float
+        Of the histograms of marks.
+
+    Returns
+    -------
+    ForecastScore
+
+    Raises
+    ------
+    DTypeError, FiniteError, ShapeError, InputError
+        An argument of a wrong type or shape; the forecast has no marks.
+    """
+    check_kind(ahead, "ahead", Forecast, "come from hawkes.forecast")
+    times = check_finite(as_numbers(times, "times", 1), "times")
+    inside = (times >= ahead.begin_h) & (times <= ahead.end_h)
+    n = int(inside.sum())
+    number = float((ahead.counts >= n).mean()), float((ahead.counts <= n).mean())
+    places = found = None
+    if locations is not None and n:
+        there = _beside(locations, "locations", 2, times)[inside]
+        places = _places(ahead.locations, there, check_count(n_cells, "n_cells", 2))
+    if marks is not None:
+        if ahead.marks is None:
+            raise InputError("marks are given, but the forecast has none: fit a model with marks")
+        own = _beside(marks, "marks", 1, times)[inside]
+        found = _marks(ahead.marks, own, check_number(mark_width, "mark_width", above=0.0))
+    return ForecastScore(n, number, places, found)
+
+
+def _beside(values, name, n_dims, times):
+    values = check_finite(as_numbers(values, name, n_dims), name)
+    if len(values) != len(times):
+        raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; one each is wanted")
+    return values
+
+
+def _places(drawn, there, n_cells):
+    """Return the share of draws whose mean log-rate over events is at most that of the places."""
+    whole = np.concatenate([*drawn, there])
+    edges = [np.linspace(low, high, n_cells + 1) for low, high in zip(whole.min(axis=0), whole.max(axis=0))]
+    counts = [np.histogramdd(some, edges)[0].ravel() for some in (*drawn, there)]
+    rates = np.sum(counts[:-1], axis=0) / len(drawn)
+    # a cell that no draw reaches has the rate of half an event in one of them
+    logs = np.log(np.maximum(rates, 0.5 / len(drawn)) / rates.sum())
+    scores = np.array([one @ logs / one.sum() for one in counts if one.sum()])
+    return float((scores[:-1] <= scores[-1]).mean())
+
+
+def _marks(drawn, own, width):
+    """Return the share of draws at least as far from the marks of all, by logarithms of histograms."""
+    whole = np.concatenate([*drawn, own])
+    edges = np.arange(whole.min(), whole.max() + 2.0 * width, width)
+    counts = [np.histogram(some, edges)[0] for some in (*drawn, own)]
+    shape = np.sum(counts[:-1], axis=0) / max(sum(map(len, drawn)), 1)
+    n = max(len(own), 1)
+    far = [
+        ((np.log(n * shape + 1.0) - np.log(n * one / max(one.sum(), 1) + 1.0)) ** 2).sum() for one in counts
+    ]
+    return float((np.array(far[:-1]) >= far[-1]).mean())
+
+
+@dataclass(frozen=True)
+class InformationGain(Shown):
+    """What one model says more of each event than another, in nats.
+
+    Attributes
+    ----------
+    gain, low, high : float
+        Mean, and its confidence limits (a paired T test, Rhoades et al. 2011).
+    p_value : float
+        Of no gain, two-sided: Wilcoxon's signed-rank test.
+    """
+
+    gain: float
+    low: float
+    high: float
+    p_value: float
+
+
+def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95) -> InformationGain:
+    """Compare two models by the log-likelihood of each event: `pointwise` of both, over the events judged.
+
+    Parameters
+    ----------
+    ours, theirs : array-like, shape (n_events,)
+        Log densities of the same events given those before, such as those after the fit's last.
+    level : float, between 0 and 1
+
+    Returns
+    -------
+    InformationGain
+
+    Raises
+    ------
+    DTypeError, FiniteError, ShapeError, InputError
+        Lengths differ, or are below 3; SciPy is not installed.
+    """
+    stats = need("scipy.stats", "stats", "the test of information gain")
+    ours = check_finite(as_numbers(ours, "ours", 1), "ours")
+    theirs = _beside(check_finite(as_numbers(theirs, "theirs", 1), "theirs"), "theirs", 1, ours)
+    n = len(ours)
+    if n < 3:
+        raise InputError(f"ours has {n} events; at least 3 are wanted to compare models")
+    standard_score(level)
+    gains = ours - theirs
+    width = stats.t.ppf(0.5 + 0.5 * level, n - 1) * gains.std(ddof=1) / math.sqrt(n)
+    p_value = float(stats.wilcoxon(gains).pvalue) if gains.any() else 1.0
+    gain = float(gains.mean())
+    return InformationGain(gain, float(gain - width), float(gain + width), p_value)
+
+
+@dataclass(frozen=True)
+class Magnitudes(Shown):
+    """Completeness and Gutenberg and Richter's b of magnitudes.
+
+    Attributes
+    ----------
+    completeness : float
+        The magnitude from which on all events are taken to be recorded.
+    n_events : int
+        Of at least that magnitude.
+    b, error : float
+        By maximum likelihood, and its standard error (Shi and Bolt 1982); NaN below two events.
+    """
+
+    completeness: float
+    n_events: int
+    b: float
+    error: float
+
+
+def magnitudes(
+    marks: ArrayLike, *, completeness: float | None = None, width: float = 0.1, correction: float = 0.2
+) -> Magnitudes:
+    """Estimate the magnitude of completeness by maximum curvature, and b above it.
+
+    Parameters
+    ----------
+    marks : array-like, shape (n_events,)
+    completeness : float, optional
+        If it is known.
+    width : float
+        Rounding of the magnitudes; 0 for none, of which completeness has to be given.
+    correction : float
+        Added to the most frequent magnitude (Woessner and Wiemer 2005).
+
+    Returns
+    -------
+    Magnitudes
+
+    Raises
+    ------
+    DTypeError, FiniteError, ShapeError, InputError
+        No magnitude is complete; width 0 without completeness.
+
+    Examples
+    --------
+    >>> from portable.models import hawkes
+    >>> marks = np.round(2.0 + np.random.default_rng(1).exponential(np.log10(np.e), 5000), 1)
+    >>> found = hawkes.magnitudes(marks, completeness=2.1)
+    >>> abs(found.b - 1.0) < 3.0 * found.error
+    True
+    """
+    marks = check_finite(as_numbers(marks, "marks", 1), "marks")
+    width = check_number(width, "width", least=0.0)
+    if completeness is None:
+        if not width or not marks.size:
+            raise InputError(
+                f"width is {width:g} for {marks.size} marks; give completeness, or a width of bins"
+            )
+        bins, counts = np.unique(np.rint(marks / width), return_counts=True)
+        completeness = float(bins[counts.argmax()] * width) + check_number(correction, "correction")
+    least = check_number(completeness, "completeness")
+    some = marks[marks >= least - 0.5 * width - 1e-9]
+    if not some.size:
+        raise InputError(f"completeness is {least:g}, above all marks (the largest is {marks.max():g})")
+    return Magnitudes(least, len(some), *_b_of(some, least, width))
+
+
+def _b_of(some, least, width):
+    """Return b of magnitudes rounded to a width (Tinti and Mulargia 1987), and its error."""
+    over, n = float(some.mean() - least), len(some)
+    if n < 2 or not over > 0.0:
+        return math.nan, math.nan
+    b = math.log1p(width / over) / (width * math.log(10.0)) if width else math.log10(math.e) / over
+    return b, math.log(10.0) * b * b * math.sqrt(float(some.var()) / (n - 1))
