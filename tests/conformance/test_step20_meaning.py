@@ -276,6 +276,46 @@ def test_what_wraps_around(space, dtype):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_remainders_where_twice_the_divisor_is_beyond_the_type(space, dtype):
+    least, half = np.iinfo(dtype).min, np.iinfo(dtype).max // 2 + 1
+    for n in (half - 1, half, half + 1, half + 5, 2 * half - 1):
+        for number in (least + 1, least + 7, -half, -1, 1, half, n - 3, 2 * half - 1):
+            x = np.full(16, number, dtype)  # all lanes alike
+            found = run(space, 16, around, x, dtype(-1), dtype(n), np.zeros((2, 16), dtype))[-1]
+            np.testing.assert_array_equal(found[0], [(number - 1) % n] * 16)
+
+
+@pk.kernel
+def on_a_ring(i, begin, x, none, out):
+    k, n, m = i - begin, x.shape[0], none.shape[0]
+    out[0, k] = (i - 1 + n) % n
+    out[1, k] = (i + 1) % n
+    out[2, k] = (i - 3 * n) % n
+    out[3, k] = i // n
+    out[4, k] = i // m + (i + 1) % m
+
+
+@pk.kernel
+def on_a_torus(i, j, begin, x, out):
+    n, m = x.shape
+    out[i, j - begin] = (i - 2 + n) % n * m + (j + 1) % m
+
+
+@pytest.mark.parametrize("begin", [0, 3, -9, -(2**40), 2**30 - 20, 2**30 - 5, 2**31 - 9, 2**32 - 3, 2**40])
+def test_remainders_of_indices_by_extents(space, begin):
+    """Which a GPU's code takes for short ones, in a launch that has no others; one extent is 0."""
+    x, none = np.zeros((7, 3)), np.zeros(0)
+    indices = range(begin, begin + 40)
+    policy = pk.RangePolicy(begin, begin + 40, space=space)
+    found = run(space, policy, on_a_ring, begin, x, none, np.zeros((5, 40), np.int64))[-1]
+    wanted = [[(i - 1) % 7, (i + 1) % 7, i % 7, i // 7, 0] for i in indices]
+    np.testing.assert_array_equal(found.T, wanted)
+    policy = pk.MDRangePolicy((0, begin), (7, begin + 40), space=space)
+    found = run(space, policy, on_a_torus, begin, x, np.zeros((7, 40), np.int64))[-1]
+    np.testing.assert_array_equal(found, [[(i - 2) % 7 * 3 + (j + 1) % 3 for j in indices] for i in range(7)])
+
+
 # ---- floats
 @pk.kernel
 def divided(i, x, y, quotient, remainder):

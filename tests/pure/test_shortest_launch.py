@@ -249,3 +249,27 @@ def test_a_graph_with_another_number_is_one_call_of_the_driver(fake_cuda):
         call()
         assert fake_cuda.calls == ["cuLaunchKernelEx"]
         assert struct.unpack_from("=dq", fake_cuda.block) == (a, x.pointer)
+
+
+@pytest.mark.parametrize("kind", ["range", "box", "graph"])
+def test_code_for_short_indices_is_for_launches_that_have_no_others(fake_cuda, kind):
+    """Compiled code knows that indices are from 0 to 2^30; others take code that does not."""
+    driver.context(0).alone = True
+    x = pk.zeros((300, 1), space="cuda")
+    kernel = pk.kernel({"box": scaled_box}.get(kind, scaled).fn)
+    known = set()
+    for begin, short in ((5, True), (-5, False), (0, True), (2**30 - 5, False), (2**30 - 9, True)):
+        policy = pk.RangePolicy(begin, begin + 9, space="cuda")
+        if kind == "box":
+            policy = pk.MDRangePolicy((begin, 0), (begin + 9, 9), space="cuda")
+        if kind == "graph":
+            with pk.capture("cuda") as graph:
+                pk.parallel_for(policy, kernel, 2.0, x[:, 0])
+            graph.replay()
+        else:
+            pk.parallel_for(policy, kernel, 2.0, x[:, 0])
+        codes = {
+            c.signature.specs[1][5:] for c in kernel.compiled.values() if isinstance(c, launches.Compiled)
+        }
+        known |= {short}
+        assert codes == {(True,) * s for s in known}

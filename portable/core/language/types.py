@@ -20,6 +20,7 @@ UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
 FLOATS = ("float32", "float64", "float", "float16", "bfloat16")
 SIGNED = ("int32", "int64", "int", "int8", "int16")
 UNSIGNED = ("uint32", "uint64", "uint8", "uint16")
+SHORT = 1 << 30  # indices and extents of a launch that a GPU's code may take for 32 bits are below
 CONSECUTIVE = ("int", "int64", "int32")  # what the numbers of lanes may be that differ by a known step
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 # of memory alone: what is computed with

@@ -1,5 +1,5 @@
-"""Choose between two codes of a launch: one for views that overlap nothing and are aligned, or one that
-assumes neither."""
+"""Choose between two codes of a launch: one for views that overlap nothing, are aligned and have short extents,
+or one that assumes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from operator import itemgetter
 
 from .. import locks
-from ..language.types import PARTS, itemsize
+from ..language.types import PARTS, SHORT, itemsize
 
 ALIGNED = 16  # bytes
 _MOST = 1024  # sets of views whose code is kept
@@ -76,8 +76,8 @@ class Apart:
         """Return for each view whether it is short and only added to; None if views overlap."""
         spans, few = [], []
         for k, size, readonly, added in self.rows:
-            low, end, aligned = _span(words[k], size)
-            if not aligned:
+            low, end, plain = _span(words[k], size)
+            if not plain:
                 return None
             spans.append((low, end, readonly))
             few.append(added and 0 < end - low <= _FEW)
@@ -98,7 +98,7 @@ def _unpack(n_bytes):
 @functools.lru_cache(_MOST)
 def _span(words, size):
     """Return where the bytes of a view begin, and end, by its words, and whether it begins at a multiple of
-    ALIGNED."""
+    ALIGNED and all its extents are short."""
     first, *rest = _unpack(len(words))(words)
     low, end = first, first + size
     for n, step in zip(rest, rest[len(rest) // 2 :]):
@@ -107,7 +107,7 @@ def _span(words, size):
             low += way
         else:
             end += way
-    return low, end, first % ALIGNED == 0
+    return low, end, first % ALIGNED == 0 and max(rest[: len(rest) // 2], default=0) < SHORT
 
 
 def knows(specs):

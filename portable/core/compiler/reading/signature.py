@@ -41,6 +41,12 @@ def without_scatter(specs):
     )
 
 
+def without_facts(specs):
+    """Return the same arguments where nothing is known of views: `launch.apart` puts True behind what it
+    knows."""
+    return tuple(("view", *s[1:5]) if s[0] in ("view", "scatter") and s[5:] else s for s in specs)
+
+
 class Signature:
     """What the compiler knows of a launch's arguments."""
 

@@ -33,6 +33,11 @@ def metadata(module, text):
     return line.name
 
 
+def below(module, end):
+    """Return what a load of a number of [0, end) says behind its line."""
+    return f", !range {metadata(module, f'!{{i64 0, i64 {end}}}')}"
+
+
 class Facts:
     """The accesses to such views while code is emitted."""
 

@@ -54,8 +54,16 @@ def _nearly(ops, x, y, dtype):
     """A remainder; of what wraps around, as in `(i + 1) % n`, it takes a subtraction."""
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
-    inside = b.and_(b.icmp_unsigned("<", once, y), b.icmp_signed(">", y, ops.alike(y, 0)))
+    inside = _inside(ops, once, y)
     return ops.chosen(ops.all_lanes(inside), lambda: once, lambda: _any_divided(ops, "%", x, y, dtype, None))
+
+
+def _inside(ops, once, y):
+    """Emit whether the lesser of x and x - y, unsigned, is the remainder of x by y: y is positive, and so
+    short that no x below twice as much is negative."""
+    b, width = ops.b, getattr(y.type, "element", y.type).width
+    short = b.icmp_unsigned("<", b.sub(y, ops.alike(y, 1)), ops.alike(y, 1 << width - 2))
+    return b.and_(b.icmp_unsigned("<", once, y), short)
 
 
 def _called(ops, op, x, y, dtype, near):
@@ -76,18 +84,20 @@ def _called(ops, op, x, y, dtype, near):
 
 
 def _narrowly(ops, op, x, y, dtype, near):
-    """What such a function gives."""
-    b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
-    # and so the divisor is no zero
-    most = (1 << 31) - (x.type.width == 32)  # whose least number is -2^31
-    small = b.icmp_unsigned("<", b.or_(x, b.sub(y, x.type(1))), x.type(most))
-    if near:
+    """Emit the body of such a function."""
+    b, (a, n), wide = ops.b, (ops.b.trunc(v, I32) for v in (x, y)), x.type.width > 32
+    otherwise = lambda: _any_divided(ops, op, x, y, dtype, None)  # noqa: E731
+    if near:  # also of -1, as in `(i - 1 + n) % n`
         once = ops.intrinsic("umin", [a, b.sub(a, n)])
-        small, how = b.and_(b.icmp_unsigned("<", once, n), small), lambda *_: once
-    else:
-        how = b.udiv if op == "//" else b.urem
-    quick = lambda: b.zext(how(a, n), x.type)  # noqa: E731
-    return ops.chosen(small, quick, lambda: _any_divided(ops, op, x, y, dtype, None))
+        inside = _inside(ops, once, n)
+        found = lambda: ops.chosen(inside, lambda: once, lambda: _any_divided(ops, op, a, n, "int32", None))  # noqa: E731
+        if not wide:
+            return found()
+        small = b.and_(*(b.icmp_unsigned("<", b.add(v, x.type(1 << 31)), x.type(1 << 32)) for v in (x, y)))
+        return ops.chosen(small, lambda: b.sext(found(), x.type), otherwise)
+    small = b.icmp_unsigned("<", b.or_(x, y), x.type(1 << 31))
+    quick = lambda: b.zext(_any_divided(ops, op, a, n, "uint32", None), x.type)  # noqa: E731
+    return ops.chosen(small, quick, otherwise)
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from ... import registry
 from ...language import types as t
-from .apart import Alone
+from .apart import Alone, below
 from .emit import Emitter
 from .block import EXTRA
 from .lines import Builder
@@ -41,12 +41,15 @@ def _value(ops, take, name, spec):
         if spec[1] == "bool":
             return Value("bool", UNIFORM, ops.b.icmp_signed("!=", take(I64), I64(0)))
         return Value(spec[1], UNIFORM, take(SCALAR[ops.strong(spec[1])]))
-    return _view(take, name, *spec)
+    return _view(ops, take, name, *spec)
 
 
-def _view(take, name, what, dtype, ndim, contiguous_last, readonly, apart=False):
+def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=False):
     pointer = take(PTR)
     shape = [take(I64) for _ in range(ndim)]
+    if apart and ops.target.straight:
+        for extent in shape:
+            extent.text += below(ops.b.module, t.SHORT)
     strides = [take(I64) for _ in range(ndim)]
     if contiguous_last and ndim:
         strides[-1] = itemsize(dtype)

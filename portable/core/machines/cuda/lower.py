@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from ...compiler.writing.emitted import text_of
 from ...compiler.writing.entry import Entry
-from ...language.types import itemsize
+from ...compiler.reading.tree import flat
+from ...language.types import SHORT, itemsize
 from ...compiler.reading.team import TeamHandle
 from ...compiler.writing.values import I64, I8, NSW, PTR, Unpacked
 from .lanes import (
@@ -119,9 +120,15 @@ def _range(code):
     end = code.extra("end")
     if W == 1:
         with b.if_then(b.icmp_signed("<", index, end)):
-            code.visit(ops.lanes(index))
+            code.visit(ops.lanes(_short(code, index)))
         return
-    _pack(code, index, end, code.machine.threads, lambda k: code.visit(ops.lanes(k)))
+    _pack(code, index, end, code.machine.threads, lambda k: code.visit(ops.lanes(_short(code, k))))
+
+
+def _short(code, index):
+    """Return an index, which has so many bits as LLVM sees, where the launch has no larger ones."""
+    apart = any(getattr(v, "apart", None) for v in flat(tuple(code.args)))
+    return code.b.and_(index, I64(SHORT - 1)) if apart else index
 
 
 def _pack(code, index, end, step, visit):
@@ -260,12 +267,16 @@ def _box(code):
     if len(bounds) > 2:
         outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
     end, there = bounds[-1][1], b.icmp_signed("<", near, bounds[-2][1])
+
+    def visit(index):
+        code.visit(ops.lanes(_short(code, index)), outer=[_short(code, k) for k in outer])
+
     if code.width > 1:
         with b.if_then(there):
-            _pack(code, last, end, WARP, lambda k: code.visit(ops.lanes(k), outer=outer))
+            _pack(code, last, end, WARP, visit)
         return
     with b.if_then(b.and_(b.icmp_signed("<", last, end), there)):
-        code.visit(ops.lanes(last), outer=outer)
+        visit(last)
 
 
 def _reduced_box(code):

@@ -10,11 +10,12 @@ import struct
 from ... import cache
 from ....errors import InputError
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
-from ...compiler.reading.signature import without_scatter
+from ...compiler.reading.signature import without_facts, without_scatter
 from ...locks import Lock, once
 from ...places.place import Space
 from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
+from ...language.types import SHORT
 from ...texts.product import in_order
 from . import driver, engine
 from .lanes import WARP
@@ -60,6 +61,8 @@ class Compiled:
                 _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
             )
         )
+        everywhere = _compiled, space, kernel, policy_kind, without_facts(specs), reducers, team_size
+        self.everywhere = once(functools.partial(*everywhere))  # the code where indices are not short
         self.faults = _Faults(self.context, entry) if space.debug else None
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
@@ -282,18 +285,27 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
     return _EXTRA.pack(begin, end, bits, partials, 0, shared, counter, *box_words(policy), depth)
 
 
+def _fitting(compiled, policy):
+    """Return the code for the indices of a launch."""
+    if policy.__class__ is RangePolicy:
+        short = policy.begin >= 0 and policy.end <= SHORT
+    else:
+        short = policy.__class__ is TeamPolicy or min(policy.begin) >= 0 and max(policy.end) <= SHORT
+    return compiled if short else compiled.everywhere()
+
+
 def run_for(space, compiled, policy, words):
     if policy.__class__ is RangePolicy and compiled.direct and not space.stream and driver.here.context:
         begin, end = policy.begin, policy.end  # the shortest way: most launches are these
         grid = (end - begin + compiled.indices - 1) // compiled.indices
-        if 0 < grid <= _MAX_GRID:
+        if 0 < grid <= _MAX_GRID and 0 <= begin and end <= SHORT:
             with _lock.held:
                 compiled.put_range(words, begin, end)
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
     elif policy.__class__ is not RangePolicy and not (space.stream or space.debug):
-        sized, grid, shared = _configure(space, compiled, policy)
+        sized, grid, shared = _configure(space, _fitting(compiled, policy), policy)
         wide, outer = (grid, 1) if grid.__class__ is int else (grid[0], max(grid[1:]))
         if 0 < wide <= _MAX_GRID and outer <= _MAX_OUTER:
             block = words + _extra(policy, shared)
@@ -306,6 +318,7 @@ def run_for(space, compiled, policy, words):
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
 # memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
+    compiled = _fitting(compiled, policy)
     if policy.__class__ is RangePolicy and compiled.scatters:
         found, n = compiled.signature.scattered(words), policy.end - policy.begin
         copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in found)
