@@ -85,7 +85,8 @@ def _odd(f):
 
 EIGHTH = float((np.sqrt(2) - 1) ** 2)
 ROOT = float(np.sqrt(0.5))
-# name: function, weight of its error, interval, number of coefficients for 64 and 32 bits, exact lowest ones
+# name: function, weight of its error, interval (with an end for 64 and one for 32 bits where they differ), number
+# of coefficients for 64 and 32 bits, exact lowest ones
 FITS = {
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),
@@ -99,6 +100,24 @@ FITS = {
         10,
         (),
     ),
+    "ERF": (
+        lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1,
+        lambda z: mpmath.sqrt(z) / mpmath.erf(mpmath.sqrt(z)),
+        0,
+        1.0,
+        12,
+        7,
+        (),
+    ),
+    "ERF_TAIL": (
+        lambda a: -mpmath.log(mpmath.erfc(a)) / a - 1,
+        lambda a: a * mpmath.erfc(a),
+        1.0,
+        (6.0, 4.0),
+        18,
+        6,
+        (),
+    ),
     "CBRT": (lambda f: mpmath.cbrt(1 + f), lambda f: 1, ROOT - 1, 2 * ROOT - 1, 6, 5, ()),
 }
 
@@ -107,9 +126,10 @@ def main(names):
     for name in names or FITS:
         f, weight, a, b, *counts, exact = FITS[name]
         print(f"{name} = (")
-        for bits, n in zip((64, 32), counts):
+        ends = b if isinstance(b, tuple) else (b, b)
+        for bits, n, end in zip((64, 32), counts, ends):
             with mpmath.workdps(DIGITS):
-                c, error = fitted(f, weight, a, b, n, bits, exact)
+                c, error = fitted(f, weight, a, end, n, bits, exact)
             print(f"    ({', '.join(map(repr, c))}),  # {error:.1e}", flush=True)
         print(")")
 

@@ -203,7 +203,7 @@ ldexp: Binary = text(
 )
 logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
 gamma: Unary = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
-erf: Unary = text("erf", math.erf, "the error function", (1.16, 1.24))
+erf: Unary = text("erf", math.erf, "the error function", (1.03, 1.10))
 erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr: Unary = text(
     "ndtr",

@@ -1,5 +1,5 @@
-"""Choose between two codes of a launch: one for views that overlap nothing, are aligned and have short extents,
-or one that assumes nothing."""
+"""Choose between two codes of a launch: one for views that overlap nothing, are aligned and have short
+extents, or one that assumes nothing."""
 
 from __future__ import annotations
 

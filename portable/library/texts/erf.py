@@ -1,6 +1,16 @@
 """The error function and its relatives as kernel text, by the rules and with the tools of elementary.py."""
 
-from ...core.texts.elementary import T, clamp, horner, horner_parts, power, product, reduce_exp
+from ...core.texts.elementary import (
+    T,
+    at_most,
+    clamp,
+    exp_nonpositive_of,
+    horner,
+    horner_parts,
+    power,
+    product,
+    reduce_exp,
+)
 from ...core.language.words import copysign, fma, where
 
 
@@ -55,4 +65,7 @@ def ndtr_of(x):
 
 
 def erf_of(x):
-    return where(abs(x) < 0.5, fma(x, horner(x * x, T.ERF), x), copysign(1.0 - erfc_of(abs(x)), x))
+    """A polynomial below 1; beyond, 1 - exp(-a - a q(a)), whose error is as small as erfc."""
+    a = at_most(abs(x), T.ERF_END)
+    y = 1.0 - exp_nonpositive_of(fma(-a, horner(a, T.ERF_TAIL), -a))
+    return where(a < 1.0, fma(x, horner(x * x, T.ERF), x), copysign(y, x))
