@@ -85,8 +85,8 @@ def _odd(f):
 
 EIGHTH = float((np.sqrt(2) - 1) ** 2)
 ROOT = float(np.sqrt(0.5))
-# name: function, weight of its error, interval (with an end for 64 and one for 32 bits where they differ), number
-# of coefficients for 64 and 32 bits, exact lowest ones
+# name: function, weight of its error, interval (with an end for 64 and one for 32 bits where they differ),
+# number of coefficients for 64 and 32 bits, exact lowest ones
 FITS = {
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),

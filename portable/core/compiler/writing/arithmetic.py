@@ -84,20 +84,25 @@ def _called(ops, op, x, y, dtype, near):
 
 
 def _narrowly(ops, op, x, y, dtype, near):
-    """Emit the body of such a function."""
-    b, (a, n), wide = ops.b, (ops.b.trunc(v, I32) for v in (x, y)), x.type.width > 32
+    """Emit the body of such a function; `near`: see `_near`."""
+    b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
     otherwise = lambda: _any_divided(ops, op, x, y, dtype, None)  # noqa: E731
-    if near:  # also of -1, as in `(i - 1 + n) % n`
-        once = ops.intrinsic("umin", [a, b.sub(a, n)])
-        inside = _inside(ops, once, n)
-        found = lambda: ops.chosen(inside, lambda: once, lambda: _any_divided(ops, op, a, n, "int32", None))  # noqa: E731
-        if not wide:
-            return found()
-        small = b.and_(*(b.icmp_unsigned("<", b.add(v, x.type(1 << 31)), x.type(1 << 32)) for v in (x, y)))
-        return ops.chosen(small, lambda: b.sext(found(), x.type), otherwise)
-    small = b.icmp_unsigned("<", b.or_(x, y), x.type(1 << 31))
-    quick = lambda: b.zext(_any_divided(ops, op, a, n, "uint32", None), x.type)  # noqa: E731
-    return ops.chosen(small, quick, otherwise)
+    if not near:
+        small = b.icmp_unsigned("<", b.or_(x, y), x.type(1 << 31))
+        quick = lambda: b.zext(_any_divided(ops, op, a, n, "uint32", None), x.type)  # noqa: E731
+        return ops.chosen(small, quick, otherwise)
+    if x.type.width == 32:
+        return _near(ops, a, n)
+    small = b.and_(*(b.icmp_unsigned("<", b.add(v, x.type(1 << 31)), x.type(1 << 32)) for v in (x, y)))
+    return ops.chosen(small, lambda: b.sext(_near(ops, a, n), x.type), otherwise)
+
+
+def _near(ops, a, n):
+    """Emit a remainder of int32 that takes a subtraction at most, as a rule; of -1 as well, as in
+    `(i - 1 + n) % n`."""
+    once = ops.intrinsic("umin", [a, ops.b.sub(a, n)])
+    far = lambda: _any_divided(ops, "%", a, n, "int32", None)  # noqa: E731
+    return ops.chosen(_inside(ops, once, n), lambda: once, far)
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):

@@ -24,6 +24,7 @@ from .lower import RANGE_THREADS, entry_of
 from .scan import items_of, words_of_tiles
 
 interprets, apart, builds = False, True, ("executed",)
+_known, _MOST_KNOWN = {}, 64  # what launches of policies that come again take, with what keeps the ids alive
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -56,13 +57,7 @@ class Compiled:
             entry.scratch_open,
         )
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
-        self.plain = once(
-            functools.partial(
-                _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
-            )
-        )
-        everywhere = _compiled, space, kernel, policy_kind, without_facts(specs), reducers, team_size
-        self.everywhere = once(functools.partial(*everywhere))  # the code where indices are not short
+        self.plain, self.everywhere = _others(space, kernel, policy_kind, specs, reducers, team_size)
         self.faults = _Faults(self.context, entry) if space.debug else None
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
@@ -118,6 +113,12 @@ class Compiled:
             if not cu.launch_as(self.of_shape, handle, self.parameters, None):
                 return
         self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
+
+
+def _others(space, kernel, policy_kind, specs, *rest):
+    """Return what makes the code without copies of ScatterViews, and the code for any indices."""
+    make = functools.partial(_compiled, space, kernel, policy_kind)
+    return [once(functools.partial(make, less(specs), *rest)) for less in (without_scatter, without_facts)]
 
 
 def _asked(space, watch):
@@ -294,23 +295,37 @@ def _fitting(compiled, policy):
     return compiled if short else compiled.everywhere()
 
 
+def _ready(space, compiled, policy):
+    """Return the sized code, grid, bytes of shared memory and words behind the arguments of a launch of a box
+    or of teams on the default stream, kept for the policy; a grid of 0 where it takes the longer way."""
+    key = id(compiled), id(policy)
+    found = _known.get(key)
+    if found is None:
+        sized, grid, shared = _configure(space, _fitting(compiled, policy), policy)
+        wide, outer = (grid, 1) if grid.__class__ is int else (grid[0], max(grid[1:]))
+        if wide > _MAX_GRID or outer > _MAX_OUTER:
+            grid = 0
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = (sized, grid, shared, _extra(policy, shared)), compiled, policy
+    return found[0]
+
+
 def run_for(space, compiled, policy, words):
     if policy.__class__ is RangePolicy and compiled.direct and not space.stream and driver.here.context:
         begin, end = policy.begin, policy.end  # the shortest way: most launches are these
         grid = (end - begin + compiled.indices - 1) // compiled.indices
-        if 0 < grid <= _MAX_GRID and 0 <= begin and end <= SHORT:
+        if 0 < grid <= _MAX_GRID and 0 <= begin < end <= SHORT:
             with _lock.held:
                 compiled.put_range(words, begin, end)
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
     elif policy.__class__ is not RangePolicy and not (space.stream or space.debug):
-        sized, grid, shared = _configure(space, _fitting(compiled, policy), policy)
-        wide, outer = (grid, 1) if grid.__class__ is int else (grid[0], max(grid[1:]))
-        if 0 < wide <= _MAX_GRID and outer <= _MAX_OUTER:
-            block = words + _extra(policy, shared)
+        sized, grid, shared, behind = _ready(space, compiled, policy)
+        if grid:
             with _lock.held:
-                return sized.launch(grid, block, shared, 0, sized.handle)
+                return sized.launch(grid, words + behind, shared, 0, sized.handle)
     with _lock.held:  # also where the driver refused: it says why
         _launch(space, _for(space, compiled, policy, words, (), None))
 
