@@ -188,9 +188,8 @@ REASONS = {
     "gemm": "an index per element, where C goes by rows",
     "mat_mat_shared": "sums in scratch, not in registers",
     "nbody nbody_tiled": "rsqrt is rounded correctly",
-    "smith_waterman floyd_warshall": "a launch a step",
     "spmv": "a team is a block",
-    "lbm life": "periodic indices of 64 bits",
+    "life": "a branch for each remainder, addresses of 64 bits",
     "pagerank": "gathers and a division in packs",
 }
 
