@@ -72,6 +72,7 @@ from .core.places.space import (
 )
 from .core.language.team import Team
 from .core.arrays.view import View, asview, empty, zeros
+from .library.texts.words import cross, digamma, frexp, gcd, isclose, matrix, norm, vector
 from .core.language.words import *  # noqa: F403  (a name for each row)
 
 former.stand_last()
@@ -135,21 +136,28 @@ __all__ = [
     "count",
     "create_mirror",
     "create_mirror_view",
+    "cross",
     "deep_copy",
     "default_space",
     "derivative",
+    "digamma",
     "empty",
     "errors",
     "explain",
     "fence",
     "follow",
+    "frexp",
     "function",
     "gammainc",
     "gammaincc",
+    "gcd",
     "instances",
+    "isclose",
     "kernel",
     "listening",
     "listing",
+    "matrix",
+    "norm",
     "numba",
     "parallel_for",
     "parallel_reduce",
@@ -170,6 +178,7 @@ __all__ = [
     "unavailable_because",
     "unique",
     "use",
+    "vector",
     "zeros",
     *words.__all__,
 ]

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 import portable as pk
-from portable.core.language.words import Small
 from portable.core.places.space import HOST, resolve
+from portable.library.texts.words import Small
 
 
 def launch_for(space, policy, kernel, *args):

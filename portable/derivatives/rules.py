@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from ..core.language.words import copysign, cos, cosh, digamma, exp, hypot, ldexp, log, pow  # noqa: A004
+from ..core.language.words import copysign, cos, cosh, exp, hypot, ldexp, log, pow  # noqa: A004
+from ..library.texts.words import digamma
 from ..core.language.words import rint, sin, sinh, sqrt, where
 
 LOG_2, LOG_10, HALF_OF_ROOT = math.log(2.0), math.log(10.0), 2.0 / math.sqrt(math.pi)

@@ -33,6 +33,15 @@ _INSTEAD = {
 for _name in ("zeros", "empty", "ones", "full", "array", "eye", "zeros_like", "empty_like"):
     _INSTEAD[_name] = "pk.vector(x, y) holds few numbers, pk.local(shape, dtype) an array of one index's own"
 
+_AT_A_PROMPT = (
+    "the prompt before Python 3.13, and what is piped in, keep none; put it in a file and run"
+    " that, or use python -c, IPython or a notebook"
+)
+_EXECUTED = (
+    "hand it over, @pk.{}(source=text), with the text that was executed, or of the program's file where that"
+    " is frozen or a .pyc alone; or put it in a file or a notebook cell"
+)
+
 
 def of_syntax(kind):
     """Return what a class of syntax nodes is called, and what to write in its place."""
@@ -52,3 +61,8 @@ def of_call(fn, name):
     if name.startswith(("np.random.", "numpy.random.", "random.")):
         return "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
     return f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
+
+
+def of_source(file):
+    """Return what to do where a function's file has no text."""
+    return _AT_A_PROMPT if file == "<stdin>" else _EXECUTED

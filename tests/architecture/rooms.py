@@ -18,7 +18,9 @@ ARROWS = {
     ),
     "core/places": ("core errors"),
     "core/texts": ("core/language"),
-    "derivatives": ("core/arrays core/compiler/reading core/language core/launch core/places errors"),
+    "derivatives": (
+        "core/arrays core/compiler/reading core/language core/launch core/places errors library/texts"
+    ),
     "face": (
         "core core/arrays core/language core/launch core/machines core/machines/cpu "
         "core/machines/cuda core/places core/texts derivatives errors library library/texts numba "

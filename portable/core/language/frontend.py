@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import locks
+from .. import locks, registry
 from ..depth import room
 from ...errors import LanguageError, SourceError
 
@@ -144,19 +144,9 @@ def read(fn, kind="kernel"):
         return _read(fn, kind, place)
 
 
-_WITHOUT_FILE = {
-    "<stdin>": "the prompt before Python 3.13, and what is piped in, keep none; put it in a file and run"
-    " that, or use python -c, IPython or a notebook",
-}
-_EXECUTED = (
-    "hand it over, @pk.{}(source=text), with the text that was executed, or of the program's file where that"
-    " is frozen or a .pyc alone; or put it in a file or a notebook cell"
-)
-
-
 def _no_source(fn, kind, place, error):
     """Return the error of a function without a text."""
-    remedy = _WITHOUT_FILE.get(fn.__code__.co_filename, _EXECUTED).format(kind)
+    remedy = registry.part("remedies").of_source(fn.__code__.co_filename).format(kind)
     return SourceError(
         f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: {remedy}"
     )

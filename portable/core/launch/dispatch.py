@@ -46,7 +46,7 @@ from ..arrays.lent import describe_lent
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require, resolve
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
-from ..language.words import Small, meant, numbered, static
+from ..language.words import meant, static
 from .apart import Apart, knows
 from .launching import launching
 
@@ -173,13 +173,14 @@ def _describer(a, kind):
 
 def is_record(a):
     """Return True if an argument has parts: a tuple, NamedTuple, dataclass or complex number."""
-    return isinstance(a, (tuple, Small, complex, np.complexfloating)) or dataclasses.is_dataclass(a.__class__)
+    plain = tuple, complex, np.complexfloating
+    return isinstance(a, plain) or hasattr(a, "numbered") or dataclasses.is_dataclass(a.__class__)
 
 
 def parts_of(a):
     """The names of the fields, () for a plain tuple, and the values of what has parts."""
-    if isinstance(a, Small):
-        return numbered(a)
+    if hasattr(a, "numbered"):
+        return a.numbered()
     if isinstance(a, tuple):
         return getattr(a, "_fields", ()), tuple(a)
     is_complex = isinstance(a, (complex, np.complexfloating))

@@ -35,7 +35,7 @@ from .tree import (
 from ...language.types import UNIFORM, Known
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
-_WORDS = words.__file__, elementary_complex.__file__, product.__file__
+_WORDS = words.FILES, [elementary_complex.__file__, product.__file__]
 
 
 class Frame:
@@ -47,7 +47,12 @@ class Frame:
     """
 
     def __init__(self, text, call, caller):
-        self.text, self.call, self.caller, self.word = text, call, caller, text.file in _WORDS
+        self.text, self.call, self.caller, self.word = (
+            text,
+            call,
+            caller,
+            any(text.file in files for files in _WORDS),
+        )
         self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
         self.results, self.result, self.views = [], None, {}
 
@@ -243,11 +248,9 @@ class Build(Operations):
             return t.Record((self.known(v, node) for v in (value.real, value.imag)), t.COMPLEX)
         if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
             return self.strong_const(value.item(), t.held(value.dtype.name))
-        if isinstance(value, words.Small) or isinstance(value, tuple) and constant_tuple(value):
+        if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):
             names, parts = (
-                words.numbered(value)
-                if isinstance(value, words.Small)
-                else (getattr(value, "_fields", ()), value)
+                value.numbered() if hasattr(value, "numbered") else (getattr(value, "_fields", ()), value)
             )
             return t.Record((self.known(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)

@@ -105,7 +105,7 @@ def call_known(build, fn, node):
     word = words.meant(fn)
     fn = word.plain if word else fn
     inlined = getattr(fn, "portable_text", None)
-    if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
+    if inlined is None and (word.reads[0] == "inline" if word else layers_own(fn)):
         inlined = text_of(fn)
     if node.keywords and inlined is None:
         build.fail(

@@ -72,17 +72,11 @@ def assign_to(build, target, value):
 def changed(build, target):
     """What an assignment to a part of it changes; LanguageError for a vector, which is a value."""
     base = build.expr(target.value)
-    if isinstance(base, Array) and not base.place:
-        build.fail(
-            target,
-            f"`{ast.unparse(target)}` is a part of an expression, which does not change",
-            LanguageError,
-        )
-    if plain_tuple(base):
+    if plain_tuple(base) or isinstance(base, Array) and not base.place:
         build.fail(
             target,
             f"`{ast.unparse(target)}` is a part of {describe(base)}, which does not change; make another, or"
-            f" write to `w = pk.local({len(base)}, pk.float64)`, of which `pk.vector(w)` is the vector",
+            " write to `w = pk.local(n, dtype)`, of which `pk.vector(w)` is the vector",
             LanguageError,
         )
     return base
