@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.core.launch import dispatch
+from portable.core.machines.cuda.space import lower_to_ptx
 
 from ..launching import launch_for, launch_reduce, move
 
@@ -966,3 +968,33 @@ def test_wide_packs_append_numbers_of_64_bits(space):
         and (floats[: len(kept)] == kept + 0.5).all()
         and floats[-1] == len(kept)
     )
+
+
+@pk.kernel
+def beside_zero(i, x, tiny, out):
+    v = x[i]
+    out[i, 0], out[i, 1] = min(0.0, v), min(v, 0.0)
+    out[i, 2], out[i, 3] = max(0.0, v), max(v, -0.0)
+    out[i, 4], out[i, 5] = v if v < 0 else 0.0, 0.0 if v <= 0.0 else v
+    out[i, 6], out[i, 7] = pk.where(0 > v, v, 0.0), min(tiny, v)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("known", [False, True])
+def test_zeros_keep_their_signs_beside_a_constant(space, dtype, known):
+    x = np.array([0.0, -0.0, 1e-45, -1e-45, 2.0, -2.0, np.nan, np.inf], dtype)
+    wanted = np.zeros((8, 8), dtype)
+    for i in range(8):
+        beside_zero(i, x, dtype(0.0), wanted)
+    args = x, pk.static(1e-400) if known else 0.0, np.zeros((8, 8), dtype)
+    got = launch_for(space, 8, beside_zero, *args)[1]
+    assert got.tobytes() == wanted.tobytes()
+
+
+def test_no_text_is_taken_for_a_minimum_that_orders_zeros():
+    x = np.ones(8, np.float32)
+    policy = pk.RangePolicy(0, 8, space="serial")
+    launch = dispatch.describe_launch(policy, beside_zero, (x, pk.static(1e-46), np.ones((8, 8), np.float32)))
+    *_, kind, specs, reducers, _ = launch
+    text = lower_to_ptx(beside_zero, kind, specs, reducers)
+    assert "min.f32" not in text and "max.f32" not in text

@@ -86,6 +86,10 @@ class ViewValue:
     apart: object = None  # an Alone, if it overlaps no other view of the launch
 
 
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # of zero, and a number's sign
+
+
 class Ops:
     """Instructions on values, put where the builder `b` is. It knows no mask and no text.
 
@@ -329,6 +333,8 @@ class Ops:
             return Value("bool", UNIFORM, None, t.HOLDS[op](a.const, b.const))
         dtype = t.promote(a.dtype, b.dtype)
         kind = self.kind_of(a, b)
+        if t.is_float(dtype) and self.target.straight and not self.flags:
+            op, a, b = self._beside_zero(op, a, b, self.strong(dtype))
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
         if t.is_float(dtype):
             result = self.b.fcmp_unordered(op, x, y) if op == "!=" else self.b.fcmp_ordered(op, x, y)
@@ -337,6 +343,16 @@ class Ops:
         else:
             result = self.b.icmp_signed(op, x, y)
         return Value("bool", kind, result)
+
+    def _beside_zero(self, op, a, b, dtype):
+        """Return a comparison with the smallest number in place of one with zero: LLVM would take `x if x <
+        0.0 else 0.0` for PTX's min, to which -0.0 is smaller than 0.0."""
+        if a.const is not None:
+            op, a, b = _MIRRORED.get(op, op), b, a
+        if b.const is None or t.rounded(b.const, dtype) or op not in _BESIDE:
+            return op, a, b
+        op, sign = _BESIDE[op]
+        return op, a, Value(dtype, UNIFORM, None, sign * (1e-45 if dtype == "float32" else 5e-324))
 
     def negate(self, v):
         if v.const is not None and v.dtype not in t.SIGNED + t.UNSIGNED:  # those wrap
