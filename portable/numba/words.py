@@ -23,7 +23,8 @@ def _linked(word, n):
     return functools.cache(functools.partial(Linked, function))
 
 
-for _word in {getattr(words, name) for name in words.__all__}:
+_others = {row.plain for row in words.ROWS if row.reads == ("inline",) and type(row.plain) is not Function}
+for _word in _others.union(getattr(words, name) for name in words.__all__):
     if not isinstance(_word, np.ufunc) and words.MEANT[_word].reads[0] not in _NOT_ALONE:
         _own = functools.cache(functools.partial(_linked, _word))
         infer_global(_word, types.Function(callable_as(_word, _own)))

@@ -279,8 +279,13 @@ python("conjugate", of=(np.conjugate,), line="the complex number with the other 
 python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
 
 # ---- Python's own
-python("print", of=(print,), line="of numbers and texts, in the checked space only")
-python("breakpoint", of=(breakpoint,), line="the debugger's prompt at one index, in the checked space only")
+python("looks", "print", of=(print,), line="of numbers and texts, in the checked space only")
+python(
+    "looks",
+    "breakpoint",
+    of=(breakpoint,),
+    line="the debugger's prompt at one index, in the checked space only",
+)
 python("whole", "rint", of=(round,), line="the next integer, half to even")
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")

@@ -35,7 +35,7 @@ from .complexes import conjugated, read_complex
 from . import expressions
 from .expressions import attribute_of, powered
 from .known import DTYPES, layers_own, text_of
-from .tree import Operation, Seen, View, describe, flat, plain_tuple
+from .tree import Operation, View, describe, flat, plain_tuple
 
 _TO_NUMBA = (
     "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
@@ -189,30 +189,6 @@ def arguments_of(build, text, node):
             f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given",
         )
     return [values[name] for name in params]
-
-
-def only_checked(build, node):
-    if not build.asserts:
-        build.fail(
-            node,
-            f'`{ast.unparse(node)}` is for the checked space alone, `with pk.use("checked")`',
-            LanguageError,
-        )
-
-
-def read_breakpoint(build, node):
-    """A debugger's prompt, which knows the text's variables."""
-    only_checked(build, node)
-    seen = dict(build.frame.direct) | {name: build.read(name, node) for name in build.frame.variables}
-    return build.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
-
-
-def read_print(build, node):
-    only_checked(build, node)
-    texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
-    return build.operation(
-        "print", *(build.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts)
-    )
 
 
 def read_static(build, node):
@@ -413,8 +389,7 @@ WORDS = {
     "total": lambda build, node, how: total(build, *build.arguments(node, 1, read=build.expr), how, node),
     "dot": lambda build, node: dot(build, *build.arguments(node, 2, read=build.expr), node),
     "range": lambda build, node: build.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop"),
-    "breakpoint": read_breakpoint,
-    "print": read_print,
+    "looks": lambda build, node, name: registry.part("words that look").WORDS[name](build, node),
     "static": read_static,
     "cast": lambda build, node, dtype: converted(build, *build.arguments(node, 1), dtype),
     "where": read_where,

@@ -1,0 +1,33 @@
+"""The words of kernels that look on, `print` and `breakpoint`, read into the typed tree."""
+
+import ast
+
+from ..core.compiler.reading.tree import Seen
+from ..errors import LanguageError
+
+
+def only_checked(build, node):
+    if not build.asserts:
+        build.fail(
+            node,
+            f'`{ast.unparse(node)}` is for the checked space alone, `with pk.use("checked")`',
+            LanguageError,
+        )
+
+
+def read_breakpoint(build, node):
+    """A debugger's prompt, which knows the text's variables."""
+    only_checked(build, node)
+    seen = dict(build.frame.direct) | {name: build.read(name, node) for name in build.frame.variables}
+    return build.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
+
+
+def read_print(build, node):
+    only_checked(build, node)
+    texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
+    return build.operation(
+        "print", *(build.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts)
+    )
+
+
+WORDS = {"print": read_print, "breakpoint": read_breakpoint}
