@@ -18,6 +18,7 @@ COMPARED = (  # have `duels`
     "calls",
     "ceilings",
     "cytometry",
+    "derivatives",
     "edm",
     "edm_brains",
     "edm_test",

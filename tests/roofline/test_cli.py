@@ -309,6 +309,7 @@ PEERS = {
     "mixture_em": (["sklearn"], ["scikit-learn"]),
     "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
     "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
+    "derivatives": (["jax", "warp"], ["JAX", "Warp"]),
     "filters": (["particles"], ["particles"]),
     "hawkes_mutual": (["torch"], ["PyTorch"]),
     "mixture_large": (["sklearn"], ["scikit-learn"]),

@@ -1,0 +1,77 @@
+"""Reverse mode beside JAX and Warp's tape: an energy of pairs, a stencil, a matrix times a vector."""
+
+import functools
+import math
+
+import numpy as np
+
+import portable as pk
+from portable.roofline import peers
+from portable.roofline.contract import Contender, Duel
+from portable.roofline.digest import digest
+
+
+@pk.kernel
+def energy(i, x):
+    total = 0.0
+    for j in range(x.shape[0]):
+        square = 0.01
+        for k in range(3):
+            square += (x[i, k] - x[j, k]) ** 2
+        total += pk.rsqrt(square)
+    return total
+
+
+@pk.kernel
+def stencil(i, j, u, new):
+    around = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]
+    new[i, j] = u[i, j] * u[i, j] + 0.1 * (around - 4.0 * u[i, j])
+
+
+@pk.kernel
+def matvec(i, a, x, y):
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += a[i, j] * x[j]
+    y[i] = total
+
+
+def duels(space, n, quick):
+    """Adjoints of the three; see `portable.roofline.cases.Case`."""
+    few = quick or space == "checked"
+    gpu = space.startswith("cuda")
+    bodies = n or (40 if few else 16_384 if gpu else 2_000)
+    side = n or (40 if few else 4_096 if gpu else 1_024)
+    rng = np.random.default_rng(1)
+    x, u, by_new = rng.normal(size=(bodies, 3)), *rng.random((2, side, side))
+    a, v, by_y = rng.random((side, side)), *rng.random((2, side))
+    by_new[[0, -1]] = by_new[:, [0, -1]] = 0.0
+    inside = pk.MDRangePolicy((1, 1), (side - 1, side - 1), space=space)
+    each, rows = (pk.RangePolicy(0, k, space=space) for k in (bodies, side))
+    order = "any" if gpu else "fixed"
+    new, y = np.empty_like(u), np.empty_like(v)
+    return [
+        _duel(space, "energy", f"{bodies:,} bodies", each, energy, (x,), {}, order),
+        _duel(space, "stencil", f"{side:,} x {side:,}", inside, stencil, (u, new), {"new": by_new}, order),
+        _duel(space, "matvec", f"{side:,} x {side:,}", rows, matvec, (a, v, y), {"y": by_y}, order),
+    ]
+
+
+def _duel(space, name, size, policy, kernel, args, of, order):
+    read = args[: len(args) - len(of)]
+    rivals, absent = peers.gather("derivatives", space, name, *read, *of.values(), tools=("jax", "warp"))
+    there = [pk.copy_of(v, space=space) for v in args]
+    of = {path: pk.copy_of(v, space=space) for path, v in of.items()}
+    wrt = dict(zip(kernel.params[len(kernel.params) - len(args) :], map(np.zeros_like, read)))
+    wrt = {path: pk.copy_of(v, space=space) for path, v in wrt.items()}
+
+    def call():
+        for v in wrt.values():
+            pk.deep_copy(v, 0.0)
+        return pk.adjoint(policy, kernel, *there, wrt=wrt, of=of or None, order=order)
+
+    def result():
+        return math.fsum(digest(v.to_numpy()) for v in call())
+
+    ours = Contender(f"portable, {space}", call, functools.partial(pk.fence, space), result)
+    return Duel(f"adjoint of {name}, {size}, float64", ours, rivals, absent, tolerance=1e-9)
