@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from ..core.compiler.reading.typing import solved
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
 from ..core.language.reducer import Sum
-from ..core.launch.dispatch import describe_launch, parallel_for
+from ..core.launch.dispatch import describe_launch, parallel_for, parallel_reduce
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from .forward import Walk
@@ -32,27 +34,28 @@ from .reverse import Needed
 from .target import LANES, Target
 
 _INDEX = "number", "int", t.UNIFORM, 0, False
-N_COPIES = 64  # of arrays to which any index may add; a fixed number, so that sums have an order
-MOST_BYTES = 1 << 31  # of these copies
+LEAST_COPIES, MOST_BYTES = 64, 1 << 31  # of arrays to which any index may add
+MORE_BYTES = 1 << 27  # of more of them, of which a GPU has as many threads
 
 
 class Template(NamedTuple):
-    """A text that was read and solved: its nodes, and what depends on the arrays that are named."""
+    """A text that was read and solved: its nodes, what depends on the arguments at `wrt`, and arguments by
+    their paths, arrays also by their labels."""
 
     build: Any
     tree: Any
     walk: Any
-    arrays: dict
+    nodes: dict
 
 
-def template(text, described, float_dtype, name, paths, n_active):
+def template(text, described, float_dtype, name, wrt, of):
     build, tree = solved(text, described, 1, 1, float_dtype, name)
     walk = Walk(build, text, (), 0, False)
-    arrays = {path: _node(text, tree.inputs, path) for path in paths}
-    for view in [*arrays.values()][:n_active]:
-        walk.masks[view] = 1
+    nodes = {view.label: view for view in flat(tuple(tree.inputs)) if view.__class__ is View}
+    nodes |= {path: _node(text, tree.inputs, path) for path in (*wrt, *of)}
+    walk.masks |= {nodes[path]: 1 for path in wrt}
     walk.spread()
-    return Template(build, tree, walk, arrays)
+    return Template(build, tree, walk, nodes)
 
 
 def _node(text, inputs, path):
@@ -73,7 +76,8 @@ class Adjoint(NamedTuple):
     n_index: int
     wrt: tuple
     of: tuple
-    keys: tuple  # (path, known indices) of elements that are written
+    numbers: tuple  # of which the adjoints are returned
+    keys: tuple  # (label, known indices) of elements that are written
     how: Any  # "copies", "atomics", or the constants of what reads the element
     seeded: bool
 
@@ -92,17 +96,18 @@ class Adjoint(NamedTuple):
             (*shapes, *map(_described, given[self.n_index :])),
             build.float_dtype,
             build.kernel_name,
-            (*self.wrt, *self.of),
-            len(self.wrt),
+            (*self.wrt, *self.numbers),
+            self.of,
         )
-        arrays = found.arrays
-        target = Target(found, given[: self.n_index], [(arrays[path], known) for path, known in self.keys])
-        target.seeds = {arrays[path]: next(more) for path in self.of}
-        target.sums = {arrays[path]: next(more) for path in self.wrt}
+        nodes = found.nodes
+        target = Target(found, given[: self.n_index], [(nodes[label], known) for label, known in self.keys])
+        target.seeds = {nodes[path]: next(more) for path in self.of}
+        target.sums = {nodes[path]: next(more) for path in self.wrt}
+        target.numbers = [nodes[path] for path in self.numbers]
         target.slot = next(more, None)
         target.atomic = self.how == "atomics"
         target.offset = self.how if isinstance(self.how, tuple) else None
-        _put(build, target, found.tree, given, self.seeded)
+        return _put(build, target, found.tree, given, self.seeded)
 
     def run(self, function, args):
         raise LanguageError(f"{function!r} is an adjoint: pk.adjoint launches it")
@@ -128,9 +133,6 @@ def _put(build, target, tree, given, seeded):
             return target.item(build, tree, given, seeded, kept)
         except Needed as needed:
             wanted = needed.args[0] - kept
-            for what, view in wanted:
-                if what == "array":
-                    target.lost_element(view)
             if not wanted:
                 raise LanguageError(f"kernel '{build.kernel_name}' has no adjoint here") from None
             kept |= wanted
@@ -163,33 +165,55 @@ def offsets(target, view):
 
 
 # ---- launches
-def pulled_back(policy, kernel, args, wrt, of, order="fixed"):
-    """Return the adjoints of arrays; of a reduction's sum, if `of` is None."""
+def pulled_back(policy, kernel, args, wrt, numbers, of, order="fixed", into=()):
+    """Return adjoints of arrays by their paths, added to those of `into`, and of numbers; of a reduction's
+    sum if `of` is None."""
     seeded, of = of is None, of or {}
     space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,) if seeded else ())
     if kind == "team":
         raise InputError(f"policy: adjoints are of ranges and boxes, got {policy!r}")
     n = n_indices(kind)
     given = _arrays(kernel, args, n, {*wrt, *of})
-    found, target = _read(kernel, n, Signature(specs), wrt, of, seeded)
-    _refuse_overlaps(kernel, found, target, n, args)
+    plan = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
+    _refuse_overlaps(kernel, plan.arrays, args)
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
-    sums = {path: _sum(given[path], of.get(path), space) for path in wrt}
-    launch = _Launch(policy, space, kernel, args, n, of, target.all_keys(found.arrays), seeded)
-    launch.all(sums, {path: offsets(target, found.arrays[path]) for path in wrt}, order)
-    return tuple(_as_given(given[path], v) for path, v in sums.items())
+    sums = {path: _sum(path, given[path], of, into, space) for path in wrt}
+    launch = _Launch(policy, space, kernel, args, n, of, plan.keys, seeded)
+    launch.all(sums, plan.places, order)
+    return {p: _as_given(p, given, v, into) for p, v in sums.items()}, launch.numbers(numbers)
 
 
-def _as_given(array, view):
-    return view.to_numpy() if isinstance(array, np.ndarray) else view
+def _as_given(path, given, view, into):
+    if path in into:
+        return into[path]
+    return view.to_numpy() if isinstance(given[path], np.ndarray) else view
 
 
-def _read(kernel, n, signature, wrt, of, seeded):
-    """The Template of a kernel, and the Target that has seen what it does."""
-    described = [_INDEX] * n + signature.described()
-    paths = dict.fromkeys((*wrt, *of))
-    found = template(kernel.portable_text, described, signature.float_dtype, kernel.name, paths, len(wrt))
-    return found, looked_at(found, n, seeded)
+class Plan(NamedTuple):
+    """What is known of a kernel.
+
+    keys : elements that are written, (label, known indices); places : constants of the places at which arrays
+    are read, None if they take copies; arrays : their names, and whether they are written
+    """
+
+    keys: tuple
+    places: dict
+    arrays: list
+
+
+def _plan(kernel, n, specs, wanted):
+    key = "adjoint", n, specs, wanted
+    if key not in kernel.compiled:
+        (wrt, numbers, of, seeded), signature = wanted, Signature(specs)
+        described = [_INDEX] * n + signature.described()
+        text, name = kernel.portable_text, kernel.name
+        found = template(text, described, signature.float_dtype, name, (*wrt, *numbers), of)
+        target = looked_at(found, n, seeded)
+        places = {path: offsets(target, found.nodes[path]) for path in wrt}
+        views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
+        arrays = [(v.label, v in target.n_stores) for v in views]
+        kernel.compiled[key] = Plan(target.all_keys(), places, arrays)
+    return kernel.compiled[key]
 
 
 def _arrays(kernel, args, n, paths):
@@ -215,17 +239,21 @@ def _array(kernel, given, path):
 def _like(path, array, adjoints):
     if tuple(adjoints.shape) != tuple(array.shape) or adjoints.dtype != array.dtype:
         raise ShapeError(
-            f"of: '{path}' has shape {tuple(array.shape)} and dtype {array.dtype}; its adjoints have"
+            f"adjoint: '{path}' has shape {tuple(array.shape)} and dtype {array.dtype}; its adjoints have"
             f" {tuple(adjoints.shape)} and {adjoints.dtype}"
         )
     return adjoints
 
 
-def _sum(array, of, space):
+def _sum(path, array, of, into, space):
     """The array of adjoints, to which is added; what is not written keeps those that it had."""
+    if path in into and path in of:
+        raise InputError(f"wrt: '{path}' is written, so that its adjoints take a new array; name it alone")
+    if path in into:
+        return asview(_like(path, array, into[path]))
     made = zeros(tuple(array.shape), str(array.dtype), space=space)
-    if of is not None:
-        parallel_for(RangePolicy(0, made.shape[0], space=space), _copy, of, made)
+    if path in of:
+        parallel_for(RangePolicy(0, made.shape[0], space=space), _copy, of[path], made)
     return made
 
 
@@ -243,17 +271,15 @@ def _add_up(e, copies, out):
     out[e] += total
 
 
-def _refuse_overlaps(kernel, found, target, n, args):
+def _refuse_overlaps(kernel, arrays, args):
     """Refuse arrays that are written and lie in memory of another argument."""
-    nodes = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
-    arrays = [asview(a) for a in _leaves(args)]
-    spans = [_span(a) for a in arrays]
-    for k, (view, (low, high)) in enumerate(zip(nodes, spans)):
+    spans = [_span(asview(a)) for a in _leaves(args)]
+    for k, ((name, written_to), (low, high)) in enumerate(zip(arrays, spans)):
         for m, (low_2, high_2) in enumerate(spans):
-            if view in target.n_stores and m != k and low < high_2 and low_2 < high:
+            if written_to and m != k and low < high_2 and low_2 < high:
                 raise InputError(
-                    f"kernel '{kernel.name}': '{view.label}' is written, and shares memory with"
-                    f" '{nodes[m].label}'; pass a copy"
+                    f"kernel '{kernel.name}': '{name}' is written, and shares memory with '{arrays[m][0]}';"
+                    " pass a copy"
                 )
 
 
@@ -283,8 +309,8 @@ class _Launch:
         box = isinstance(policy, MDRangePolicy)
         self.begin, self.end = (policy.begin, policy.end) if box else ((policy.begin,), (policy.end,))
 
-    def function(self, wrt, how):
-        change = Adjoint(self.n, tuple(wrt), tuple(self.of), self.keys, how, self.seeded)
+    def function(self, wrt, how, numbers=()):
+        change = Adjoint(self.n, tuple(wrt), tuple(self.of), numbers, self.keys, how, self.seeded)
         compiled = self.kernel.compiled
         if change not in compiled:
             *options, _ = self.kernel.options
@@ -305,34 +331,41 @@ class _Launch:
         if others:
             (self.atomics if order == "any" else self.copies)(others)
 
-    def run(self, policy, first, functions, body, sums):
+    def run(self, policy, first, functions, body, sums, launch=parallel_for):
         """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
         is what a function takes behind the indices."""
         n_given = len(self.args) + len(self.of) + len(sums)
         names = [f"a{k}" for k in range(n_given)]
         lines = [line.format(args=", ".join(names)) for line in body]
-        bounds = [f"{end}{p}" for end in ("begin", "end") for p in range(self.n)]
-        params = [*first, *(f"f{k}" for k in range(len(functions))), *bounds, *names]
-        made = written(Kernel, f"adjoint_of_{self.kernel.name}", params, lines)
-        numbers = (*self.begin, *self.end)
-        parallel_for(policy, made, *functions, *numbers, *self.args, *self.of.values(), *sums.values())
+        bounds = [f"{end}{p}" for end in ("begin", "end") for p in range(self.n)] + ["n_slots"]
+        params = *first, *(f"f{k}" for k in range(len(functions))), *bounds, *names
+        made = _kernel(f"adjoint_of_{self.kernel.name}", params, tuple(lines))
+        numbers = *self.begin, *self.end, policy.end if first == ["slot"] else 0
+        return launch(policy, made, *functions, *numbers, *self.args, *self.of.values(), *sums.values())
 
     def gathered(self, sums, shifts):
-        """Take one element an index."""
+        """Take one element an index, to which the functions of all shifts add in their order."""
         functions, names = [self.function(sums, shift) for shift in shifts], [f"b{p}" for p in range(self.n)]
-        if len(shifts) == 1:
-            body = [f"    f0({', '.join(names)}, {{args}})\n"]
-            self.run(self.on(self.begin, self.end), names, functions, body, sums)
-            return
-        body = []
+        asked, unasked = [], []
         for k, shift in enumerate(shifts):
-            items = [f"{name} - ({c})" for name, c in zip(names, shift)]
+            items = [f"{name} - ({c})" if c else name for name, c in zip(names, shift)]
             inside = " and ".join(f"begin{p} <= {item} < end{p}" for p, item in enumerate(items))
-            body += [f"    if {inside}:\n", f"        f{k}({', '.join(items)}, {{args}})\n"]
-        columns = list(zip(*shifts))
-        begin = [b + min(column) for b, column in zip(self.begin, columns)]
-        end = [e + max(column) for e, column in zip(self.end, columns)]
-        self.run(self.on(begin, end), names, functions, body, sums)
+            unasked.append(f"    f{k}({', '.join(items)}, {{args}})\n")
+            asked += [f"    if {inside}:\n", f"    {unasked[-1]}"]
+        for begin, end, whole in _slabs(self.begin, self.end, shifts):
+            self.run(self.on(begin, end), names, functions, unasked if whole else asked, sums)
+
+    def numbers(self, paths):
+        """The adjoints of numbers, each a sum."""
+        if not paths:
+            return ()
+        names = [f"i{p}" for p in range(self.n)]
+        body = [f"    return f0({', '.join(names)}, {{args}})\n"]
+        function, launch = (
+            self.function((), "numbers", paths),
+            functools.partial(parallel_reduce, reducer=(Sum,) * len(paths)),
+        )
+        return self.run(self.on(self.begin, self.end), names, [function], body, {}, launch)
 
     def atomics(self, sums):
         names = [f"i{p}" for p in range(self.n)]
@@ -341,33 +374,59 @@ class _Launch:
 
     def copies(self, sums):
         """Add to copies, one for each of the indices of a launch, each of which does some of the kernel's."""
-        size = sum(v.size for v in sums.values())
-        if N_COPIES * size * 8 > MOST_BYTES:
-            raise InputError(
-                f"adjoint: {N_COPIES} copies of {size:,} elements are too many; order='any' adds by atomics"
-            )
-        blocks = N_COPIES // LANES
+        n = self.n_copies(sum(v.nbytes for v in sums.values()))
+        blocks = n // LANES
         copies = {
             path: zeros((blocks, v.size, LANES), str(v.dtype), space=self.space) for path, v in sums.items()
         }
         names, functions = [f"i{p}" for p in range(self.n)], [self.function(sums, "copies")]
-        slots = RangePolicy(0, N_COPIES, space=self.space)
+        slots = RangePolicy(0, n, space=self.space)
         self.run(slots, ["slot"], functions, _in_turn(names), copies)
         for path, out in sums.items():
             whole = RangePolicy(0, out.size, space=self.space)
             parallel_for(whole, _add_up, copies[path], out.reshape(-1))
 
+    def n_copies(self, n_bytes):
+        """Return how many copies there are of arrays of so many bytes: a power of two that depends on sizes
+        alone, so that sums have the same order on all spaces, and is small beside the kernel's own work."""
+        if LEAST_COPIES * n_bytes > MOST_BYTES:
+            what = f"{LEAST_COPIES} copies of {n_bytes:,} bytes are too many"
+            raise InputError(f"adjoint: {what}; order='any' adds by atomics")
+        n_indices = math.prod(map(operator.sub, self.end, self.begin))
+        most = min(n_indices // 16, MORE_BYTES // max(n_bytes, 1))
+        return max(LEAST_COPIES, 1 << max(most, 1).bit_length() - 1)
+
+
+def _slabs(begin, end, shifts):
+    """(begin, end, whole) of boxes that hold all elements which shifted indices read; `whole`: with all
+    shifts, indices of each element are those of the policy."""
+    low, high = (list(map(of, zip(*shifts))) for of in (min, max))
+    first, last = (list(map(operator.add, *pair)) for pair in ((begin, high), (end, low)))
+    begin, end = (list(map(operator.add, *pair)) for pair in ((begin, low), (end, high)))
+    for p, (first, last) in enumerate(zip(map(min, first, end), last)):
+        last = max(first, last)
+        for left, right in ((begin[p], first), (last, end[p])):
+            if left < right:
+                yield [*begin[:p], left, *begin[p + 1 :]], [*end[:p], right, *end[p + 1 :]], False
+        begin[p], end[p] = first, last
+    yield begin, end, True
+
+
+@functools.lru_cache(256)
+def _kernel(name, params, lines):
+    return written(Kernel, name, params, lines)
+
 
 def _in_turn(names):
-    """The lines of a slot, which does every 64th of the last indices of a box."""
+    """The lines of a slot, which does some of the last indices of a box, `n_slots` apart."""
     last, space, lines = len(names) - 1, "    ", []
     for p, name in enumerate(names[:-1]):
         lines.append(f"{space}for {name} in range(begin{p}, end{p}):\n")
         space += "    "
     return [
         *lines,
-        f"{space}for t in range((end{last} - begin{last} + {N_COPIES - 1}) // {N_COPIES}):\n",
-        f"{space}    i{last} = begin{last} + t * {N_COPIES} + slot\n",
+        f"{space}for t in range((end{last} - begin{last} + n_slots - 1) // n_slots):\n",
+        f"{space}    i{last} = begin{last} + t * n_slots + slot\n",
         f"{space}    if i{last} < end{last}:\n",
         f"{space}        f0({', '.join(names)}, {{args}}, slot)\n",
     ]

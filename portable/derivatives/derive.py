@@ -121,18 +121,20 @@ def adjoint(
     policy: Any,
     kernel: Any,
     *args: Any,
-    wrt: str | tuple[str, ...],
+    wrt: str | tuple[str, ...] | dict[str, Any],
     of: dict[str, Any] | None = None,
     order: str = "fixed",
+    **named: Any,
 ) -> Any:
     """Multiply the derivatives of what a launch writes by given factors, and sum: reverse mode by arrays.
 
     Parameters
     ----------
     policy : int, RangePolicy or MDRangePolicy
-    kernel, *args : as in the launch, with arrays as they are before it; nothing is written to them
-    wrt : str or tuple of str
-        Arrays of float32 or float64 that the kernel reads, "x", or in a record, "p.x".
+    kernel, *args, **named : as in the launch, with arrays as they are before it; nothing is written to them
+    wrt : str, tuple of str, or dict of arrays
+        Arrays of float32 or float64 that the kernel reads, "x", or in a record, "p.x"; numbers as for
+        `gradient`. To the arrays of a dict the derivatives are added.
     of : dict of arrays, optional
         For arrays that the kernel writes, by name, the derivatives of some number by their elements, of the
         same shape; 0 of those that are not named. Without `of` the number is the sum of what the kernel
@@ -144,8 +146,8 @@ def adjoint(
     Returns
     -------
     array or tuple of arrays
-        The derivatives of that number by the elements of each of `wrt`, of the same shapes: NumPy arrays for
-        NumPy arrays, else views.
+        The derivatives of that number by the elements of each of `wrt`, of the same shapes: those of the
+        dict; or new ones, NumPy arrays for NumPy arrays, else views. Of numbers an array, shape (n_numbers,).
 
     Raises
     ------
@@ -163,17 +165,17 @@ def adjoint(
     >>> pk.adjoint(2, differences, x, np.empty(2), wrt="x", of={"out": ones}).tolist()
     [0.0, 1.0, 2.0]
     """
-    from .adjoint import pulled_back
+    from ..core.launch.dispatch import given
 
-    if not isinstance(kernel, Kernel):
-        raise DTypeError(f"adjoint: a kernel marked with @pk.kernel is wanted, got {kernel!r}")
+    kernel, args = given().arranged(policy, kernel, args, named)
     if order not in ("fixed", "any"):
         raise InputError(f"adjoint: order is {order!r}; 'fixed' or 'any' is wanted")
-    names = _paths(kernel, wrt, "wrt")
+    into = wrt if isinstance(wrt, dict) else {}
+    names = _paths(kernel, tuple(into) or wrt, "wrt")
     if of:
         _paths(kernel, tuple(of), "of")
-    found = pulled_back(policy, kernel, args, names, of, order)
-    return found[0] if isinstance(wrt, str) else found
+    found = _by_name(policy, kernel, args, _kinds(kernel, args, names, "wrt"), of, order, into)
+    return found[wrt] if isinstance(wrt, str) else tuple(map(found.get, names))
 
 
 def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
@@ -190,20 +192,18 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     argument = "gradient" if order == 1 else "hessian"
     if gradient is not None and hessian is not None:
         raise InputError("gradient or hessian, one of them, is wanted")
-    if not isinstance(kernel, Kernel):
-        raise DTypeError(f"{argument}: a kernel marked with @pk.kernel is wanted, got {kernel!r}")
     names = _paths(kernel, names, argument)
     if reducer is not Sum:
         policy = _only(launch, policy, kernel, args, reducer, argument)
     arrays, paths = _kinds(kernel, args, names, argument)
     numbers = tuple(p for found in paths.values() for p in found)
-    if arrays and (order == 2 or out is not None):
-        raise InputError(f"{argument}: {', '.join(arrays)}: arrays go with gradient alone, and without out")
-    found = _by_numbers(launch, policy, kernel, args, numbers, order, out) if numbers else None
     if not arrays:
-        return found
-    slopes = found[1] if numbers else ()
-    return launch(policy, kernel, *args), _by_name(policy, kernel, args, gradient, arrays, paths, slopes)
+        return _by_numbers(launch, policy, kernel, args, numbers, order, out)
+    if order == 2 or out is not None:
+        raise InputError(f"{argument}: {', '.join(arrays)}: arrays go with gradient alone, and without out")
+    found = _by_name(policy, kernel, args, (arrays, paths))
+    whole = found[gradient] if isinstance(gradient, str) else tuple(map(found.get, names))
+    return launch(policy, kernel, *args), whole
 
 
 def _kinds(kernel, args, names, argument):
@@ -221,16 +221,15 @@ def _by_numbers(launch, policy, kernel, args, numbers, order, out):
     return results and _arrays(results, n)
 
 
-def _by_name(policy, kernel, args, gradient, arrays, paths, slopes):
-    """Derivatives by arrays and by numbers, an entry a name."""
+def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
+    """Return derivatives in reverse mode, by the names of arrays and numbers."""
     from .adjoint import pulled_back
 
-    found, slopes = dict(zip(arrays, pulled_back(policy, kernel, args, arrays, None))), iter(slopes)
-    if isinstance(gradient, str):
-        return found[gradient]
-    return tuple(
-        found[name] if name in found else np.array([next(slopes) for _ in paths[name]]) for name in gradient
-    )
+    arrays, paths = kinds
+    numbers = tuple(p for found in paths.values() for p in found)
+    found, slopes = pulled_back(policy, kernel, args, arrays, numbers, of, order, into)
+    slopes = iter(slopes)
+    return found | {name: np.array([next(slopes) for _ in own]) for name, own in paths.items()}
 
 
 def _only(launch, policy, kernel, args, reducer, argument):

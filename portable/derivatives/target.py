@@ -11,7 +11,6 @@ import itertools
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
-from ..errors import LanguageError
 from .loops import loop
 from .operations import roots
 from .reverse import LEFT, Reverse, lost
@@ -32,6 +31,7 @@ class Target:
     def __init__(self, template, index, keys=()):
         self.index, self.keys, self.walk = index, keys, template.walk
         self.sums, self.seeds, self.offset, self.slot, self.atomic = {}, {}, None, None, False
+        self.numbers = ()
         self.looks, self.sites, self.written, self.markers = False, {}, {}, {}
         operations = [o for o in template.build.order if o.__class__ is Operation and o.view is not None]
         self.n_stores, self.added, self.read = {}, set(), set()
@@ -122,7 +122,7 @@ class Target:
                 self.conflict(o, root)
             self.written.setdefault(root, []).append((o, known))
             held = env.get((root, known))
-            if held is not None and held is not self.markers.get((root, known)):
+            if held is not None and (held.op != "lost" or held is not self.markers.get((root, known))):
                 env[o] = held
                 return
             if held is not None:
@@ -154,11 +154,14 @@ class Target:
         if None not in known:
             self.written.setdefault(root, []).append((o, known))
             env[root, known] = value
+            if reverse.build.block is self.home:
+                self.sure.add((root, known))
             return
         if self.n_stores[root] > 1 or root in self.read or not self.each_once(reverse, indices):
             why = "may be written twice; keep the number in a variable, and write it once"
             self.walk.fail(o, f"elements of '{root.label}' {why}")
         self.written.setdefault(root, []).append((o, known))
+        reverse.tape.append(functools.partial(self.forget, reverse, root, indices))
         self.seed(reverse, root, indices, value, 1)
 
     def each_once(self, reverse, indices):
@@ -182,6 +185,12 @@ class Target:
                 reverse.add(value, found if sign > 0 else reverse.build.negate(found))
 
         reverse.tape.append(step)
+
+    def forget(self, reverse, root, indices):
+        """Nothing depends on what an element was before it was written."""
+        if root in self.sums:
+            reverse.effects += 1
+            self.overwrite(reverse.build, reverse.build.const(0.0), self.sums[root], indices)
 
     def contribute(self, reverse, root, indices, adjoint):
         """Add to the adjoint of an element from outside."""
@@ -218,68 +227,76 @@ class Target:
                 if self.shift(known) != first or first is None:
                     self.conflict(o, root)
 
-    def all_keys(self, arrays):
-        """(path, known indices) of the elements that are written at such."""
+    def all_keys(self):
+        """(label, known indices) of the elements that are written at such."""
         found = {
-            (path, known)
-            for path, view in arrays.items()
-            for o, known in self.written.get(view, ())
+            (view.label, known)
+            for view, accesses in self.written.items()
+            for o, known in accesses
             if o.op == "store" and None not in known
         }
         return tuple(sorted(found, key=repr))
-
-    def lost_element(self, root):
-        """Refuse an element that is read behind a branch which may have written it."""
-        why = "that may have been written before; keep the number in a variable"
-        name = self.walk.build.kernel_name
-        raise LanguageError(f"kernel '{name}': an adjoint wants elements of '{root.label}' {why}")
 
     # ---- one index
     def item(self, build, tree, inputs, seeded, kept):
         """Put the adjoint of an index; `seeded`: whether its result is added up, so that its adjoint is 1."""
         reverse, env = Reverse(build, self.walk, self, kept, loop), {LEFT: build.const(0)}
         _pair(tree.inputs, inputs, env)
-        self.extents = {root: [build.extent(n) for n in env[root].shape] for root in self.sums}
-        for key in self.keys:
-            self.markers[key] = lost(t.held(key[0].dtype), ("array", key[0]))
-            reverse.hold(env, key, self.markers[key])
+        reverse.live |= {env[number] for number in self.numbers}
+        self.begin(reverse, env)
         reverse.forward(tree.root.body, env)
         if seeded:
             reverse.add(reverse.known(tree.result, env), build.const(1.0))
         for root, known in self.keys:
             if root in self.seeds and env[root, known] in reverse.live:
-                self.final(reverse, root, known, env[root, known])
+                reverse.add(env[root, known], self.loaded(reverse, (root, known), self.seeds[root]))
         reverse.backwards(reverse.tape)
         for root, known in self.keys:
             if root in self.sums:
                 self.first(reverse, root, known)
+        found = [reverse.adjoints.get(env[number]) or build.const(0.0) for number in self.numbers]
+        return tuple(found) if len(found) != 1 else found[0]
+
+    def begin(self, reverse, env):
+        """Know the arrays as they are before anything is written."""
+        self.home, self.sure = reverse.build.block, set()  # of `sure`: written whatever branches are taken
+        self.extents = {root: list(map(reverse.build.extent, env[root].shape)) for root in self.sums}
+        for key in self.keys:
+            if ("array", key[0]) in reverse.kept:  # it is read where it may have been written
+                self.markers[key] = self.loaded(reverse, key, env[key[0]])
+            else:
+                self.markers[key] = lost(t.held(key[0].dtype), ("array", key[0]))
+            reverse.hold(env, key, self.markers[key])
 
     def first(self, reverse, root, known):
         """Keep the adjoint of an element as it was at the beginning."""
         build = reverse.build
         adjoint = reverse.adjoints.pop(self.markers[root, known], None) or build.const(0.0)
-        self.where_inside(reverse, self.sums[root], known, functools.partial(self.overwrite, build, adjoint))
+        put = functools.partial(self.overwrite, build, adjoint)
+        self.where_inside(reverse, (root, known), self.sums[root], put)
 
     @staticmethod
     def overwrite(build, adjoint, view, indices):
         build.writes()
         build.operation("store", *indices, adjoint, view=view)
 
-    def final(self, reverse, root, known, value):
-        """The adjoint of an element as it is at the end."""
-        found = Variable("adjoint")
+    def loaded(self, reverse, key, view):
+        """An element, 0 where there is none."""
+        found, dtype = Variable("element"), t.held(view.dtype)
         reverse.assign(found, reverse.build.const(0.0))
 
         def load(view, indices):
-            dtype = t.held(view.dtype)
             reverse.assign(found, reverse.build.operation("load", *indices, view=view, dtype=dtype))
 
-        self.where_inside(reverse, self.seeds[root], known, load)
-        reverse.add(value, reverse.got(found))
+        self.where_inside(reverse, key, view, load)
+        return reverse.got(found, dtype)
 
-    def where_inside(self, reverse, view, known, put):
+    def where_inside(self, reverse, key, view, put):
         """Do something with an element if there is such a one."""
-        build, indices = reverse.build, [self.number(reverse, k) for k in known]
+        build, indices = reverse.build, [self.number(reverse, k) for k in key[1]]
+        if key in self.sure:
+            put(view, indices)
+            return
         holds = [build.compare(">=", i, build.const(0)) for i in indices]
         holds += [build.compare("<", i, build.extent(n)) for i, n in zip(indices, view.shape)]
         reverse.where(functools.reduce(functools.partial(build.binary, "&"), holds), put, view, indices)

@@ -251,6 +251,85 @@ def test_numbers_of_trips(n):
         np.testing.assert_allclose(found[k], slope, rtol=1e-12)
 
 
+def test_derivatives_are_added_to_arrays_of_a_dict(space):
+    a, x, w = (move(v, space) for v in (MATRIX, VECTOR, W[13,]))
+    y, by_x, by_a = (move(v, space) for v in (np.zeros(13), np.ones(21), np.zeros((13, 21))))
+    policy = pk.RangePolicy(0, 13, space=space)
+    for _ in range(2):
+        found = pk.adjoint(policy, product, a, x, y, wrt={"a": by_a, "x": by_x}, of={"y": w})
+    assert found[0] is by_a
+    np.testing.assert_array_equal(numpy_of(by_a), 2.0 * np.outer(W[13,], VECTOR))
+    np.testing.assert_allclose(numpy_of(by_x), 1.0 + 2.0 * MATRIX.T @ W[13,], rtol=1e-13)
+
+
+def test_what_is_written_takes_a_new_array():
+    ones = np.ones(len(X))
+    with pytest.raises(InputError, match="'x' is written, so that its adjoints take a new array"):
+        pk.adjoint(len(X), overwritten, X, np.empty(len(X)), wrt={"x": ones}, of={"x": ones})
+
+
+@pk.kernel
+def workspace(i, x, own, y, factor=2.0):
+    """An array that is written on one way only, and read behind."""
+    if x[i] > 1.0:
+        own[i] = factor * x[i]
+    y[i] = own[i] * x[i]
+
+
+def test_an_array_that_is_not_named_is_followed():
+    own, w = np.full(len(X), 5.0), RNG.random(len(X))
+    found = pk.adjoint(len(X), workspace, X, own, np.empty(len(X)), wrt="x", of={"y": w})
+    np.testing.assert_allclose(found, w * np.where(X > 1.0, 4.0 * X, 5.0), rtol=1e-14)
+    found = pk.adjoint(
+        len(X), workspace, X, own, y=np.empty(len(X)), factor=3.0, wrt=("own", "factor"), of={"y": w}
+    )
+    np.testing.assert_allclose(found[0], np.where(X > 1.0, 0.0, X * w), rtol=1e-14)
+    np.testing.assert_allclose(found[1], [np.sum(w[X > 1.0] * X[X > 1.0] ** 2)], rtol=1e-14)
+
+
+def test_numbers(space):
+    """By numbers through arrays that are written, which forward mode refuses."""
+    u, w, new = (move(v, space) for v in (U, W[7, 19], np.zeros((7, 19))))
+    box = pk.MDRangePolicy((1, 1), (6, 18), space=space)
+    by_u, by_rate = pk.adjoint(box, heat, State(u, 0.3), new, wrt=("s.u", "s.rate"), of={"out": w})
+    np.testing.assert_allclose(numpy_of(by_u), heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
+    around = U[:-2, 1:-1] + U[2:, 1:-1] + U[1:-1, :-2] + U[1:-1, 2:] - 4.0 * U[1:-1, 1:-1]
+    np.testing.assert_allclose(by_rate, [np.sum(around * U[1:-1, 1:-1] * W[7, 19][1:-1, 1:-1])], rtol=1e-12)
+
+
+@pk.kernel
+def products(i, x, y):
+    for k in range(x.shape[1] - 2):
+        y[i, k + 1] = x[i, k] * x[i, k + 2]
+
+
+def test_what_is_overwritten_had_no_influence():
+    x, y, w = RNG.random((3, 9)), RNG.random((3, 9)), RNG.random((3, 9))
+    by_x, by_y = pk.adjoint(3, products, x, y, wrt=("x", "y"), of={"y": w})
+    inner, wanted = w[:, 1:8], np.zeros((3, 9))
+    wanted[:, :7] += inner * x[:, 2:]
+    wanted[:, 2:] += inner * x[:, :7]
+    np.testing.assert_allclose(by_x, wanted, rtol=1e-14)
+    np.testing.assert_array_equal(by_y, np.where(np.arange(9) % 8 == 0, w, 0.0))
+
+
+@pk.kernel
+def far(i, x, y):
+    y[i + 1] = x[i] * x[i + 5] + x[i + 2]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 6, 9])
+def test_a_range_shorter_than_a_stencil_is_wide(n):
+    x, w = RNG.random(n + 5), RNG.random(n + 1)
+    found = pk.adjoint(n, far, x, np.empty(n + 1), wrt="x", of={"y": w})
+    wanted = np.zeros(n + 5)
+    for i in range(n):
+        wanted[i] += w[i + 1] * x[i + 5]
+        wanted[i + 5] += w[i + 1] * x[i]
+        wanted[i + 2] += w[i + 1]
+    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
 @pk.kernel
 def humps(i, x, c):
     return pk.sin(c * x[i]) * x[i]

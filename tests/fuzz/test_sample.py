@@ -38,9 +38,9 @@ def test_random_programs_mean_the_same_on_a_gpu(kind):
 
 
 def test_random_functions_have_right_derivatives():
-    said, differences = derived.campaign(6, 2026)
+    said, differences = derived.campaign(3, 2026)
     assert not differences, differences[0]
-    assert said["compared"] >= 90
+    assert said["compared"] >= 45
 
 
 def test_the_oracle_rounds_once():

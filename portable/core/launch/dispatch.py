@@ -326,14 +326,14 @@ def no_kernel(fn):
     )
 
 
-def _given():
+def given():
     """Return the part that knows arguments by name and defaults, which most launches do without."""
     return registry.part("given arguments")
 
 
 def _completed(kernel, kind, args):
     """Return arguments with the defaults that stand behind them."""
-    return (*args, *_given().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
+    return (*args, *given().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
 
 
 def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
@@ -393,7 +393,7 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
-        specs += described(_given().absent(kernel, policy_kind, len(specs)))
+        specs += described(given().absent(kernel, policy_kind, len(specs)))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
@@ -603,7 +603,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
     [0.0, 1.0, 1.0, 0.0]
     """
     if named or kernel.__class__ is not Kernel:
-        kernel, args = _given().arranged(policy, kernel, args, named)
+        kernel, args = given().arranged(policy, kernel, args, named)
     try:
         if _hooks() is _PLAIN:  # most launches are these
             _run(bind(policy, kernel, args, ()))
@@ -769,9 +769,10 @@ def parallel_reduce(
     >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
     (6.0, 1.0)
     """
-    if named or kernel.__class__ is not Kernel:
-        kernel, args = _given().arranged(policy, kernel, args, named)
-    if gradient is not None or hessian is not None:
+    derived = gradient is not None or hessian is not None
+    if named or derived or kernel.__class__ is not Kernel:
+        kernel, args = given().arranged(policy, kernel, args, named)
+    if derived:
         reduced = registry.part("derivatives").reduced
         return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
     several = isinstance(reducer, tuple)
@@ -848,7 +849,7 @@ def parallel_scan(
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
-    kernel, args = _given().arranged(policy, kernel, args, named)
+    kernel, args = given().arranged(policy, kernel, args, named)
     kind = "scan inclusive" if inclusive else "scan exclusive"
     results = _shown(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None
