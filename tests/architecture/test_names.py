@@ -78,8 +78,9 @@ def test_the_top_level_of_the_wheel(wheel):
     inside = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
     assert {"portable/models/hawkes/__init__.py", "portable/roofline/__main__.py"} <= inside
     beside = {p for p in inside if re.search(r"roofline/(cases|peers|truth)/", p)}
-    timed = ("cases/__init__", "cases/edm", "cases/hawkes", "cases/layer", "cases/methods", "cases/mixture")
-    assert beside == {f"portable/roofline/{name}.py" for name in (*timed, "peers/__init__")}
+    timed = "__init__ common edm hawkes layer methods mixture".split()
+    files = {f"portable/roofline/cases/{name}.py" for name in timed}
+    assert beside == files | {"portable/roofline/peers/__init__.py"}
     assert (wheel / "portable/roofline/templates/page.html").exists() and (
         wheel / "portable/py.typed"
     ).exists()
