@@ -54,11 +54,11 @@ CHAINS = (
     ),
     (
         *("convert int64", "float64", "op", 2, (2, 16), (kernels.through_int64,) * 2, ADDED),
-        "float64 to int64 and back, each half of the cost",
+        "float64 to int64 and back",
     ),
     (
         *("convert float32", "float64", "op", 2, (2, 16), (kernels.through_float32,) * 2, ADDED),
-        "float64 to float32 and back, each half of the cost",
+        "float64 to float32 and back",
     ),
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import portable as pk
 from portable.models import mixture, resampling, tmap
-from portable.roofline.cases import layer
+from portable.roofline.cases import common, layer
 from portable.roofline.cases.mixture import K, P, packed
 from portable.roofline.contract import Run
 
@@ -21,15 +21,9 @@ STEPS = 16  # of the Metropolis scheme
 
 def prepare(space, data, quick):
     """Runs of all methods; see `portable.roofline.cases.Case`. Real data have no part in it."""
-    points, particles, elements = (
-        (40, 60, 600)
-        if space == "checked"
-        else (100, 1_000, 10_000)
-        if quick
-        else (1_000_000, 10_000_000, 50_000_000)
-        if space.startswith("cuda")  # less shows launches alone
-        else (50_000, 1_000_000, 10_000_000)
-    )
+    # of a GPU: less shows launches alone
+    whole = (1_000_000, 10_000_000, 50_000_000), (50_000, 1_000_000, 10_000_000)
+    points, particles, elements = common.size(space, quick, (40, 60, 600), (100, 1_000, 10_000), *whole)
     return [
         *_mixture(space, points),
         *_tmap(space, points),

@@ -10,7 +10,7 @@ import numpy as np
 
 import portable as pk
 from portable.models import edm, hawkes, resampling
-from portable.roofline.cases import methods
+from portable.roofline.cases import common, methods
 from portable.roofline.cases.hawkes import PARAMS, simulated
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
@@ -25,15 +25,8 @@ CHAINS, SAMPLED, DRAWS, TIMES = (
 
 def prepare(space, data, quick):
     """Runs of all that is left; see `portable.roofline.cases.Case`. Real data have no part in it."""
-    few, n, particles = (
-        (40, 40, 40)
-        if space == "checked"
-        else (50, 1_000, 1_000)
-        if quick
-        else (50_000, 1_000_000, 4_000_000)
-        if space.startswith("cuda")
-        else (2_000, 50_000, 400_000)
-    )
+    whole = (50_000, 1_000_000, 4_000_000), (2_000, 50_000, 400_000)
+    few, n, particles = common.size(space, quick, (40, 40, 40), (50, 1_000, 1_000), *whole)
     return [
         *_hawkes(space, few),
         *_mixture(space, n),
@@ -164,14 +157,19 @@ def _resampling(space, n):
         "partial rejection": partial(
             resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space
         ),
-        "ancestors to offspring": partial(resampling.ancestors_to_offspring, ancestors, n, space=space),
-        "offspring to cumulative": partial(resampling.offspring_to_cumulative, offspring, space=space),
-        "cumulative to offspring": partial(resampling.cumulative_to_offspring, cumulative, space=space),
-        "offspring to ancestors": partial(resampling.offspring_to_ancestors, offspring, space=space),
-        "cumulative to ancestors": partial(resampling.cumulative_to_ancestors, cumulative, space=space),
-        "permutation": functools.partial(resampling.permute, ancestors, space=space),
-        "effective sample size": functools.partial(resampling.effective_sample_size, weights, space=space),
-        "logarithm of a sum": functools.partial(resampling.log_sum_exp, weights, space=space),
+        **{
+            name: partial(getattr(resampling, function or name.replace(" ", "_")), *args, space=space)
+            for name, function, *args in (
+                ("ancestors to offspring", "", ancestors, n),
+                ("offspring to cumulative", "", offspring),
+                ("cumulative to offspring", "", cumulative),
+                ("offspring to ancestors", "", offspring),
+                ("cumulative to ancestors", "", cumulative),
+                ("permutation", "permute", ancestors),
+                ("effective sample size", "", weights),
+                ("logarithm of a sum", "log_sum_exp", weights),
+            )
+        },
         f"filter of {TIMES} steps, and paths": smooth,
         f"filter of {TIMES} steps, in place": functools.partial(filters[True].run, seen_values, n, seed=1),
     }

@@ -93,14 +93,13 @@ def random_numbers_by_numpy(space, random, scale):
 @planted("calls", "launch")
 def a_launch_for_each_row(space, random, scale):
     """Of a narrow table, against one launch over its numbers."""
-    n_rows, width = (int(random.integers(300, 600)), 64) if scale else (3, 8)
-    table = pk.copy_of(random.random((n_rows, width)), space)
-    rows = [
-        functools.partial(pk.parallel_for, *launches(space, width, (settled, 1, table[k]), out=None)[0])
-        for k in range(n_rows)
-    ]
-    whole, _ = launches(space, n_rows * width, (settled, 1, table.reshape(-1)), out=None)
-    return again(1, *rows), again(1, functools.partial(pk.parallel_for, *whole))
+    n_rows, width = int(random.integers(300, 600)) if scale else 3, max(8, int(64 * scale))
+    table, rounds = pk.copy_of(random.random((n_rows, width)), space), 64 if on_device(space) else 4
+
+    def launch(x):
+        return functools.partial(pk.parallel_for, *launches(space, x.size, (settled, rounds, x), out=None)[0])
+
+    return again(1, *(launch(table[k]) for k in range(n_rows))), again(1, launch(table.reshape(-1)))
 
 
 @pk.kernel

@@ -97,15 +97,12 @@ class Judged:
         return {
             "pair": self.pair.name,
             "causes": list(self.pair.causes),
-            **picked(self, "named right accused text"),
+            **picked(self, "named right accused text refused seconds launches"),
             "named_of_the_clean_one": self.of_clean,
             "predicted_gain": self.predicted,
             "measured_gain": self.measured,
             "gain_is_near": self.near,
-            "seconds": list(self.seconds),
             "error": self.error or None,
-            "refused": self.refused,
-            "launches": list(self.launches),
         }
 
 
