@@ -49,7 +49,7 @@ class Lines:
         while not self._end.wait(STEP):
             before, (now, counts) = now, self._clock()
             if counts and (place := _place(sys._current_frames().get(self._of))):
-                self._seconds[place] += now - before
+                self._seconds[place] += max(now - before, 0.0)  # a clock that leaves counting out steps back
 
     def told(self):
         """Return the costliest lines: a list of {"place", "text", "seconds"}."""

@@ -117,7 +117,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
         ((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()),
         key=lambda item: -_seconds(item[1]),
     )
-    total = sum(map(_seconds, kinds.values()))
+    total = sum(_seconds(found) for _, found in ranked)
     if ranked:
         part(ranked[0][1][0][0].space).program_seconds = made.seconds
     longest = {found[0][1].label: parts for parts, found in reversed(ranked)}

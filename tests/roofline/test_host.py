@@ -1,5 +1,6 @@
 """Where the host spends a call."""
 
+import itertools
 import time
 
 import numpy as np
@@ -17,3 +18,12 @@ def test_the_busiest_functions_are_named():
     assert host.busiest(lambda: time.sleep(0.05)).startswith("time.sleep ")
     shuffled = np.random.default_rng(0).random(2_000_000)
     assert host.busiest(lambda: shuffled.sort()).startswith("sort ")
+
+
+def test_a_clock_that_steps_back_takes_no_time_from_a_line():
+    """Counting is left out of a program's seconds once it is over, in which the program stood still."""
+    seconds = itertools.chain([0.0, 1.0], itertools.repeat(-9.0))
+    with host.Lines(lambda: (next(seconds), True)) as lines:
+        time.sleep(0.1)
+    told = lines.told()
+    assert told and all(0.0 <= line["seconds"] <= 1.0 for line in told)
