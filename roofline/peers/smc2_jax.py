@@ -1,5 +1,10 @@
-"""Waste-free SMC^2 in plain JAX: filters by vmap, compiled; weights and decisions in NumPy; on the GPU if JAX
-has one. Filters are copied with their parameters."""
+"""SMC^2 in plain JAX, waste-free: filters of all populations side by side, compiled; on the GPU if JAX has one.
+
+Populations are renewed together, where their mean effective sample size is below half, as ours are.
+"""
+
+import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -9,116 +14,123 @@ from portable.roofline.contract import Contender
 
 from .filters_jax import step
 
-
-def begin(key, phi, sigma, y, n_particles):
-    """A filter after its first observation, as `filters_jax.step` has it."""
-    key, first = jax.random.split(key)
-    x = sigma / jnp.sqrt(1.0 - phi * phi) * jax.random.normal(first, (n_particles,), y.dtype)
-    log_w = -0.5 * (y[0] * y[0] * jnp.exp(-x) + x) - 0.9189385332046727
-    return key, x, log_w, jax.scipy.special.logsumexp(log_w) - jnp.log(n_particles), phi, sigma
-
-
-def run(key, phi, sigma, y, n_particles, end):
-    """The same after `end` observations."""
-    first = begin(key, phi, sigma, y, n_particles)
-    return jax.lax.fori_loop(1, end, lambda t, filters: step(filters, y[t])[0], first)
-
-
-@jax.jit
-def chosen(moved, others, accepted):
-    """Filters of proposals that were accepted, and others."""
-    return jax.tree.map(
-        lambda a, b: jnp.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b), moved, others
-    )
-
-
-@jax.jit
-def joined(states):
-    """Filters of all states of chains, one chain after another."""
-    return jax.tree.map(lambda *parts: jnp.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:]), *states)
-
-
-taken = jax.jit(lambda filters, rows: jax.tree.map(lambda a: a[rows], filters))
-go_on = jax.jit(jax.vmap(lambda filters, y: step(filters, y)[0], (0, None)))
-start = jax.jit(jax.vmap(begin, (0, 0, 0, None, None)), static_argnums=4)
-anew = jax.jit(jax.vmap(run, (0, 0, 0, None, None, None)), static_argnums=4)
+LOW, WIDTH, CENTRE, SPREAD = 0.8, 0.199, math.log(0.3), 0.3  # of the priors
 
 
 def values(z):
-    """phi and sigma of coordinates without bounds, as float32."""
-    share = 1.0 / (1.0 + np.exp(-z[:, 0]))
-    return np.float32(0.8 + 0.199 * share), np.float32(np.exp(z[:, 1]))
+    """phi and sigma, and the logarithm of the prior's density at coordinates z without bounds."""
+    log_prior = jax.nn.log_sigmoid(z[..., 0]) + jax.nn.log_sigmoid(-z[..., 0])
+    log_prior -= 0.5 * ((z[..., 1] - CENTRE) / SPREAD) ** 2
+    return LOW + WIDTH * jax.nn.sigmoid(z[..., 0]), jnp.exp(z[..., 1]), log_prior
 
 
-def log_prior(z):
-    """Of coordinates: phi uniform from 0.8 to 0.999, sigma log-normal, 0.3 and 0.3, up to a constant."""
-    return (
-        -np.abs(z[:, 0])
-        - 2.0 * np.log1p(np.exp(-np.abs(z[:, 0])))
-        - 0.5 * ((z[:, 1] - np.log(0.3)) / 0.3) ** 2
+def begin(key, phi, sigma, y, n):
+    """A filter's carry after the first observation."""
+    key, first = jax.random.split(key)
+    x = sigma / jnp.sqrt(1.0 - phi * phi) * jax.random.normal(first, (n,), y.dtype)
+    log_w = -0.5 * (y * y * jnp.exp(-x) + x) - 0.9189385332046727
+    return key, x, log_w, jax.scipy.special.logsumexp(log_w) - jnp.log(n), phi, sigma
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def filters(keys, phi, sigma, y, n):
+    """Filters of all rows after the first observation."""
+    return jax.vmap(begin, (0, 0, 0, None, None))(keys, phi, sigma, y, n)
+
+
+advance = jax.jit(lambda carry, y: jax.vmap(step, (0, None))(carry, y)[0])
+
+
+def drawn(key, w, n):
+    """Systematic ancestors of a population."""
+    return jnp.searchsorted(jnp.cumsum(w), (jnp.arange(n) + jax.random.uniform(key)) / n).clip(0, len(w) - 1)
+
+
+@functools.partial(jax.jit, static_argnums=(5, 6))
+def renew(key, z, carry, w, y, length, n, t, scale):
+    """Parameters and filters by chains of PMMH, shapes (populations, parameters, ...), given observations up
+    to t; and the share of proposals that were accepted."""
+    n_chains, n_draws = w.shape
+    n_begun = n_draws // length
+    keys = jax.random.split(key, n_chains + 1)
+    chosen = jax.vmap(drawn, (0, 0, None))(keys[1:], w, n_begun) + n_draws * jnp.arange(n_chains)[:, None]
+    flat = z.reshape(-1, 2)
+    weights = w.ravel() / n_chains
+    away = flat - weights @ flat
+    factor = scale * jnp.linalg.cholesky((weights[:, None] * away).T @ away + 1e-9 * jnp.eye(2))
+    at = flat[chosen.ravel()], jax.tree.map(lambda a: a[chosen.ravel()], carry)
+
+    def move(state, key):
+        here, own = state
+        first, second, third = jax.random.split(key, 3)
+        moved = here + jax.random.normal(first, here.shape) @ factor.T
+        phi, sigma, log_prior = values(moved)
+        found = filters(jax.random.split(second, len(here)), phi, sigma, y[0], n)
+        found = jax.lax.fori_loop(1, t + 1, lambda s, c: jax.vmap(step, (0, None))(c, y[s])[0], found)
+        ratio = found[3] + log_prior - own[3] - values(here)[2]
+        accepted = jnp.log(jax.random.uniform(third, ratio.shape)) < ratio
+
+        def chosen(a, b):
+            return jnp.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+        keys = jax.random.wrap_key_data(chosen(*(jax.random.key_data(one[0]) for one in (found, own))))
+        own = keys, *(chosen(a, b) for a, b in zip(found[1:], own[1:]))
+        state = chosen(moved, here), own
+        return state, (state, accepted.mean())
+
+    _, ((z, carry), accepted) = jax.lax.scan(move, at, jax.random.split(keys[0], length - 1))
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), at, (z, carry))
+
+    def by_population(a):
+        a = a.reshape(length, n_chains, n_begun, *a.shape[2:])
+        return jnp.swapaxes(a, 0, 1).reshape(n_chains * n_draws, *a.shape[3:])
+
+    z, carry = jax.tree.map(by_population, both)
+    return z.reshape(n_chains, n_draws, 2), carry, accepted.mean()
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def weighed(log_w, added, shape):
+    """Log-weights with what an observation adds, weights that sum to 1 in each population, what it adds to
+    their log-evidences, and the mean effective sample size."""
+    before = jax.scipy.special.logsumexp(log_w, axis=1)
+    log_w += added.reshape(shape)
+    after = jax.scipy.special.logsumexp(log_w, axis=1)
+    w = jnp.exp(log_w - after[:, None])
+    return log_w, w, after - before, (1.0 / (w**2).sum(axis=1)).mean()
+
+
+def evidence(seed, y, n_draws, length, n, n_chains):
+    """The logarithm of the mean evidence of the populations."""
+    key, first, second, third = jax.random.split(jax.random.key(seed), 4)
+    shape, scale = (n_chains, n_draws), 2.38 / math.sqrt(2.0)
+    z = jnp.stack(
+        [jax.random.logistic(first, shape), CENTRE + SPREAD * jax.random.normal(second, shape)], axis=-1
     )
-
-
-class Population:
-    """Parameters and their filters."""
-
-    def __init__(self, y, n_draws, length, n_particles, seed):
-        self.y, self.n, self.length, self.n_particles = (
-            jnp.asarray(y, jnp.float32),
-            n_draws,
-            length,
-            n_particles,
-        )
-        self.random, self.key = np.random.default_rng(seed), jax.random.key(seed)
-
-    def keys(self, n):
-        self.key, own = jax.random.split(self.key)
-        return jax.random.split(own, n)
-
-    def log_evidence(self):
-        """Of all observations."""
-        n, found, log_w, before = self.n, 0.0, np.zeros(self.n), np.zeros(self.n)
-        share = self.random.random(n)
-        z = np.stack([np.log(share / (1.0 - share)), self.random.normal(np.log(0.3), 0.3, n)], axis=1)
-        filters = start(self.keys(n), *values(z), self.y, self.n_particles)
-        for t in range(len(self.y)):
-            filters = go_on(filters, self.y[t]) if t else filters
-            total = np.asarray(filters[3], np.float64)
-            mass = np.log(np.exp(log_w - log_w.max()).sum()) + log_w.max()
-            log_w = log_w + total - before
-            w = np.exp(log_w - log_w.max())
-            found += np.log(w.sum()) + log_w.max() - mass
-            before, w = total, w / w.sum()
-            if t + 1 == len(self.y) or 1.0 / (w * w).sum() < 0.5 * n:
-                z, filters = self.renewed(z, filters, w, t + 1)
-                log_w, before = np.zeros(n), np.asarray(filters[3], np.float64)
-        return found
-
-    def renewed(self, z, filters, w, end):
-        """Waste-free chains of PMMH given the first observations."""
-        m, root = self.n // self.length, np.linalg.cholesky(np.cov(z.T, aweights=w) + 1e-12 * np.eye(2))
-        rows = np.searchsorted(np.cumsum(w), (np.arange(m) + self.random.random()) / m).clip(0, self.n - 1)
-        z, filters = z[rows], taken(filters, rows)
-        states = [(z, filters)]
-        for _ in range(self.length - 1):
-            near = z + 2.38 / np.sqrt(2.0) * self.random.normal(size=z.shape) @ root.T
-            moved = anew(self.keys(m), *values(near), self.y, self.n_particles, end)
-            ratio = np.asarray(moved[3]) - np.asarray(filters[3]) + log_prior(near) - log_prior(z)
-            accepted = np.log(self.random.random(m)) < ratio
-            z, filters = np.where(accepted[:, None], near, z), chosen(moved, filters, accepted)
-            states.append((z, filters))
-        z = np.stack([one for one, _ in states], axis=1).reshape(self.n, 2)
-        filters = joined([one for _, one in states])
-        return z, (self.keys(self.n), *filters[1:])
+    log_w, log_z = jnp.zeros(shape), jnp.zeros(n_chains)
+    for t in range(len(y)):
+        if t == 0:
+            phi, sigma, _ = values(z.reshape(-1, 2))
+            carry, before = filters(jax.random.split(third, phi.size), phi, sigma, y[0], n), 0.0
+        else:
+            before = carry[3]
+            carry = advance(carry, y[t])
+        log_w, w, added, size = weighed(log_w, carry[3] - before, shape)
+        log_z += added
+        if t + 1 == len(y) or float(size) < 0.5 * n_draws:
+            key, own = jax.random.split(key)
+            z, carry, rate = renew(own, z, carry, w, y, length, n, t, scale)
+            scale *= math.exp(2.0 * (float(rate) - 0.234))
+            log_w = jnp.zeros(shape)
+    return float(jax.scipy.special.logsumexp(log_z) - math.log(n_chains))
 
 
 def contenders(y, n_draws, length, n_particles, n_chains, threads=None):
-    """See `smc2_particles.contenders`; populations one after another."""
-    seeds = iter(range(2**31))
+    """See `smc2_particles.contenders`; the platform is in the label, for JAX without CUDA runs on the host."""
+    y, seeds = jnp.asarray(np.asarray(y).ravel(), jnp.float32), iter(range(1, 2**31))
 
     def call():
-        runs = [Population(y, n_draws, length, n_particles, next(seeds)) for _ in range(n_chains)]
-        return [one.log_evidence() for one in runs]
+        return evidence(next(seeds), y, n_draws, length, n_particles, n_chains)
 
-    label = f"JAX {jax.__version__}, vmap, {jax.devices()[0].platform}"
-    return [Contender(label, call, result=lambda: float(np.mean(call())))]
+    label = f"JAX {jax.__version__}, vmap and scan, {jax.devices()[0].platform}"
+    return [Contender(label, call, result=call)]
