@@ -12,7 +12,7 @@ import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
 from portable.models.shared import store
 from portable.models.hawkes import priors as hawkes_priors
-from portable.models.resampling import priors, study
+from portable.models.resampling import iterated, priors, study
 from portable.models.resampling.sampling import Sampling
 from portable.models.shared.store import Store
 from portable.errors import InputError
@@ -113,6 +113,22 @@ POPULATIONS = {name: value for name, value in SAMPLING.items() if name not in ("
 POPULATIONS |= dict(n_draws=8, length=4)
 OTHER_POPULATIONS = {name: value for name, value in OTHER_SAMPLING.items() if name in POPULATIONS}
 OTHER_POPULATIONS |= dict(n_draws=16, length=2)
+
+
+def tempered(spread=1.0, **arguments):
+    text = (
+        "def density(params, data): return -0.5 * one * (data[0, 0] - params[0]) ** 2 / params[1] - params[2]"
+    )
+    return resampling.sample_smc(written(text, "density", one=spread), **arguments)
+
+
+def without(given, *names):
+    return {name: value for name, value in given.items() if name not in names}
+
+
+OF_DENSITIES = "model", "observations", "n_particles", "inputs"
+SEARCHES = without(SAMPLING, "n_warmup") | dict(n_iterations=2, sd=0.02, cooling=0.5, initial=(), n_repeats=2)
+OTHER_SEARCHES = without(OTHER_SAMPLING, "n_warmup") | dict(sd=0.03, cooling=0.6, initial=("phi",))
 
 
 def of_model(sample):
@@ -326,6 +342,22 @@ JOBS = {
         | dict(guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32", renew_below=0.6),
         (resampling.sample_smc2, Sampling),
         {"on_nan", "n_warmup", "start"},
+    ),
+    "smc": (
+        tempered,
+        without(POPULATIONS, *OF_DENSITIES) | dict(data=[1.0, 2.0], threshold=0.5, spread=1.0),
+        without(OTHER_POPULATIONS, *OF_DENSITIES)
+        | dict(data=[1.0, np.nextafter(2.0, 3.0)], threshold=0.6, spread=2.0),
+        (resampling.sample_smc, Sampling),
+        {"on_nan", "n_warmup", "start", "inputs", "log_likelihood"},  # whose text is the test's `spread`
+    ),
+    "maximum": (
+        of_model(resampling.maximise),
+        SEARCHES,
+        OTHER_SEARCHES,
+        (resampling.maximise, iterated._searched, Sampling),
+        # searches go on; they are looked at when they have ended; of profile; what Sampling has of draws
+        {"n_iterations", "n_repeats", "columns", "n", "n_draws", "n_warmup", "on_nan"},
     ),
     "posterior": (
         chains,
