@@ -27,11 +27,9 @@ Graphical Statistics 25 (2016). Equation (9) and the Codes named in docstrings a
 """
 
 from . import exact, priors, ready
-from .auto import resample
 from .filter import ParticleFilter
 from .filtered import Filtered
-from .gibbs import sample_gibbs
-from .inference import sample_pmmh
+from .inference import sample_gibbs, sample_pmmh
 from .iterated import Maximum, Profile, maximise, profile
 from .offspring import (
     ancestors_to_offspring,
@@ -42,6 +40,7 @@ from .offspring import (
     permute,
 )
 from .online import Online
+from .populations import sample_smc, sample_smc2
 from .posterior import Posterior
 from .prediction import posterior_densities, posterior_paths, predictive_bands
 from .sampling import Sampling
@@ -57,10 +56,9 @@ from .schemes import (
     stratified,
     systematic,
 )
-from .sequential import sample_smc2
 from .smoothing import backward_paths, lagged_moments
 from .state_space import StateSpaceModel
-from .tempering import sample_smc
+from .study import resample
 from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 

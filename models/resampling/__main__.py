@@ -13,8 +13,8 @@ from portable.errors import InputError, printable
 
 from ..shared import command
 from ..shared.cluster import add_cluster
-from .calibration import METHODS, calibrate
-from .exactness import likelihoods, smoothers
+from . import calibration
+from .calibration import METHODS, likelihoods, smoothers
 from .figures import draw
 from .study import ROW, Design, decisions, load, merge, save, study
 
@@ -26,123 +26,133 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("resampling", "Resampling measured on this machine, and samplers tested.")
-    for add in (_add_experiment, _add_figures, _add_calibrate):
-        add(commands)
+    kept = {
+        "help": "keeps what was found: the same command goes on from there (default: checkpoint in --out)"
+    }
+    methods = {"action": "append", "choices": METHODS, "metavar": None}
+    one = _command(commands, experiment, "largest", "runs", "out", "quick", checkpoint=kept, space=_SPACES)
+    add_cluster(one)
+    one = _command(commands, figures, "out")
+    one.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote")
+    one = _command(commands, calibrate, "n_sets", "seed", "space", "jobs", "quick", method=methods)
+    command.progress(one)
+    add_cluster(one)
     return made
 
 
-def _add_checkpoint(one, default):
-    kept = f"keeps what was found: the same command goes on from there (default: {default})"
-    command.add(one, study, checkpoint={"help": kept})
+_SPACES = {"metavar": "NAMES", "help": "execution spaces, as in threads,cuda (default: all but serial)"}
 
 
-def _add_experiment(commands):
-    one = commands.add_parser(
-        "experiment", help="bias, error and time of every scheme; figures, and a table for method='auto'"
-    )
-    one.add_argument(
-        "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: all but serial)"
-    )
-    one.add_argument(
-        "--largest", type=int, default=22, metavar="P", help="up to N = 2^P (default: %(default)s)"
-    )
-    one.add_argument(
-        "--runs", type=int, default=16, metavar="K", help="replicates of a cell (default: %(default)s)"
-    )
-    one.add_argument(
-        "--out",
-        default="resampling-study",
-        metavar="FOLDER",
-        help="default: %(default)s; what its study.json holds is not computed again",
-    )
-    _add_checkpoint(one, "checkpoint in --out")
-    add_cluster(one)
-    one.add_argument(
-        "--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs"
-    )
-    one.set_defaults(act=experiment)
+def _command(commands, act, *names, **changes):
+    """Add a command that calls a function, with options of its parameters."""
+    one = commands.add_parser(act.__name__, help=act.__doc__.partition(".")[0])
+    command.add(one, act, *names, **changes)
+    one.set_defaults(act=lambda options: act(**command.given(options, act)))
+    return one
 
 
-def _add_figures(commands):
-    one = commands.add_parser(
-        "figures", help="Figures 2 to 6 of studies, of one machine or of several, and their table in one"
-    )
-    one.add_argument(
-        "studies",
-        nargs="+",
-        metavar="STUDY",
-        help="a study.json that experiment wrote; of cells in several, the last counts",
-    )
-    one.add_argument(
-        "--out", required=True, metavar="FOLDER", help="for figures and study.json, which is overwritten"
-    )
-    one.set_defaults(act=figures)
+def calibrate(
+    *,
+    method: Sequence[str] | None = None,
+    n_sets: int = 200,
+    seed: int = 0,
+    space: str | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+    client: object = None,
+    quick: bool = False,
+) -> int:
+    """Test samplers by the ranks of true parameters among their draws, and filters by Kalman's.
 
+    Parameters
+    ----------
+    method : sequence of str, optional
+        The sampler; may be repeated (default: all).
+    n_sets : int
+        Simulated data sets.
+    seed, space, progress, client
+        Handed on to `calibration.calibrate`.
+    jobs : int
+        Processes that share the data sets out, each on one core unless a space is named.
+    quick : bool
+        Twenty data sets, nineteen draws each, few steps: shows that everything runs.
 
-def _add_calibrate(commands):
-    one = commands.add_parser(
-        "calibrate", help="ranks of true parameters among draws of samplers of parameters"
-    )
-    one.add_argument(
-        "--method",
-        action="append",
-        choices=METHODS,
-        help="the sampler; may be repeated (default: all)",
-    )
-    command.add(one, calibrate, "n_sets", "seed", "space", "jobs")
-    command.progress(one)
-    add_cluster(one)
-    one.add_argument(
-        "--quick",
-        action="store_true",
-        help="twenty data sets, nineteen draws each, few steps: shows that everything runs",
-    )
-    one.set_defaults(act=calibrated)
-
-
-def calibrated(options):
-    """Exit code 1 where a z is beyond its bound or a p-value of ranks below 0.001: by chance once in some ten
-    runs.
-
-    The bounds: 24 likelihoods within 3 standard errors (beyond 3 by chance once in 15 runs), 60 smoothed
-    means within 4 (once in 260), fifteen p-values above 0.001 (once in 67), two evidences within 3 standard
-    errors (once in 180).
+    Returns
+    -------
+    int
+        Exit code 1 where a z is beyond its bound or a p-value of ranks below 0.001: by chance once in some
+        ten runs. The bounds: 24 likelihoods within 3 standard errors (beyond 3 by chance once in 15 runs), 60
+        smoothed means within 4 (once in 260), fifteen p-values above 0.001 (once in 67), two evidences within
+        3 standard errors (once in 180).
     """
+    failed = _closed_forms(quick, seed, space)
+    sizes = {"n_kept": 19, "n_steps": 60, "long_enough": 0.0} if quick else {}
+    how = {"n_sets": 20 if quick else n_sets, "seed": seed, "space": space, "jobs": jobs}
+    print("samplers: chi-square tests of the ranks of true parameters among draws")
+    for one in method or METHODS:
+        found = calibration.calibrate(one, **how, **sizes, progress=progress, client=client)
+        print(f"  {found}; {how['n_sets']} data sets, {found.n_kept} draws each", flush=True)
+        failed |= min(found.p_values.values()) < 0.001 or abs(found.evidence_z) >= 3
+    print("failed" if failed else "all within their bounds")
+    return int(failed)
+
+
+def _closed_forms(quick, seed, space):
+    """Print how far filters and smoothers are from closed forms; return whether one is too far."""
     failed = False
     print("filters against Kalman's: mean of p(y) / p_Kalman(y), less 1, in standard errors")
-    for name, missing, runs, z in likelihoods(1000 if options.quick else 32_000, options.seed, options.space):
+    for name, missing, runs, z in likelihoods(1000 if quick else 32_000, seed, space):
         print(
             f"  {name:24}{', a quarter missing' if missing else '':20} {runs:6,d} runs  z = {z:5.2f}",
             flush=True,
         )
         failed |= abs(z) >= 3
     print("smoothers against Rauch, Tung and Striebel's: largest distance of 20 means, in standard errors")
-    for name, z in smoothers(*((20, 500) if options.quick else (100, 2000)), options.seed, options.space):
+    for name, z in smoothers(*((20, 500) if quick else (100, 2000)), seed, space):
         print(f"  {name:24} |z| = {z:5.2f}", flush=True)
         failed |= z >= 4
-    sizes = {"n_kept": 19, "n_steps": 60, "long_enough": 0.0} if options.quick else {}
-    options.n_sets = 20 if options.quick else options.n_sets
-    print("samplers: chi-square tests of the ranks of true parameters among draws")
-    for method in options.method or METHODS:
-        found = calibrate(method, **command.given(options, calibrate), **sizes)
-        print(f"  {found}; {options.n_sets} data sets, {found.n_kept} draws each", flush=True)
-        failed |= min(found.p_values.values()) < 0.001 or abs(found.evidence_z) >= 3
-    command.write_json(options, failed=bool(failed))
-    print("failed" if failed else "all within their bounds")
-    return int(failed)
+    return failed
 
 
-def experiment(options):
-    if not 4 <= options.largest <= 30 or options.runs < 1:
-        raise InputError(
-            f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted"
-        )
-    spaces = options.space and options.space.split(",")
+def experiment(
+    *,
+    space: str | None = None,
+    largest: int = 22,
+    runs: int = 16,
+    out: str = "resampling-study",
+    checkpoint: str | None = None,
+    client: object = None,
+    quick: bool = False,
+) -> None:
+    """Measure bias, error and time of every scheme, for figures and a table for method='auto'.
+
+    Parameters
+    ----------
+    space : str, optional
+    largest : int
+        Up to N = 2^LARGEST.
+    runs : int
+        Replicates of a cell.
+    out : str
+        Folder; what its study.json holds is not computed again.
+    checkpoint, client
+        Handed on to `study`.
+    quick : bool
+        N = 2^4 to 2^8, three values of y: shows that everything runs.
+
+    Raises
+    ------
+    InputError
+        `largest` or `runs` is out of range.
+    """
+    if not 4 <= largest <= 30 or runs < 1:
+        raise InputError(f"--largest is {largest} and --runs {runs}; 4 to 30 and at least 1 are wanted")
+    spaces = space and space.split(",")
     spaces = spaces or [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
-    sizes = [1 << p for p in range(4, (8 if options.quick else options.largest) + 1, 2)]
-    ys = [0.0, 2.0, 4.0] if options.quick else [0.5 * k for k in range(9)]
+    sizes = [1 << p for p in range(4, (8 if quick else largest) + 1, 2)]
+    ys = [0.0, 2.0, 4.0] if quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")
-    folder = pathlib.Path(options.out)
+    folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "study.json"
     known = load(table) if table.exists() else []
@@ -151,10 +161,10 @@ def experiment(options):
             spaces,
             sizes,
             ys,
-            Design(options.runs),
+            Design(runs),
             known,
-            options.checkpoint or folder / "checkpoint",
-            client=options.client,
+            checkpoint or folder / "checkpoint",
+            client=client,
         ):
             print(ROW.format(**cell), flush=True)
             if cell not in known:
@@ -163,7 +173,7 @@ def experiment(options):
         if known:
             save(known, folder)
     if importlib.util.find_spec("matplotlib"):
-        _show(known, options.out)
+        _show(known, out)
     else:
         _say(known)
         print(
@@ -172,8 +182,17 @@ def experiment(options):
         )
 
 
-def figures(options):
-    _show(merge([load(path) for path in options.studies]), options.out)
+def figures(*, studies: Sequence[str], out: str) -> None:
+    """Draw Figures 2 to 6 of studies, of one machine or of several, and write their table in one.
+
+    Parameters
+    ----------
+    studies : sequence of str
+        Files study.json that experiment wrote; of cells in several, the last counts.
+    out : str
+        Folder for figures and study.json, which is overwritten.
+    """
+    _show(merge([load(path) for path in studies]), out)
 
 
 def _show(cells, folder):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -18,7 +18,6 @@ from rich.progress import track
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared.arrays import reached
 from ..shared.sharding import Shards
 from . import blame, row_kernels
 from .filtered import Filtered, collect, joined
@@ -26,6 +25,18 @@ from .running import Run, increments, log_likelihoods
 from .summaries import Summaries
 
 _MOST = 256  # shards of a bank
+
+
+class Problem(NamedTuple):
+    """Filters of n particles of a model, its data, priors if there are any, and where filters run: the places
+    of a client or of spaces; the default space, if neither is given."""
+
+    filters: Any
+    data: Any
+    priors: Any
+    n: int
+    client: Any = None
+    space: Any = None
 
 
 class Rows(NamedTuple):
@@ -73,6 +84,19 @@ def split(pieces, array):
     return (array[..., piece.begin - first : piece.end - first] for piece in pieces)
 
 
+def by_rows(method):
+    """Return a method for shards that are rows, from one of `Rows` and what else is asked, which runs on the
+    space of its object and gives an array whose last axis is that of rows."""
+
+    @functools.wraps(method)
+    def asked(self, pieces, *args):
+        own = list(pieces)
+        with pk.use(self.space):
+            return split(own, method(self, Rows(own[0].begin, own[-1].end), *args))
+
+    return asked
+
+
 class Bank:
     """A method for `sharding.Shards`, whose shards are rows.
 
@@ -100,7 +124,7 @@ class Bank:
         params, keys = (np.ascontiguousarray(array[slice(*rows)]) for array in (params, keys))
         if self._run is None or self._rows != rows:
             self._rows, data = rows, of_rows(self._data, params)
-            self._run = prepared(self._model, data, self._n, keys, first=rows.begin)
+            self._run = Run(self._model, data, self._n, keys, first=rows.begin)
         else:
             pk.deep_copy(self._run.params, params.astype(self._model.dtype))
             self._run.take_keys(keys)
@@ -108,69 +132,65 @@ class Bank:
         self._stands = None
         return self._run
 
-    def log_likelihoods(self, pieces, params, keys, n_steps=None):
+    @by_rows
+    def log_likelihoods(self, rows, params, keys, n_steps=None):
         """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
         (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
-        own = list(pieces)
-        with pk.use(self.space):
-            run = self._begun(Rows(own[0].begin, own[-1].end), params, keys)
-            found = log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
-        return split(own, found)
+        run = self._begun(rows, params, keys)
+        return log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
 
-    def increments(self, pieces, params, keys, number, begin, end):
+    @by_rows
+    def increments(self, rows, params, keys, number, begin, end):
         """What steps begin .. end - 1 add to the estimates, shape (end - begin, n_rows).
 
         Rows of the same parameters and keys have the same number: a place that has taken them to `begin`
         goes on from there, another one takes them from step 0 on.
         """
-        own = list(pieces)
-        rows = Rows(own[0].begin, own[-1].end)
-        with pk.use(self.space):
-            goes_on = self._stands == (number, rows, begin)
-            run = self._run if goes_on else self._begun(rows, params, keys)
-            found = increments(run, begin if goes_on else 0, begin, end)
-            self._stands = number, rows, end
-        return split(own, found)
+        goes_on = self._stands == (number, rows, begin)
+        run = self._run if goes_on else self._begun(rows, params, keys)
+        found = increments(run, begin if goes_on else 0, begin, end)
+        self._stands = number, rows, end
+        return found
 
-    def wandered(self, pieces, params, keys, swarm, free):
+    @by_rows
+    def wandered(self, rows, params, keys, swarm, free):
         """Parameters of particles after all steps, from those before, shape (n_free, n, n_rows), and behind
         them the particles' log-weights and estimates of the likelihood; `free` as in `Run`."""
-        own = list(pieces)
-        rows = slice(own[0].begin, own[-1].end)
-        with pk.use(self.space):
-            data = of_rows(self._data, np.ascontiguousarray(params[rows]))
-            run = prepared(self._model, data, self._n, keys[rows], first=rows.start, free=free)
-            x = np.zeros(run.x.shape[1:])
-            x[data.n_dims :] = swarm[..., rows].swapaxes(1, 2)
-            pk.deep_copy(run.x[run.x.shape[0] - 1], x.astype(self._model.dtype))
-            total = log_likelihoods(run, data.n_steps)
-            moved = run.x[(data.n_steps - 1) % run.x.shape[0]].to_numpy()[data.n_dims :]
-            logs = run.log_w[0].to_numpy()
-            found = np.concatenate([moved, logs[None], np.broadcast_to(total[:, None], logs.shape)[None]])
-        return split(own, found.swapaxes(1, 2))
+        data = of_rows(self._data, np.ascontiguousarray(params[slice(*rows)]))
+        run = Run(self._model, data, self._n, keys[slice(*rows)], first=rows.begin, free=free)
+        x = np.zeros(run.x.shape[1:])
+        x[data.n_dims :] = swarm[..., slice(*rows)].swapaxes(1, 2)
+        pk.deep_copy(run.x[run.x.shape[0] - 1], x.astype(self._model.dtype))
+        total = log_likelihoods(run, data.n_steps)
+        moved = run.x[(data.n_steps - 1) % run.x.shape[0]].to_numpy()[data.n_dims :]
+        logs = run.log_w[0].to_numpy()
+        return np.stack([*moved, logs, np.broadcast_to(total[:, None], logs.shape)]).swapaxes(1, 2)
 
-    def filtered(self, pieces, options):
+    def filtered(self, pieces, asked):
         """What `ParticleFilter.run` found of all rows that are here, in the place of the first shard."""
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
             data = of_rows(self._data, self._data.params[first:last])
-            found = filtered(self._model, data, self._n, first=first, **options)
+            found = filtered(self._model, data, self._n, asked, first=first)
         return iter([found] + [None] * (len(own) - 1))
 
 
-def prepared(
-    model,
-    data,
-    n,
-    keys,
-    *,
-    keep=False,
-    means=False,
-    first=0,
-    **free,
-):
-    """A run on the default space, before its first step.
+class Asked(NamedTuple):
+    """What `ParticleFilter.run` is asked for; `n_moments` numbers are what `moments` gives."""
+
+    seed: int
+    keep: bool
+    means: bool
+    variances: bool
+    levels: np.ndarray
+    moments: object
+    n_moments: int
+    on_nan: blame.OnNan
+
+
+def filtered(model, data, n, asked, *, first=0, progress=False):
+    """`ParticleFilter.run` on the default space, of what was checked.
 
     Parameters
     ----------
@@ -178,43 +198,7 @@ def prepared(
     data : Data
     n : int
         Particles of a row.
-    keys : ndarray of uint64, shape (n_rows, n_blocks)
-    keep, means, first, free : as in `Run`
-
-    Returns
-    -------
-    Run
-    """
-    y, inputs, params = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
-    steps = data.n_steps, data.n_steps
-    return Run(model, n, data.n_dims, y, inputs, params, keys, *steps, keep, means, first, **free)
-
-
-def filtered(
-    model,
-    data,
-    n,
-    *,
-    seed,
-    keep,
-    means,
-    variances,
-    levels,
-    moments,
-    n_moments,
-    on_nan="die",
-    first=0,
-    progress=False,
-):
-    """`ParticleFilter.run` on the default space, of what was checked.
-
-    Parameters
-    ----------
-    model : ParticleFilter
-    data : Data
-    n, seed, keep, means, variances, levels, moments, on_nan, progress : as there
-    n_moments : int
-        Numbers that `moments` gives.
+    asked : Asked
     first : int
         The number of the first filter in its bank.
 
@@ -227,9 +211,9 @@ def filtered(
     FiniteError
         As there.
     """
-    keys = np.full((len(data.params), 1), seed, np.uint64)
-    run = prepared(model, data, n, keys, keep=keep, means=means, first=first)
-    summaries = Summaries(run, variances, levels, moments, n_moments)
+    keys = np.full((len(data.params), 1), asked.seed, np.uint64)
+    run = Run(model, data, n, keys, keep=asked.keep, means=asked.means, first=first)
+    summaries = Summaries(run, *asked[3:7])
     pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
     if progress:  # a bar that is not shown starts a thread all the same
         pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
@@ -240,11 +224,11 @@ def filtered(
 
     def reason(row):
         said = blamed(model, data, n, keys, row, first)
-        if on_nan == "raise":
+        if asked.on_nan == "raise":
             raise FiniteError(said)
         return said
 
-    return Filtered(**collect(run, summaries, data.single, means, reason))
+    return Filtered(**collect(run, summaries, data.single, asked.means, reason))
 
 
 def blamed(model, data, n, keys, row, first=0):
@@ -269,7 +253,7 @@ def blamed(model, data, n, keys, row, first=0):
     number = None if data.single else first + row
     if model.takes_rows(n):  # its random numbers do not depend on other rows
         data, keys, first, row = of_rows(data, data.params[[row]]), keys[[row]], first + row, 0
-    return blame.sentence(prepared(model, data, n, keys, first=first), data, row, number)
+    return blame.sentence(Run(model, data, n, keys, first=first), data, row, number)
 
 
 def moved(model, space):
@@ -306,18 +290,13 @@ def of_rows(data, params):
     return found
 
 
-def shared(model, n, data, n_rows, client, space):
-    """A bank, shared out.
+def shared(problem, n_rows):
+    """A bank of rows, shared out.
 
     Parameters
     ----------
-    model : ParticleFilter
-    n : int
-        Particles of a row.
-    data : Data
+    problem : Problem
     n_rows : int
-    client : distributed.Client, optional
-    space : str, Space, None, or a list of them
 
     Returns
     -------
@@ -328,6 +307,7 @@ def shared(model, n, data, n_rows, client, space):
     InputError
         Several places are asked for, and rows are too long for one team.
     """
+    model, data, _, n, client, space = problem
     together = not model.takes_rows(n)
     if together and (client is not None or isinstance(space, (list, tuple))):
         raise InputError(
@@ -339,27 +319,18 @@ def shared(model, n, data, n_rows, client, space):
     return Shards(make, rows_of(n_rows, together), client=client, space=space, label="filters")
 
 
-def run_shared(
-    model,
-    n,
-    data,
-    client,
-    space,
-    options,
-):
+def run_shared(problem, asked):
     """`ParticleFilter.run` by several places.
 
     Parameters
     ----------
-    model, n, data, client, space
-        As in `shared`.
-    options : dict
-        Of `filtered`.
+    problem : Problem
+    asked : Asked
 
     Returns
     -------
     Filtered
         What is a View on one space is one of this machine's memory.
     """
-    shards = shared(model, n, data, len(data.params), client, space)
-    return joined([part for part in shards.map("filtered", options) if part is not None])
+    shards = shared(problem, len(problem.data.params))
+    return joined([part for part in shards.map("filtered", asked) if part is not None])

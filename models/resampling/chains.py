@@ -9,7 +9,7 @@ Arguments beyond those of `spreading`
 import portable as pk
 
 from .spreading import key
-from .weighing import fixed, ordered, scale, scaled, tile_of
+from .weighing import fixed, ordered, real, scale, scaled, tile_of
 
 SEGMENT = 32  # particles that Megopolis moves together: a warp
 
@@ -20,12 +20,12 @@ def proposal(seed, stream, draw, n):
     53."""
     w = pk.random.words(seed, stream, draw)
     j = (pk.uint64(w[1]) * n + ((pk.uint64(w[0]) * n) >> 32)) >> 32
-    u = pk.float64(pk.int64((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11))) * 2.0**-53
+    u = real((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11)) * 2.0**-53
     return pk.int64(j), u
 
 
 @pk.kernel
-def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
+def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8
     bytes out."""
     n = pk.uint64(w.shape[1])
@@ -42,7 +42,7 @@ def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
 
 
 @pk.kernel
-def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
+def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     """A Metropolis chain whose proposals are particle k's, shifted by an offset that all chains of a row
     share.
 
@@ -122,11 +122,8 @@ def scan_range(team, r, begin, end, row_scale, log, w, carry, cumulative):
 @pk.kernel
 def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
     """Q_i; one team per tile. One read of the weights, 8 bytes out."""
-    n_tiles, r, tile = tile_of(team, sums)
-    row_scale = scale(extremes, r, bits, log)
-    begin = tile * tile_size
-    end = min(begin + tile_size, w.shape[1])
-    scan_range(team, r, begin, end, row_scale, log, w, sums[r, tile], cumulative)
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
+    scan_range(team, r, begin, end, scale(extremes, r, bits, log), log, w, sums[r, tile], cumulative)
 
 
 @pk.function

@@ -21,10 +21,10 @@ from ..shared.annotations import Array, ClientLike, NumberOrArray, Real, Spaces,
 from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_number, check_seed
 from ..shared.cluster import connected
 from ..shared.sharding import here, spaces_of
-from . import banks, blame, filter_kernels, launches, row_kernels
+from . import banks, blame, launches, row_kernels
 from .checks import MOST
 from .filtered import Filtered
-from .given import FUNCTIONS, Data, ModelFunction, Params, check_state, not_infinite, tried
+from .given import FUNCTIONS, Data, ModelFunction, Params, check_function, check_state, not_infinite, tried
 from .online import Online
 from .weights import on
 
@@ -59,6 +59,10 @@ class ParticleFilter:
     log_guide : pk.function (t, state, moved, observation, params) -> number, optional
         log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to
         log_weight.
+    look_ahead : pk.function (t, state, observation, params) -> number, optional
+        Roughly log p(y_t | x_(t-1) = state): an auxiliary filter resamples by weights times its exponential,
+        so that states are drawn where they will be wanted. Estimates stay unbiased for any finite function.
+        For systematic draws of at most 4,096 particles; with threshold=1.0 at every step.
     names : sequence of str, optional
         Of the parameters, so that params may be a dict.
     lagged : bool, default False
@@ -93,6 +97,7 @@ class ParticleFilter:
         *,
         guide: ModelFunction | None = None,
         log_guide: ModelFunction | None = None,
+        look_ahead: ModelFunction | None = None,
         names: Sequence[str] | None = None,
         lagged: bool = False,
         method: Literal[
@@ -107,10 +112,9 @@ class ParticleFilter:
     ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
         for name, function in zip(FUNCTIONS, self.functions):
-            if function is None and name in ("guide", "log_guide"):
-                continue
-            if not isinstance(function, type(filter_kernels.user_draw)):
-                raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
+            if function is not None or name not in ("guide", "log_guide"):
+                check_function(function, name)
+        self.look_ahead = look_ahead and check_function(look_ahead, "look_ahead")
         if (guide is None) != (log_guide is None):
             raise InputError(
                 f"{'log_guide' if guide is None else 'guide'} is given without"
@@ -226,23 +230,16 @@ class ParticleFilter:
             )
         levels = _check_levels(quantiles)
         means = check_flag(means, "means") or check_flag(variances, "variances")
-        options = {
-            "seed": seed,
-            "keep": keep,
-            "means": means,
-            "variances": variances,
-            "levels": levels,
-            "moments": moments,
-            "n_moments": self.n_moments(moments, data),
-            "on_nan": on_nan,
-        }
+        asked = banks.Asked(
+            seed, keep, means, variances, levels, moments, self.n_moments(moments, data), on_nan
+        )
         progress = check_flag(progress, "progress")
         if client is None and not isinstance(self.spaces, (list, tuple)):
             with on(self.space):
-                found = banks.filtered(self, data, n, progress=progress, **options)
+                found = banks.filtered(self, data, n, asked, progress=progress)
         else:
             with connected(client) as client:
-                found = banks.run_shared(self, n, data, client, self.spaces, options)
+                found = banks.run_shared(banks.Problem(self, data, None, n, client, self.spaces), asked)
         n_bad = int((np.atleast_1d(found.nan_steps) >= 0).sum())
         if n_bad:
             warnings.warn(
@@ -282,7 +279,7 @@ class ParticleFilter:
         check_choice(on_nan, "on_nan", blame.ON_NAN)
         keys = np.full((len(data.params), 1), seed, np.uint64)
         with connected(client) as client, pk.use(here(client, self.spaces)):
-            shards = banks.shared(self, n, data, len(data.params), client, self.spaces)
+            shards = banks.shared(banks.Problem(self, data, None, n, client, self.spaces), len(data.params))
             found = np.concatenate(shards.map("log_likelihoods", data.params, keys))
             bad = np.flatnonzero(np.isnan(found))
             if bad.size:
@@ -343,8 +340,11 @@ class ParticleFilter:
             No whole number, or one that is out of range.
         """
         n = check_count(n_particles, "n_particles", 1, MOST)
-        if self.ordered and not self.takes_rows(n):
-            raise InputError(f"n_particles is {n}; with ordered=True at most {row_kernels.MOST} are possible")
+        if (self.ordered or self.look_ahead) and not self.takes_rows(n):
+            raise InputError(
+                f"n_particles is {n}, method {self.method!r}; with ordered=True or look_ahead="
+                f" systematic draws of at most {row_kernels.MOST} are possible"
+            )
         return n
 
     def data(self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None) -> Data:
@@ -400,10 +400,8 @@ class ParticleFilter:
         """
         if moments is None:
             return 0
-        if not isinstance(moments, type(filter_kernels.user_draw)):
-            raise DTypeError(f"moments must be marked with @pk.function, got {moments!r:.60}")
-        params = data.row
-        found = tried("moments", moments, params, 0, np.zeros(data.n_dims), params)
+        check_function(moments, "moments")
+        found = tried("moments", moments, data.row, 0, np.zeros(data.n_dims), data.row)
         return len(check_state(found, "moments"))
 
     def n_dims(self, observation: Array, rows: Array) -> int:
@@ -446,6 +444,7 @@ class ParticleFilter:
             ("log_weight", log_weight, 0, (0, state, observation, params)),
             ("guide", guide, len(state), (1, here, observation, 0, 0, 0, params)),
             ("log_guide", log_guide, 0, (1, here, state, observation, params)),
+            ("look_ahead", self.look_ahead, 0, (1, here, observation, params)),
         ):
             if function is None:
                 continue

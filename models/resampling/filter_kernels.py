@@ -16,12 +16,25 @@ Arguments that recur
 """
 
 import math
+from typing import Any, NamedTuple
 
 import portable as pk
 
 from .spreading import LOW, key
-from .weighing import IN_FLIGHT, RELATIVE, fixed, lay_out, order, ordered, power, relative, scale
-
+from .weighing import (
+    IN_FLIGHT,
+    RELATIVE,
+    fixed,
+    lay_out,
+    order,
+    ordered,
+    part_of,
+    power,
+    real,
+    relative,
+    scale,
+    tile_of,
+)
 
 AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
 TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
@@ -63,58 +76,80 @@ def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
+class Model(NamedTuple):
+    """The functions of a model, and the components of a state, as kernels hand them on."""
+
+    initial: Any
+    propagate: Any
+    log_weight: Any
+    guide: Any
+    log_guide: Any
+    n_dims: Any
+
+
+class Known(NamedTuple):
+    """What a row knows of a step: its parameters with the inputs of the step behind them, the observation,
+    and whether any value of it is a number."""
+
+    params: Any
+    y: Any
+    observed: Any
+
+
 @pk.function
-def take_observation(at, n_values, y, own):
-    """The values of an observation, where they are read from once, and whether any of them is a number."""
+def gathered(r, at, n_params, n_inputs, inputs, params):
+    """Return the parameters of a row, and behind them the inputs of a step, where they are read from once."""
+    own = pk.local(n_params + n_inputs, params.dtype)
+    own[:n_params] = params[r]
+    own[n_params:] = inputs[at]
+    return own
+
+
+@pk.function
+def known(r, at, n_params, n_values, n_inputs, y, inputs, params):
+    """Return what row r knows of a step."""
+    own_y = pk.local(n_values, y.dtype)
     seen = False
     for d in range(n_values):
-        own[d] = y[at, d]
-        seen = seen or not pk.isnan(own[d])
-    return seen
+        own_y[d] = y[at, d]
+        seen = seen or not pk.isnan(own_y[d])
+    return Known(gathered(r, at, n_params, n_inputs, inputs, params), own_y, seen)
 
 
 @pk.function
-def gather(r, at, n_params, n_inputs, params, inputs, own):
-    """The parameters of a row, and behind them the inputs of a step, where they are read from once."""
-    for p in range(n_params):
-        own[p] = params[r, p]
-    for d in range(n_inputs):
-        own[n_params + d] = inputs[at, d]
-
-
-@pk.function
-def begin_particle(initial, log_weight, n_dims, new, r, k, stream, observed, seed, y, params, x):
-    """A particle's state at step 0, to x[new, :, r, k]; returns its log-weight, 0 where nothing was
+def begin_particle(model, new, r, k, stream, seed, own, x):
+    """Draw a particle's state at step 0 to x[new, :, r, k]; return its log-weight, 0 where nothing was
     observed."""
-    state = initial(seed, stream, user_draw(0), params)
-    for c in range(n_dims):
+    state = model.initial(seed, stream, user_draw(0), own.params)
+    for c in range(model.n_dims):
         x[new, c, r, k] = state[c]
     weight = 0.0
-    if observed:
-        weight = log_weight(0, state, y, params)
+    if own.observed:
+        weight = model.log_weight(0, state, own.y, own.params)
     return weight
 
 
 @pk.function
-def move(
-    propagate, log_weight, guide, log_guide, n_dims, t, new, r, k, stream, observed, seed, y, params, state, x
-):
-    """The same from the state of its ancestor; returns what the step adds to the log-weight."""
+def move(model, t, new, r, k, stream, seed, own, state, x):
+    """Draw a particle's state from that of its ancestor; return what the step adds to the log-weight."""
     weight = 0.0
-    if guide is None:
-        moved = propagate(t, state, seed, stream, user_draw(t), params)
-        for c in range(n_dims):
+    draw = user_draw(t)
+    if model.guide is None:
+        moved = model.propagate(t, state, seed, stream, draw, own.params)
+        for c in range(model.n_dims):
             x[new, c, r, k] = moved[c]
-        if observed:
-            weight = log_weight(t, moved, y, params)
-    elif observed:
-        moved = guide(t, state, y, seed, stream, user_draw(t), params)
-        for c in range(n_dims):
+        if own.observed:
+            weight = model.log_weight(t, moved, own.y, own.params)
+    elif own.observed:
+        moved = model.guide(t, state, own.y, seed, stream, draw, own.params)
+        for c in range(model.n_dims):
             x[new, c, r, k] = moved[c]
-        weight = log_weight(t, moved, y, params) + log_guide(t, state, moved, y, params)
+        weight = model.log_weight(t, moved, own.y, own.params) + model.log_guide(
+            t, state, moved, own.y, own.params
+        )
     else:
-        drawn = propagate(t, state, seed, stream, user_draw(t), params)
-        for c in range(n_dims):
+        drawn = model.propagate(t, state, seed, stream, draw, own.params)
+        for c in range(model.n_dims):
             x[new, c, r, k] = drawn[c]
     return weight
 
@@ -138,75 +173,47 @@ def start(
     now,
 ):
     """States and log-weights of step 0, and the largest of these; one team per sweep."""
-    n = log_w.shape[2]
-    n_sweeps = (n + sweep - 1) // sweep
-    r = team.league_rank // n_sweeps
-    begin = team.league_rank % n_sweeps * sweep
-    own_params = pk.local(n_params + n_inputs, params.dtype)
-    own_y = pk.local(n_values, y.dtype)
-    gather(r, 0, n_params, n_inputs, params, inputs, own_params)
-    observed = take_observation(0, n_values, y, own_y)
+    r, _, begin, end = part_of(team, sweep, log_w.shape[2])
+    model = Model(initial, None, log_weight, None, None, n_dims)
+    own = known(r, 0, n_params, n_values, n_inputs, y, inputs, params)
     largest = -math.inf
-    for k in team.thread_range(begin, min(begin + sweep, n)):
-        weight = begin_particle(
-            initial, log_weight, n_dims, 0, r, k, key(r, k), observed, seed, own_y, own_params, x
-        )
-        log_w[0, r, k] = weight
+    for k in team.thread_range(begin, end):
+        log_w[0, r, k] = begin_particle(model, 0, r, k, key(r, k), seed, own, x)
         largest = pk.maximum(largest, log_w[0, r, k])
+    note_largest(team, r, largest, now)
+
+
+@pk.function
+def note_largest(team, r, largest, now):
+    """Enter the largest log-weight of a team's particles in that of their row."""
     largest = team.reduce(largest, pk.Max)
     if team.single():
         pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
 
+class Step(NamedTuple):
+    """Where a step of a row reads and writes: slots of states and of log-weights, and whether ancestors were
+    drawn before it."""
+
+    t: Any
+    new: Any
+    old_w: Any
+    new_w: Any
+    r: Any
+    resampled: Any
+
+
 @pk.function
-def move_some(
-    team,
-    propagate,
-    log_weight,
-    guide,
-    log_guide,
-    n_dims,
-    count,
-    first,
-    t,
-    old_w,
-    new_w,
-    new,
-    r,
-    resampled,
-    observed,
-    seed,
-    y,
-    params,
-    states,
-    x,
-    log_w,
-):
-    """States and log-weights of particles first, first + team.size, ... at step t; returns the largest
-    log-weight as they are kept."""
+def move_some(team, model, count, first, step, seed, own, states, x, log_w):
+    """Draw states and log-weights of particles first, first + team.size, ...; return the largest log-weight
+    as they are kept."""
+    r = step.r
     largest = -math.inf
     for m in range(count):
         k = first + m * team.size
-        weight = move(
-            propagate,
-            log_weight,
-            guide,
-            log_guide,
-            n_dims,
-            t,
-            new,
-            r,
-            k,
-            key(r, k),
-            observed,
-            seed,
-            y,
-            params,
-            states[m],
-            x,
-        )
-        log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
-        largest = pk.maximum(largest, log_w[new_w, r, k])
+        weight = move(model, step.t, step.new, r, k, key(r, k), seed, own, states[m], x)
+        log_w[step.new_w, r, k] = weight if step.resampled else log_w[step.old_w, r, k] + weight
+        largest = pk.maximum(largest, log_w[step.new_w, r, k])
     return largest
 
 
@@ -246,20 +253,13 @@ def advance(
     numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
     8 (2 n_dims + 2) bytes in float64.
     """
-    n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
-    r = team.league_rank // n_sweeps
-    begin = team.league_rank % n_sweeps * sweep
-    end = min(begin + sweep, log_w.shape[2])
+    r, _, begin, end = part_of(team, sweep, log_w.shape[2])
     stride = at_once * team.size
     whole = begin + (end - begin) // stride * stride
-    resampled = before[r, 2] == 0
-    by_ancestor = resampled and not in_place
-    own_params = pk.local(
-        n_params + n_inputs, params.dtype
-    )  # read once: what is written might be their place
-    own_y = pk.local(n_values, y.dtype)
-    gather(r, at, n_params, n_inputs, params, inputs, own_params)
-    observed = take_observation(at, n_values, y, own_y)
+    step = Step(t, new, old_w, new_w, r, before[r, 2] == 0)
+    by_ancestor = step.resampled and not in_place
+    model = Model(None, propagate, log_weight, guide, log_guide, n_dims)
+    own = known(r, at, n_params, n_values, n_inputs, y, inputs, params)
     parents = pk.local(at_once, pk.int32)
     state = pk.local((at_once, n_dims), x.dtype)
     largest = -math.inf
@@ -272,97 +272,31 @@ def advance(
         if base + stride < whole:  # they travel while these states move
             look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
         first = base + team.rank
-        if observed:  # asked once for all, so that they move side by side
-            found = move_some(
-                team,
-                propagate,
-                log_weight,
-                guide,
-                log_guide,
-                n_dims,
-                at_once,
-                first,
-                t,
-                old_w,
-                new_w,
-                new,
-                r,
-                resampled,
-                True,
-                seed,
-                own_y,
-                own_params,
-                state,
-                x,
-                log_w,
-            )
+        if own.observed:  # asked once for all, so that they move side by side
+            seen = own._replace(observed=True)
+            found = move_some(team, model, at_once, first, step, seed, seen, state, x, log_w)
         else:
-            found = move_some(
-                team,
-                propagate,
-                log_weight,
-                guide,
-                log_guide,
-                n_dims,
-                at_once,
-                first,
-                t,
-                old_w,
-                new_w,
-                new,
-                r,
-                resampled,
-                False,
-                seed,
-                own_y,
-                own_params,
-                state,
-                x,
-                log_w,
-            )
+            unseen = own._replace(observed=False)
+            found = move_some(team, model, at_once, first, step, seed, unseen, state, x, log_w)
         largest = pk.maximum(largest, found)
     for k in team.thread_range(whole, end):
         for c in range(n_dims):
             state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
-        found = move_some(
-            team,
-            propagate,
-            log_weight,
-            guide,
-            log_guide,
-            n_dims,
-            1,
-            k,
-            t,
-            old_w,
-            new_w,
-            new,
-            r,
-            resampled,
-            observed,
-            seed,
-            own_y,
-            own_params,
-            state,
-            x,
-            log_w,
-        )
+        found = move_some(team, model, 1, k, step, seed, own, state, x, log_w)
         largest = pk.maximum(largest, found)
-    largest = team.reduce(largest, pk.Max)
-    if team.single():
-        pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
+    note_largest(team, r, largest, now)
 
 
 @pk.function
 def weigh_one(n_dims, kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
-    """q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
+    """Return q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
     weight = relative(log_weight, row_scale[0], largest)
     if kept:
         w[r, k] = weight
     q = fixed(weight, row_scale, RELATIVE)
     if averaged:
         for c in range(n_dims):
-            part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+            part[c] += real(q) * pk.float64(x[slot, c, r, k])
     return q
 
 
@@ -391,13 +325,9 @@ def weigh(
     Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
     exponential.
     """
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, log_w.shape[2], True)
     row_scale = scale(now, r, bits, RELATIVE)
     lost = pk.uint64(bits - half)
-    begin = tile * tile_size
-    end = min(begin + tile_size, log_w.shape[2])
     stride = IN_FLIGHT * team.size
     total = pk.uint64(0)
     square = pk.uint64(0)
@@ -412,20 +342,8 @@ def weigh(
         for m in range(IN_FLIGHT):
             own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
         for m in range(IN_FLIGHT):
-            q = weigh_one(
-                n_dims,
-                kept,
-                averaged,
-                slot,
-                r,
-                base + m * team.size + team.rank,
-                own[m],
-                top[0],
-                row_scale,
-                x,
-                w,
-                part,
-            )
+            k = base + m * team.size + team.rank
+            q = weigh_one(n_dims, kept, averaged, slot, r, k, own[m], top[0], row_scale, x, w, part)
             total += q
             square += upper_squared(q, lost)
     for k in team.thread_range(whole, end):
@@ -452,9 +370,9 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
     The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n
     after resampling. A row of no use adds -infinity and is resampled from equal weights.
     """
-    whole = pk.float64(pk.int64(total))
+    whole = real(total)
     part = whole * 2.0 ** pk.float64(half - bits)
-    size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
+    size = part * part / real(square) if usable else 0.0
     idle = usable and size >= threshold * n
     log_total = pk.float64(largest) + pk.log(whole * power(1 - bits)) if usable else -math.inf
     return log_total - before, size, idle, log_total if idle else pk.log(pk.float64(n))
@@ -490,15 +408,14 @@ def overwrite(r, k, now, ancestors, x):
     """Particles without offspring become copies of others, in place: ancestors are permuted. 8 to 8 (2 n_dims
     + 1) bytes."""
     if now[r, 2] == 0 and ancestors[r, k] != k:
-        for c in range(x.shape[1]):
-            x[0, c, r, k] = x[0, c, r, ancestors[r, k]]
+        x[0, :, r, k] = x[0, :, r, ancestors[r, k]]
 
 
 @pk.kernel
 def average(team, sums, parts, means):
     """Weighted means of a row, shape (n_dims, n_rows); one team per row."""
     r = team.league_rank
-    weight = pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
+    weight = real(sums[r, sums.shape[1] - 1])
     for c in range(parts.shape[0]):
         total = 0.0
         for tile in team.thread_range(parts.shape[2]):
@@ -515,8 +432,7 @@ def trace(r, j, extremes, ancestors, x, ends, paths):
     a = ends[r, j]
     t = x.shape[0] - 1
     while t >= 0:
-        for c in range(x.shape[1]):
-            paths[t, c, r, j] = x[t, c, r, a]
+        paths[t, :, r, j] = x[t, :, r, a]
         if t > 0 and extremes[t - 1, r, 2] == 0:
             a = ancestors[t - 1, r, a]
         t -= 1

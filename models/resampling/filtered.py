@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +22,18 @@ from .checks import MOST
 from .schemes import Call
 from .weights import on
 
+_OF_ROWS = "x", "log_w", "ancestors", "extremes", "params"  # of a History
+
+
+def picked(array, single):
+    """Return an array, or of a single filter what it has without the axis of filters, its last."""
+    if not single:
+        return array
+    return array[..., 0].item() if array.ndim == 1 else array[..., 0]
+
 
 def collect(run, summaries, single, means, reason):
-    """The fields of `Filtered`: brings what is small to the host.
+    """Return the fields of `Filtered`: brings what is small to the host.
 
     reason : callable of a row that died of NaN, which says why, or raises
     """
@@ -33,57 +43,41 @@ def collect(run, summaries, single, means, reason):
     dead = ~np.isfinite(weighing.ordered_numpy(extremes[:, :, 0]))
     died = np.where(dead.any(axis=0), dead.argmax(axis=0), -1)
     after = np.maximum.accumulate(dead, axis=0)
-
-    def told(view, given=True):
-        if view is None or not given:
-            return None
-        array = view.to_numpy()
-        array[
-            np.broadcast_to(
-                after.reshape(after.shape[0], *[1] * (array.ndim - 2), after.shape[1]), array.shape
-            )
-        ] = np.nan
-        return array[..., 0] if single else array
-
-    def pick(array):
-        return array[..., 0] if single else array
-
     evidence = run.evidence.to_numpy()
-    total = np.cumsum(evidence, axis=0)[-1]
     resampled = extremes[:, :, 2] == 0
     resampled[-1] = False  # after the last step nothing is resampled
-    last = len(extremes) - 1
-    history = (
-        History(
-            run.x,
-            run.log_w,
-            run.ancestors,
-            run.extremes,
-            run.params,
-            run.inputs,
-            run.model.dtype,
-            run.model.space,
-        )
-        if run.keep
-        else None
-    )
-    return {
-        "log_likelihood": float(total[0]) if single else total,
-        "evidence": pick(evidence),
-        "sizes": pick(run.sizes.to_numpy()),
-        "resampled": pick(resampled),
-        "died": int(died[0]) if single else died,
-        "nan_steps": int(nan_steps[0]) if single else nan_steps,
-        "nan_from": reason(int(bad[0])) if bad.size else "",
-        "means": told(run.means, means),
-        "variances": told(summaries.variances),
-        "quantiles": told(summaries.quantiles),
-        "moments": told(summaries.moments),
-        "states": run.x[last % run.x.shape[0]],
-        "log_weights": run.log_w[last % run.log_w.shape[0]],
-        "history": history,
-        "_single": single,
+    last, model, history = len(extremes) - 1, run.model, None
+    if run.keep:
+        kept = run.x, run.log_w, run.ancestors, run.extremes, run.params, run.inputs
+        history = History(*kept, model.dtype, model.space)
+    found = {
+        "log_likelihood": np.cumsum(evidence, axis=0)[-1],
+        "evidence": evidence,
+        "sizes": run.sizes.to_numpy(),
+        "resampled": resampled,
+        "died": died,
+        "nan_steps": nan_steps,
     }
+    told = {
+        "means": run.means if means else None,
+        **{name: getattr(summaries, name) for name in ("variances", "quantiles", "moments")},
+    }
+    for name, view in told.items():
+        if view is not None:
+            found[name] = view.to_numpy()
+            gone = np.expand_dims(after, tuple(range(1, found[name].ndim - 1)))
+            found[name][np.broadcast_to(gone, found[name].shape)] = np.nan
+    return (
+        told
+        | {name: picked(array, single) for name, array in found.items()}
+        | {
+            "nan_from": reason(int(bad[0])) if bad.size else "",
+            "states": run.x[last % run.x.shape[0]],
+            "log_weights": run.log_w[last % run.log_w.shape[0]],
+            "history": history,
+            "_single": single,
+        }
+    )
 
 
 def joined(parts):
@@ -92,15 +86,11 @@ def joined(parts):
     for name, value in vars(found).items():
         values = [getattr(part, name) for part in parts]
         if isinstance(value, History):
-            found.history = copy.copy(value)
-            found.history.__dict__.update(
-                {
-                    one: np.concatenate([on_host(getattr(history, one)) for history in values], axis=-2)
-                    for one in ("x", "log_w", "ancestors", "extremes", "params")
-                },
-                inputs=on_host(value.inputs),
-                space=None,
-            )
+            own = {
+                one: np.concatenate([on_host(getattr(history, one)) for history in values], axis=-2)
+                for one in _OF_ROWS
+            }
+            found.history = dataclasses.replace(value, **own, inputs=on_host(value.inputs), space=None)
         elif isinstance(value, pk.View):
             whole = np.concatenate([on_host(one) for one in values], axis=-2)
             setattr(found, name, pk.asview(whole, space="serial"))
@@ -253,7 +243,7 @@ class Filtered(Shown):
         n = check_count(n, "n", 1, MOST)
         with on(self.history.space if self.history else None):
             kept = self.kept("trajectories")
-            call = Call(None, kept.log_w[kept.log_w.shape[0] - 1], seed, 0, n, "uniform")
+            call = Call(None, kept.log_w[kept.log_w.shape[0] - 1], seed, 0, n, "uniform", None)
             ends = call.draw(launches.multinomial)
             paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
             pk.parallel_for(

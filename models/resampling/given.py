@@ -12,6 +12,7 @@ from portable.errors import DTypeError, FiniteError, InputError, PortableError, 
 
 from ..shared.annotations import Array, ArrayLike
 from ..shared.checks import as_numbers, check_finite
+from .filter_kernels import user_draw
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
 _TRIED = 64  # rows of parameters that the model's functions are tried with, at most
@@ -24,6 +25,7 @@ class Model(Protocol):
     """What a run asks of a ParticleFilter, whose attributes these are."""
 
     functions: tuple[Any, ...]
+    look_ahead: Any
     names: tuple[str, ...] | None
     method: str
     draw: Any
@@ -100,6 +102,13 @@ def as_table(params, names):
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
         raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
+
+
+def check_function(function, name):
+    """Refuse what is no function of kernels."""
+    if not isinstance(function, type(user_draw)):
+        raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
+    return function
 
 
 def not_infinite(values, name):

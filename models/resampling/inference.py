@@ -6,44 +6,55 @@ A chain accepts a proposal by estimates of the likelihood, and draws from the ex
 the filter are part of the chain's state: a proposal renews those of one part of the steps, chosen at random,
 and keeps the others, so that the two estimates of a step are correlated (Tran, Kohn, Quiroz, Villani 2016;
 Deligiannidis, Doucet, Pitt 2018); draws then follow the order of the states.
+
+Particle Gibbs with ancestor sampling draws paths given parameters by conditional SMC, and parameters given
+paths by Metropolis steps.
+
+References
+----------
+Andrieu, Doucet, Holenstein: Particle Markov chain Monte Carlo methods. JRSS B 72 (2010).
+Lindsten, Jordan, Schoen: Particle Gibbs with ancestor sampling. JMLR 15 (2014).
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Real, Whole
+from ..shared.annotations import ArrayLike, Real, Whole
+from ..shared.arrays import reached
 from ..shared.checks import check_count
-from . import banks
+from ..shared.sharding import Shards
+from . import banks, smoothing_kernels
+from .banks import Rows, by_rows
+from .blame import named
 from .posterior import Posterior
+from .row_kernels import MOST
+from .running import ROW_TEAM
 from .sampling import Chained, Nans, Sampling, draw, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
+from .weights import SWEEP_TEAM, Tables, unit_extremes
 
 
 class Estimates:
-    """Estimated log-likelihoods of rows of parameters, by filters at the places of a client or of spaces;
-    the default space's, if neither is given.
+    """Estimated log-likelihoods of rows of parameters, by filters.
 
     Parameters
     ----------
-    model : ParticleFilter
-    data : Data
-    priors : Priors
-    n_particles, n_rows : int
+    problem : Problem
+    n_rows : int
     nans : Nans
-    client : distributed.Client, optional
-    space : str, Space or a list of them, optional
     """
 
-    def __init__(self, model, data, priors, n_particles, n_rows, nans, client=None, space=None):
-        self._model, self._data, self._priors, self._n = model, data, priors, n_particles
-        self.nans, self._filters = nans, banks.shared(model, n_particles, data, n_rows, client, space)
+    def __init__(self, problem, n_rows, nans):
+        self._problem, self.nans, self._filters = problem, nans, banks.shared(problem, n_rows)
 
     def __call__(self, values, keys, n_steps=None):
         """Those of parameters, shape (n_rows, n_free), from random numbers of keys, shape (n_rows, n_blocks),
@@ -59,34 +70,25 @@ class Estimates:
         """What was found of rows with -inf in place of NaN, which are counted."""
 
         def reason(row):
-            rows = banks.of_rows(self._data, self._priors.table(values))
-            return banks.blamed(self._model, rows, self._n, keys, row)
+            own = self._problem
+            rows = banks.of_rows(own.data, own.priors.table(values))
+            return banks.blamed(own.filters, rows, own.n, keys, row)
 
         return self.nans.rejected(found, reason)
 
     def _asked(self, values, keys, name, *args):
-        return np.concatenate(self._filters.map(name, self._priors.table(values), keys, *args), axis=-1)
+        return np.concatenate(
+            self._filters.map(name, self._problem.priors.table(values), keys, *args), axis=-1
+        )
 
 
 class Metropolis(Chained):
-    """PMMH: where the chains stand, and a step of all of them; places as those of `Estimates`."""
+    """PMMH: where the chains stand, and a step of all of them."""
 
-    def __init__(
-        self,
-        model,
-        data,
-        priors,
-        n_particles,
-        n_chains,
-        n_blocks,
-        seed,
-        client=None,
-        space=None,
-        nans=None,
-    ):
-        self.priors, self.n_chains, self.n_blocks, self.seed = priors, n_chains, n_blocks, seed
-        self._short, self.nans = model.takes_rows(n_particles), nans or Nans(n_chains)
-        self.estimate = Estimates(model, data, priors, n_particles, n_chains, self.nans, client, space)
+    def __init__(self, problem, n_chains, n_blocks, seed, nans=None):
+        self.priors, self.n_chains, self.n_blocks, self.seed = problem.priors, n_chains, n_blocks, seed
+        self._short, self.nans = problem.filters.takes_rows(problem.n), nans or Nans(n_chains)
+        self.estimate = Estimates(problem, n_chains, self.nans)
 
     def fresh(self, random):
         """Keys; where rows are long all chains have one, and differ by their streams."""
@@ -140,13 +142,6 @@ class Metropolis(Chained):
         )
         if warm:
             self.walk.learn(self.points.z, rates.mean())
-
-    def arrays(self):
-        return {**self.points._asdict(), **self.walk.state()}
-
-    def restore(self, arrays):
-        self.points = Points(*(arrays[name] for name in Points._fields))
-        self.walk.restore(arrays)
 
 
 def sample_pmmh(
@@ -207,14 +202,224 @@ def sample_pmmh(
     )
     n = filters.count(n_particles)
 
-    def make(data, priors, n_chains, seed, client):
-        return Metropolis(filters, data, priors, n, n_chains, n_blocks, seed, client, sampling.space)
+    def make(problem, n_chains, seed):
+        return Metropolis(problem, n_chains, n_blocks, seed)
 
     settings = {
-        "n_particles": n,
         "n_blocks": n_blocks,
         "guided": guided,
         "threshold": threshold,
         "dtype": str(np.dtype(dtype)),
     }
-    return draw(sampling, "PMMH", *of_model(sampling, model, filters, observations, make, settings))
+    return draw(sampling, "PMMH", *of_model(sampling, model, filters, n, observations, make, settings))
+
+
+class Paths:
+    """A method for `sharding.Shards`, whose shards are chains: densities of paths, and paths given old ones.
+
+    The caller has all paths. A place keeps those of its chains too, with the number that the caller gave
+    them, and takes others where that is another.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+    data : Data
+    n_particles, n_params : int
+    space : str or Space
+    """
+
+    def __init__(self, model, data, n_particles, n_params, space):
+        n_dims, self._n, self._rows = data.n_dims, n_particles, Rows(0, 0)
+        self._conditional = model.initial, model.propagate, model.log_weight, model.log_transition
+        self._complete = model.log_initial, model.log_transition, model.log_weight
+        with pk.use(space) as self.space:
+            self._y, self._inputs = reached(data.y), reached(data.inputs)
+        self._sizes = [pk.static(v) for v in (n_dims, n_params, data.y.shape[1], data.inputs.shape[1])]
+        self._shape = len(data.y), n_dims
+
+    def prepare(self, piece):
+        """The piece itself."""
+        return piece
+
+    def _take(self, rows, params, number, paths):
+        """Room for the chains that are asked for, with their parameters and paths."""
+        (n_steps, n_dims), n, n_rows = self._shape, self._n, rows.end - rows.begin
+        if rows != self._rows:
+            self._rows, self._number = rows, None
+            self._params = pk.empty((n_rows, params.shape[1]))
+            self._path = pk.empty((n_steps, n_dims, n_rows))
+            self._terms, self._found = pk.empty((n_rows, n_steps)), pk.empty(n_rows)
+            self._tables = Tables(pk.empty((n_rows, n)), 0, n)
+            self._extremes = unit_extremes(n_rows)
+            self._x, self._log_w = pk.empty((n_steps, n_dims, n_rows, n)), pk.empty((n_rows, n))
+            self._cumulative = pk.empty((n_rows, n), np.uint64)
+            self._ancestors = pk.empty((n_steps, n_rows, n), np.int32)
+        pk.deep_copy(self._params, np.ascontiguousarray(params[slice(*rows)]))
+        if number != self._number:
+            pk.deep_copy(self._path, np.ascontiguousarray(paths[..., slice(*rows)]))
+            self._number = number
+
+    @by_rows
+    def densities(self, rows, params, number, paths):
+        """log p(path, y | parameters) of chains."""
+        self._take(rows, params, number, paths)
+        policy, kernel = pk.TeamPolicy(len(self._found), SWEEP_TEAM), smoothing_kernels.complete_rows
+        own = self._y, self._inputs, self._params, self._path, self._terms, self._found
+        pk.parallel_for(policy, kernel, *self._complete, *self._sizes, *own)
+        return self._found.to_numpy().copy()
+
+    @by_rows
+    def moved(self, rows, params, number, paths, seed):
+        """New paths of chains, which have the next number."""
+        self._take(rows, params, number, paths)
+        pk.parallel_for(
+            pk.TeamPolicy(len(self._found), min(ROW_TEAM, -(-self._n // 32) * 32)),
+            smoothing_kernels.conditional_rows,
+            *self._conditional,
+            *self._sizes,
+            rows.begin,
+            self._tables.bits,
+            seed,
+            self._y,
+            self._inputs,
+            self._params,
+            self._extremes,
+            self._x,
+            self._log_w,
+            self._tables.values,
+            self._cumulative,
+            self._ancestors,
+            self._path,
+        )
+        self._number = number + 1
+        return self._path.to_numpy().copy()
+
+
+class Gibbs(Chained):
+    """The chains' parameters and paths, and a sweep of all of them."""
+
+    def __init__(self, problem, model, n_chains, n_moves, seed):
+        self.priors, self.n_chains, self.n_moves, self.seed = problem.priors, n_chains, n_moves, seed
+        self.nans, self._problem, data = Nans(n_chains), problem, problem.data
+        make = functools.partial(Paths, model, data, problem.n, len(self.priors.names))
+        where = {"client": problem.client, "space": problem.space}
+        self._shards = Shards(make, banks.rows_of(n_chains), **where, label="particle Gibbs")
+        self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0
+
+    def start(self, given):
+        """Parameters as PMMH starts, and a path of a filter there."""
+        begun, own = Metropolis(self._problem, self.n_chains, 1, self.seed, self.nans), self._problem
+        begun.start(given)
+        self.points, self.walk = begun.points, begun.walk
+        found = own.filters.run(
+            own.data.y,
+            own.n,
+            params=self.priors.table(begun.values()),
+            inputs=own.data.inputs[:, self._lags() :] if own.data.inputs.shape[1] else None,
+            seed=self.seed,
+            keep=True,
+            means=False,
+            client=own.client,
+        )
+        if (found.died >= 0).any():
+            raise InputError(
+                f"a filter of {own.n} particles died at the start of chain {found.died.argmax()};"
+                " more particles are wanted"
+            )
+        self._follow(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
+        self.accepted = np.zeros(self.n_chains)
+        self._weigh()
+
+    def _lags(self):
+        return self._problem.data.y.shape[1] if self._problem.filters.lagged else 0
+
+    def _follow(self, paths):
+        """Paths that no place has."""
+        self.paths, self._number = paths, self._number + 1
+
+    def density(self, values, keys=None):
+        """log p(path, y | parameters) of every chain."""
+        asked = self.priors.table(values), self._number, self.paths
+        found = np.concatenate(self._shards.map("densities", *asked))
+        return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
+
+    def _weigh(self):
+        """The densities of the chains' paths as they are now."""
+        self.points = self.points._replace(log_likelihood=self.density(self.values()))
+
+    def _reason(self, params, chain):
+        return (
+            f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
+            f" {named(self.priors.names, params)}; finite numbers or -inf are wanted"
+        )
+
+    def step(self, number, warm):
+        """Steps of the parameters, then a new path of every chain."""
+        random = random_of(self.seed, 2, number)
+        self.accepted = np.zeros(self.n_chains)
+        self._weigh()
+        for _ in range(self.n_moves):
+            z = self.walk.propose(self.points.z, random)
+            self.points, rates, moved = metropolis(
+                self.points, z, self.points.keys, self.priors, self.density, random
+            )
+            self.accepted += moved / self.n_moves
+            if warm:
+                self.walk.learn(self.points.z, rates.mean())
+        asked = self.priors.table(self.values()), self._number, self.paths
+        key = random.integers(0, 2**64, dtype=np.uint64)
+        self._follow(np.concatenate(self._shards.map("moved", *asked, key), axis=2))
+
+    def arrays(self):
+        return super().arrays() | {"path": self.paths}
+
+    def restore(self, arrays):
+        super().restore(arrays)
+        self._follow(arrays["path"])
+
+
+def sample_gibbs(
+    model: StateSpaceModel,
+    observations: ArrayLike,
+    n_particles: Whole,
+    *,
+    n_moves: Whole = 10,
+    **options: Any,
+) -> Posterior:
+    """Draw from p(parameters | observations) by particle Gibbs with ancestor sampling.
+
+    It wants few particles (some dozens) where `sample_pmmh` wants hundreds, and moves slowly where parameters
+    and paths depend on each other closely, as the sd of a transition does on a path.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+        With log_initial and log_transition.
+    observations : as in `ParticleFilter.run`; NaN is missing
+    n_particles : int, at least 2
+        Of each chain's conditional filter, the old path among them.
+    n_moves : int
+        Metropolis steps of the parameters in each sweep, a launch each.
+    **options
+        priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
+        checkpoint, progress, on_nan, space, client.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError
+        As `sample_pmmh`; a model without log_initial or log_transition.
+    """
+    sampling, n_moves = Sampling(**options), check_count(n_moves, "n_moves")
+    model.need("particle Gibbs", "log_initial", "log_transition")
+    n_particles = check_count(n_particles, "n_particles", 2, MOST)
+    filters = model.filter(space=sampling.space)
+
+    def make(problem, n_chains, seed):
+        return Gibbs(problem, model, n_chains, n_moves, seed)
+
+    given = model, filters, n_particles, observations, make, {"n_moves": n_moves}
+    return draw(sampling, "particle Gibbs", *of_model(sampling, *given))

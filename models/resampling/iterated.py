@@ -39,7 +39,7 @@ from ..shared.results import Result
 from . import banks
 from .inference import Estimates
 from .row_kernels import MOST
-from .sampling import Nans, Sampling, run_loop, of_model
+from .sampling import Nans, Sampling, of_model, run_loop
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import random_of
@@ -98,12 +98,11 @@ class Searches:
 
     finished, piece = False, 1
 
-    def __init__(self, filters, data, priors, n, n_chains, n_repeats, moves, columns, seed, client, space):
-        self.priors, self.n_chains, self.n, self.seed = priors, n_chains, n, seed
+    def __init__(self, problem, n_chains, n_repeats, moves, columns, seed):
+        self.priors, self.n_chains, self.n, self.seed = problem.priors, n_chains, problem.n, seed
         self.moves, self.columns, self.nans = moves, columns, Nans(n_chains)
-        self._filters = banks.shared(filters, n, data, n_chains, client, space)
-        self._n_rows = n_chains * n_repeats
-        self._estimate = Estimates(filters, data, self, n, self._n_rows, self.nans, client, space)
+        self._filters, self._n_rows = banks.shared(problem, n_chains), n_chains * n_repeats
+        self._estimate = Estimates(problem._replace(priors=self), self._n_rows, self.nans)
 
     def table(self, values):
         """All parameters of rows, which are those of searches once or several times."""
@@ -283,15 +282,14 @@ def _searched(
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
     filters = model.filter(threshold=1.0, space=sampling.space)
 
-    def make(data, priors, n_chains, seed, client):
-        if unknown := set(initial) - set(priors.free):
+    def make(problem, n_chains, seed):
+        if unknown := set(initial) - set(problem.priors.free):
             raise InputError(f"initial has {', '.join(sorted(unknown))}, which has no prior")
-        sds = np.array([[sd, 0.0 if name in initial else sd] for name in priors.free])
-        own = n, n_chains, n_repeats, (sds, cooling), columns, seed, client, sampling.space
-        return Searches(filters, data, priors, *own)
+        sds = np.array([[sd, 0.0 if name in initial else sd] for name in problem.priors.free])
+        return Searches(problem, n_chains, n_repeats, (sds, cooling), columns, seed)
 
-    settings = {"n_particles": n, "sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
-    model = of_model(sampling, model, filters, observations, make, settings)
+    settings = {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
+    model = of_model(sampling, model, filters, n, observations, make, settings)
     known, found, loop, _ = run_loop(sampling, "IF2", *model)
     if loop.stop is not None:
         raise loop.stop

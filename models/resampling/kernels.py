@@ -6,18 +6,17 @@ r is the row of a filter, k a draw, i a particle.
 
 import portable as pk
 
-from .weighing import ordered, tile_of
+from .weighing import ordered, part_of, tile_of
 
 
 @pk.kernel
 def moments(team, tile_size, log, w, extremes, found):
     """Sums over a tile of w_i relative to the largest of its row, and of its square; one team per tile. 4 or
     8 bytes."""
-    r, tile = team.league_rank // found.shape[1], team.league_rank % found.shape[1]
+    r, tile, begin, end = part_of(team, tile_size, w.shape[1])
     largest = ordered(extremes[r, 0])
-    begin = tile * tile_size
     total, squares = 0.0, 0.0
-    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
+    for i in team.thread_range(begin, end):
         x = pk.exp(pk.float64(w[r, i]) - largest) if log else pk.float64(w[r, i]) / largest
         total += x
         squares += x * x
@@ -25,6 +24,14 @@ def moments(team, tile_size, log, w, extremes, found):
     if team.single():
         found[r, tile, 0] = total
         found[r, tile, 1] = squares
+
+
+@pk.kernel
+def log_likelihoods(r, log_likelihood, n_params, params, data, found):
+    """The value of a function at row r of params, which it reads once; its data by what it does."""
+    own = pk.local(n_params, params.dtype)
+    own[:n_params] = params[r]
+    found[r] = log_likelihood(own, data)
 
 
 @pk.kernel
@@ -48,9 +55,9 @@ def count(r, k, ancestors, offspring):
 @pk.kernel
 def sum_tiles(team, tile_size, x, sums):
     """The sum of a tile of whole numbers; one team per tile. 8 bytes a number."""
-    n_tiles, r, tile = tile_of(team, sums)
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, x.shape[1])
     total = pk.int64(0)
-    for i in team.thread_range(tile * tile_size, min(tile * tile_size + tile_size, x.shape[1])):
+    for i in team.thread_range(begin, end):
         total += x[r, i]
     total = team.reduce(total)
     if team.single():
@@ -60,10 +67,9 @@ def sum_tiles(team, tile_size, x, sums):
 @pk.kernel
 def scan_tiles(team, tile_size, sums, x, cumulative):
     """x_0 + ... + x_i from what lies before each tile; one team per tile. 16 bytes a number."""
-    n_tiles, r, tile = tile_of(team, sums)
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, x.shape[1])
     carry = pk.int64(sums[r, tile])
-    end = min(tile * tile_size + tile_size, x.shape[1])
-    for first in range(tile * tile_size, end, team.size):
+    for first in range(begin, end, team.size):
         i = first + team.rank
         number = pk.int64(0)
         if i < end:

@@ -8,7 +8,6 @@ a View of int64, shape (n_rows, n_ancestors).
 
 from __future__ import annotations
 
-
 import numpy as np
 
 import portable as pk
@@ -19,22 +18,9 @@ from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 
-def _spread(kernel, tables, draws, seed, step, ancestors):
-    pk.parallel_for(
-        tables.tiles,
-        kernel,
-        tables.tile_size,
-        tables.bits,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        tables.sums,
-        draws,
-        seed,
-        step,
-        ancestors,
-        tables.stretches,
-    )
+def _spread(scheme, tables, draws, seed, step, ancestors):
+    own = draws, seed, step, ancestors, tables.stretches
+    pk.parallel_for(tables.tiles, spreading.spread, *scheme, *tables.sizes, *tables.known, tables.sums, *own)
     _fill_stretches(tables.stretches, ancestors)
 
 
@@ -46,18 +32,18 @@ def _fill_stretches(stretches, ancestors):
 
 
 def systematic(tables, seed, step, ancestors):
-    _spread(spreading.spread_systematic, tables, 0, seed, step, ancestors)
+    _spread(spreading.SYSTEMATIC, tables, 0, seed, step, ancestors)
 
 
 def stratified(tables, seed, step, ancestors):
-    _spread(spreading.spread_stratified, tables, 0, seed, step, ancestors)
+    _spread(spreading.STRATIFIED, tables, 0, seed, step, ancestors)
 
 
 def multinomial(tables, seed, step, ancestors):
     wanted, records, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
-    _spread(spreading.spread_multinomial, tables, (wanted, records), seed, step, ancestors)
+    _spread(spreading.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
 
 
 FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
@@ -65,25 +51,14 @@ FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
 
 def residual(tables, seed, step, ancestors):
     copies, residues = tables.residues
-    pk.parallel_for(
-        tables.tiles,
-        strata.weigh_residues,
-        tables.tile_size,
-        tables.bits,
-        tables.log,
-        tables.n_ancestors,
-        tables.values,
-        tables.extremes,
-        tables.sums,
-        copies,
-        residues,
-    )
+    own = tables.sums, tables.n_ancestors, copies, residues
+    pk.parallel_for(tables.tiles, strata.weigh_residues, *tables.sizes, *tables.known, *own)
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
     wanted, records, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
-    _spread(spreading.spread_residual, tables, (wanted, records, copies, residues), seed, step, ancestors)
+    _spread(spreading.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
 
 
 def _draw_strata(wanted, records, before, seed, step):
@@ -107,28 +82,11 @@ def _draw_strata(wanted, records, before, seed, step):
 
 def ssp(tables, seed, step, ancestors):
     offspring, levels = tables.meetings
-    for level, (n_items, items, parts, next_items, next_parts) in enumerate(levels):
+    for level, (n_items, *items, next_items, next_parts) in enumerate(levels):
         groups = teams(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
-        pk.parallel_for(
-            groups,
-            pairing.meet,
-            pk.static(level > 0),
-            level,
-            n_items,
-            tables.bits,
-            tables.log,
-            tables.n_ancestors,
-            tables.values,
-            tables.extremes,
-            tables.sums,
-            seed,
-            step,
-            items,
-            parts,
-            next_items,
-            next_parts,
-            offspring,
-        )
+        known = *tables.sizes, *tables.known, tables.sums, tables.n_ancestors, seed, step
+        own = *items, next_items, next_parts, offspring
+        pk.parallel_for(groups, pairing.meet, pk.static(level > 0), level, n_items, *known, *own)
     spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
 
 
@@ -138,7 +96,8 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
     n_tiles = sums.shape[1] - 1
     pk.parallel_for(
         teams(offspring.shape[0] * n_tiles, TEAM),
-        spreading.spread_offspring,
+        spreading.spread,
+        *spreading.OFFSPRING,
         tile_size(offspring.shape[1]),
         0,
         pk.static(False),
@@ -163,73 +122,22 @@ def sum_up(counts, sums):
     pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, sums)
 
 
-def metropolis(tables, seed, step, ancestors, n_steps):
-    pk.parallel_for(
-        tables.draws,
-        chains.metropolis_chain,
-        n_steps,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        seed,
-        step,
-        ancestors,
-    )
+def metropolis(tables, seed, step, ancestors, n_steps, chain=chains.metropolis_chain):
+    pk.parallel_for(tables.draws, chain, *tables.known, n_steps, seed, step, ancestors)
 
 
 def megopolis(tables, seed, step, ancestors, n_steps):
-    pk.parallel_for(
-        tables.draws,
-        chains.megopolis_chain,
-        n_steps,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        seed,
-        step,
-        ancestors,
-    )
+    metropolis(tables, seed, step, ancestors, n_steps, chains.megopolis_chain)
 
 
 def rejection(tables, seed, step, ancestors, bound):
-    pk.parallel_for(
-        tables.draws,
-        chains.rejection_chain,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        bound,
-        seed,
-        step,
-        ancestors,
-    )
+    metropolis(tables, seed, step, ancestors, bound, chains.rejection_chain)
 
 
 def killing(tables, seed, step, ancestors):
-    cumulative = tables.cumulative
-    pk.parallel_for(
-        tables.tiles,
-        chains.scan_weights,
-        tables.tile_size,
-        tables.bits,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        tables.sums,
-        cumulative,
-    )
-    pk.parallel_for(
-        tables.draws,
-        chains.survive_or_draw,
-        tables.log,
-        tables.values,
-        tables.extremes,
-        tables.sums,
-        cumulative,
-        seed,
-        step,
-        ancestors,
-    )
+    own = tables.sums, tables.cumulative
+    pk.parallel_for(tables.tiles, chains.scan_weights, *tables.sizes, *tables.known, *own)
+    pk.parallel_for(tables.draws, chains.survive_or_draw, *tables.known, *own, seed, step, ancestors)
 
 
 def permute(ancestors, owner, permuted):
@@ -241,31 +149,33 @@ def permute(ancestors, owner, permuted):
     pk.parallel_for(box, kernels.settle, ancestors, owner, permuted)
 
 
-# Of each scheme the kernel that takes a short row in one launch, the members of its team where the space lets
-# one choose (spreading.BANKS at most where they spread), and the room that it wants: its name, its length for
-# n weights and m draws, and its type.
+# Of each scheme what its kernel of short rows takes first, the members of its team where the space lets one
+# choose (spreading.BANKS at most where they spread), and the room that it wants: its name, its length for n
+# weights and m draws, and its type.
 _RECORDS = "records", lambda n, m: m // 4 + 1, np.uint64
+_ROW = small_kernels.spread_row
 OF_SHORT_ROWS = {
-    systematic: (small_kernels.systematic, TEAM, None),
-    stratified: (small_kernels.stratified, TEAM, None),
-    multinomial: (small_kernels.multinomial, TEAM, _RECORDS),
-    residual: (small_kernels.residual, TEAM, _RECORDS),
-    ssp: (small_kernels.meet_and_spread, TEAM, ("offspring", lambda n, m: n, np.int64)),
-    killing: (small_kernels.kill_row, 256, ("cumulative", lambda n, m: n, np.uint64)),
+    systematic: ((_ROW, *spreading.SYSTEMATIC), TEAM, None),
+    stratified: ((_ROW, *spreading.STRATIFIED), TEAM, None),
+    multinomial: ((_ROW, *spreading.MULTINOMIAL), TEAM, _RECORDS),
+    residual: ((_ROW, *spreading.RESIDUAL), TEAM, _RECORDS),
+    ssp: ((small_kernels.meet_and_spread,), TEAM, ("offspring", lambda n, m: n, np.int64)),
+    killing: ((small_kernels.kill_row,), 256, ("cumulative", lambda n, m: n, np.uint64)),
 }
 _LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
 
 
 def short_rows(scheme, log, values, keys, ancestors, room):
-    """What launches a scheme of OF_SHORT_ROWS, as arguments of `pk.parallel_for`; the fifth is `extremes` as
-    in `small_kernels`."""
-    kernel, team_size, wanted = OF_SHORT_ROWS[scheme]
+    """Return `extremes` as in `small_kernels`, and the arguments of `pk.parallel_for` that launch a scheme of
+    OF_SHORT_ROWS."""
+    kernel, n_members, wanted = OF_SHORT_ROWS[scheme]
     (n_rows, n), kept = values.shape, 0
     if wanted is not None:
         name, length, dtype = wanted
         kept = room(name, (n_rows, length(n, ancestors.shape[1])), dtype)
     extremes = room("row extremes", (n_rows, 3), np.int64)
-    return teams(n_rows, team_size), kernel, _LOG[log], values, extremes, kept, keys, ancestors
+    own = _LOG[log], values, extremes, kept, keys, ancestors
+    return extremes, (teams(n_rows, n_members), *kernel, *own)
 
 
 class ShortRow:
@@ -285,8 +195,9 @@ class ShortRow:
     def __init__(self, scheme, log, n, n_ancestors, dtype):
         self.values, self.keys = pk.empty(n, dtype), pk.empty(2, np.uint64)
         self.ancestors, self.key = pk.empty((1, n_ancestors), np.int64), np.zeros(2, np.uint64)
-        launch = short_rows(scheme, log, self.values.reshape(1, n), self.keys, self.ancestors, new)
-        self.extremes, self.run = launch[4], pk.plan(*launch)
+        own = self.values.reshape(1, n), self.keys, self.ancestors
+        self.extremes, launch = short_rows(scheme, log, *own, new)
+        self.run = pk.plan(*launch)
 
     def __call__(self, weights, seed, step):
         """Ancestors, until the next call."""

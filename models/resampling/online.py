@@ -13,11 +13,11 @@ import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
 from ..shared.annotations import Array, ArrayLike, NumberOrArray, PathLike, Whole
-from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_choice, check_count, check_seed
 from ..shared.files import read_npz, replacing
 from ..shared.store import difference, told
 from .blame import ON_NAN, OnNan, counted, undefined
+from .filtered import picked
 from .given import FUNCTIONS, Data, Model, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
@@ -94,16 +94,8 @@ class Online:
         data = Data(model, np.zeros((1, self.n_values)), params, np.zeros((1, lags + self.n_inputs)))
         self._single, self._params = data.single, data.params
         with on(model.space):
-            views = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
-            self._run = Run(
-                model,
-                n,
-                data.n_dims,
-                *views,
-                np.full((len(data.params), 1), self.seed, np.uint64),
-                ENDLESS,
-                2,
-            )
+            keys = np.full((len(data.params), 1), self.seed, np.uint64)
+            self._run = Run(model, data, n, keys, ENDLESS, 2)
             self._run.keep_weights()  # `save` has them
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
@@ -147,16 +139,20 @@ class Online:
             self._died = self._died | ~np.isfinite(ordered_numpy(extremes[0, :, 0]))
             self._total = self._total + evidence
             self.t, self._before = t + 1, y if len(self._before) else self._before
+            numbers = self._total, evidence, run.sizes.to_numpy()[kept], self._died
             s = self._summaries
+            views = [
+                view if view is None else np.array(view.to_numpy()[kept])
+                for view in (run.means, s.variances, s.quantiles, s.moments)
+            ]
+            for array in views:
+                if array is not None:
+                    array[..., self._died] = np.nan
             return Step(
                 t,
                 *(
-                    self._told(a, False)
-                    for a in (self._total, evidence, run.sizes.to_numpy()[kept], self._died)
-                ),
-                *(
-                    None if view is None else self._told(view.to_numpy()[kept])
-                    for view in (run.means, s.variances, s.quantiles, s.moments)
+                    array if array is None else picked(np.array(array), self._single)
+                    for array in (*numbers, *views)
                 ),
             )
 
@@ -181,12 +177,6 @@ class Online:
             raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
         return found
 
-    def _told(self, array, hide=True):
-        array = np.array(array)
-        if hide:
-            array[..., self._died] = np.nan
-        return (array[..., 0].item() if array.ndim == 1 else array[..., 0]) if self._single else array
-
     # ---- put aside
     def _views(self):
         run = self._run
@@ -205,14 +195,14 @@ class Online:
         return told(
             {
                 **dict(zip(FUNCTIONS, model.functions)),
-                "method": model.method,
-                "threshold": model.threshold,
-                "in_place": model.in_place,
-                "ordered": model.ordered,
+                **({"look_ahead": model.look_ahead} if model.look_ahead else {}),
+                **{
+                    name: getattr(model, name)
+                    for name in ("method", "threshold", "in_place", "ordered", "lagged")
+                },
                 "dtype": str(model.dtype),
                 "shape": list(run.x.shape),
                 "seed": self.seed,
-                "lagged": model.lagged,
                 "n_values": self.n_values,
                 "n_inputs": self.n_inputs,
                 "n_steps": getattr(model.draw, "keywords", {}).get("n_steps"),

@@ -40,28 +40,10 @@ def meeting(part, other, whole, u):
 
 
 @pk.function
-def meet_group(
-    team,
-    later,
-    level,
-    r,
-    group,
-    n_lanes,
-    n_items,
-    row_scale,
-    log,
-    n_draws,
-    w,
-    total,
-    seed,
-    step,
-    items,
-    parts,
-    next_items,
-    next_parts,
-    offspring,
-):
-    """The meetings of a group of row r, whose items, parts and offspring are given."""
+def meet_group(team, later, level, r, group, n_lanes, n_items, of_row, items, left, offspring):
+    """The meetings of a group of row r, whose (items, parts), those that are left, and offspring are
+    given."""
+    row_scale, log, n_draws, w, total, seed, step = of_row
     begin = group * (LANES * SPAN)
     end = min(begin + LANES * SPAN, n_items)
     here = min(LANES, n_lanes - group * LANES)
@@ -75,8 +57,8 @@ def meet_group(
             i = begin + turn * here + lane
             if i < end:
                 if later:
-                    item = items[i]
-                    other = parts[i]
+                    item = items[0][i]
+                    other = items[1][i]
                     o = pk.int64(0)
                     if other > 0:
                         o = offspring[item]
@@ -95,8 +77,8 @@ def meet_group(
                     offspring[item] = o
                 held = pk.where(stays, held, item)
                 held_o = pk.where(stays, held_o, o)
-        next_items[group * LANES + lane] = held
-        next_parts[group * LANES + lane] = part
+        left[0][group * LANES + lane] = held
+        left[1][group * LANES + lane] = part
 
 
 @pk.kernel
@@ -105,12 +87,13 @@ def meet(
     later,
     level,
     n_items,
+    tile_size,
     bits,
     log,
-    n_draws,
     w,
     extremes,
     sums,
+    n_draws,
     seed,
     step,
     items,
@@ -125,25 +108,6 @@ def meet(
     n_groups = (n_lanes + LANES - 1) // LANES
     r = team.league_rank // n_groups
     group = team.league_rank % n_groups
-    row_scale = scale(extremes, r, bits, log)
-    meet_group(
-        team,
-        later,
-        level,
-        r,
-        group,
-        n_lanes,
-        n_items,
-        row_scale,
-        log,
-        n_draws,
-        w,
-        sums[r, sums.shape[1] - 1],
-        seed,
-        step,
-        items[r],
-        parts[r],
-        next_items[r],
-        next_parts[r],
-        offspring[r],
-    )
+    of_row = scale(extremes, r, bits, log), log, n_draws, w, sums[r, sums.shape[1] - 1], seed, step
+    own, left = (items[r], parts[r]), (next_items[r], next_parts[r])
+    meet_group(team, later, level, r, group, n_lanes, n_items, of_row, own, left, offspring[r])

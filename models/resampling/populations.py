@@ -14,6 +14,19 @@ each other, so that they tell the error of what they estimate,
 
     Z = mean_c Z_c,   error of log Z = sd_c(Z_c) / (sqrt(C) Z)                                        (2)
 
+Two sequences are here. Of any density that can be written down: prior x likelihood^lambda_k, 0 = lambda_0 <
+lambda_1 < ... = 1; the next lambda is where the effective sample size of the weights likelihood^(lambda_(k+1)
+- lambda_k) falls to a given share. Moves are random walks (`walk.metropolis`), which ask for log-likelihoods
+alone.
+
+SMC^2: the posterior of a state-space model's parameters after each observation, by a filter for each. The
+target of step t is the prior times the filters' estimate of p(y_0..y_t | theta), whose random numbers u are
+part of a particle (theta, u): iterated batch importance sampling on that larger space, with PMMH for moves
+(Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t | y_0..y_(t-1), theta). A
+filter is a function of its parameters and of a key for each step, so no filter is ever copied: where
+parameters are renewed, their filters are run again from the first step by the keys that came with them, and
+the keys of steps to come are drawn anew.
+
 References
 ----------
 Dau, Chopin: Waste-free sequential Monte Carlo. JRSS B 84 (2022).
@@ -23,20 +36,37 @@ Del Moral, Doucet, Jasra: Sequential Monte Carlo samplers. JRSS B 68 (2006).
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from portable.errors import InputError
+import portable as pk
+from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.checks import check_count
+from ..shared.annotations import ArrayLike, Real, Whole
+from ..shared.arrays import reached
+from ..shared.checks import as_numbers, check_count, check_share
+from ..shared.sharding import Shards
+from . import kernels
+from .banks import by_rows, rows_of
+from .blame import named
+from .given import ModelFunction, check_function, tried
+from .inference import Estimates
+from .posterior import Posterior
+from .row_kernels import MOST
+from .sampling import Chained, Nans, Sampling, draw, of_model, without_chains
 from .schemes import systematic
+from .state_space import StateSpaceModel
 from .walk import Points, Walk, metropolis, random_of
 
 _KNOWN = 0.5  # error of a log-evidence beyond which a note says so
 
 
-class Populations:
+class Populations(Chained):
     """Populations of a target, a sampler for `Sampling`.
 
     Parameters
@@ -148,19 +178,13 @@ class Populations:
         keys = np.where(np.arange(self.target.n_keys) <= number, found.keys, ahead)
         return found._replace(keys=keys), rates.reshape(self.n_chains, -1).mean(axis=1)
 
-    def values(self):
-        """Parameters, shape (n_rows, n_free)."""
-        return self.priors.from_line(self.points.z)[0]
-
     def seen(self):
         """Return what is kept of a step."""
         return {"log_z": self.log_z, "moved": self.accepted}
 
     def arrays(self):
         """Return what a step leaves for the next one."""
-        return {
-            **self.points._asdict(),
-            **self.walk.state(),
+        return super().arrays() | {
             "log_w": self.log_w,
             "log_z_now": self.log_z,
             "accepted": self.accepted,
@@ -169,11 +193,10 @@ class Populations:
 
     def restore(self, arrays):
         """Stand where `arrays` were taken."""
-        self.points = Points(*(arrays[name] for name in Points._fields))
+        super().restore(arrays)
         self.log_w, self.log_z, self.accepted = (arrays[name] for name in ("log_w", "log_z_now", "accepted"))
         self.power, self.number = float(arrays["numbers"][0]), int(arrays["numbers"][1])
         self.finished = bool(arrays["finished"])
-        self.walk.restore(arrays)
 
     def drawn(self, parts, n_draws, n_warmup):
         """Fields of a Posterior: of a run that was stopped, draws of the density that it had come to."""
@@ -240,3 +263,310 @@ def check_lengths(n_draws, length):
             " each population begins n_draws / length chains"
         )
     return n_draws, length
+
+
+_HALVINGS = 60  # of an interval of powers
+_TRIED = 8  # rows of data with which the function is tried
+
+
+class Densities:
+    """A method for `sharding.Shards`, whose shards are rows of parameters."""
+
+    def __init__(self, function, data, space):
+        with pk.use(space) as self.space:
+            self._function, self._data = function, reached(data)
+
+    def prepare(self, piece):
+        """The piece itself."""
+        return piece
+
+    @by_rows
+    def log_likelihoods(self, own, params):
+        """Values at rows of parameters, shape (n_rows, n_params)."""
+        rows = reached(np.ascontiguousarray(params[slice(*own)]))
+        n_rows, n_params = rows.shape
+        found, given = pk.empty(n_rows), (self._function, pk.static(n_params), rows, self._data)
+        pk.parallel_for(n_rows, kernels.log_likelihoods, *given, found)
+        return found.to_numpy().copy()
+
+
+class Tempered:
+    """Densities prior x likelihood^lambda, a `populations.Target`."""
+
+    remedy = "take more n_draws, or a longer length"
+    n_keys, most_steps, always = 0, 10_000, True
+
+    def __init__(self, function, data, priors, n_rows, n_proposed, nans, client, space):
+        make = functools.partial(Densities, function, data)
+        self.priors, self._nans = priors, nans
+        self._all, self._proposed = (
+            Shards(make, rows_of(n), client=client, space=space, label="densities")
+            for n in (n_rows, n_proposed)
+        )
+
+    def begin(self, values, keys):
+        """Return log-likelihoods of draws of the prior."""
+        return self._evaluated(self._all, values)
+
+    def step(self, number, populations):
+        """Return what the next power adds to log-weights; log-likelihoods stay."""
+        logs, power, threshold = (
+            populations.points.log_likelihood,
+            populations.power,
+            populations.threshold,
+        )
+        wanted = threshold * populations.size(np.where(logs == -np.inf, -np.inf, 0.0))
+        low, high = 0.0, 1.0 - power
+        finished = populations.size(high * logs) >= wanted
+        if not finished:
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (low + high)
+                if populations.size(middle * logs) >= wanted:
+                    low = middle
+                else:
+                    high = middle
+        return high * logs, np.zeros(len(logs)), 1.0 if finished else power + high, finished
+
+    def estimate(self, number, values, keys):
+        """Return log-likelihoods of proposals."""
+        return self._evaluated(self._proposed, values)
+
+    def where(self, number, power):
+        """Return the power's name."""
+        return f"the data, at the power {power:.3g} of the likelihood"
+
+    def _evaluated(self, shards, values):
+        table = self.priors.table(values)
+        found = np.concatenate(shards.map("log_likelihoods", table))
+        found[found == np.inf] = np.nan  # no density
+        names, said = self.priors.names, "log_likelihood gave nan or inf, with"
+        return self._nans.rejected(
+            found, lambda row: f"{said} {named(names, table[row])}; finite numbers or -inf are wanted"
+        )
+
+
+def sample_smc(
+    log_likelihood: ModelFunction,
+    *,
+    data: ArrayLike | None = None,
+    n_chains: Whole = 8,
+    n_draws: Whole = 1000,
+    length: Whole = 20,
+    threshold: Real = 0.5,
+    **options: Any,
+) -> Posterior:
+    """Draw from prior x likelihood by a tempered, waste-free SMC sampler, which finds the evidence too.
+
+    Parameters
+    ----------
+    log_likelihood : pk.function (params, data) -> number
+        The logarithm of the likelihood, with its constant if the evidence is wanted; finite or -inf.
+        params[j] is the parameter that comes j-th in priors, and then in fixed.
+    data : array-like, shape (n,) or (n, n_columns), optional
+        The function has it as rows: data[i, column]; data.shape[0] is n. NaN reach it.
+    n_chains : int
+        Populations, which tell each other's error: the Posterior's chains.
+    n_draws : int
+        Parameters of each population, a multiple of length.
+    length : int
+        States of the Markov chains by which parameters are renewed at each power of the likelihood; n_draws /
+        length begin in each population.
+    threshold : float, 0 to 1
+        Effective sample size, as a share of n_draws, at which the next power is.
+    **options
+        priors, and of what `Sampling` lists: fixed, seed, checkpoint, progress, on_nan, space, client.
+
+    Returns
+    -------
+    Posterior
+        With log_evidence and its error.
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError
+        Wrong arguments; a population all of whose parameters have likelihood 0; with on_nan="raise" a NaN.
+    KeyboardInterrupt
+        After Ctrl-C; its attribute `posterior` has draws at the power of the likelihood until then.
+
+    Warns
+    -----
+    MixingWarning, RuntimeWarning
+        Populations differ; the error of the log-evidence is above 0.5; log-likelihoods were NaN.
+        `Posterior.notes` says so too.
+
+    References
+    ----------
+    Dau, Chopin: Waste-free sequential Monte Carlo. JRSS B 84 (2022).
+    Jasra, Stephens, Doucet, Tsagaris: Inference for Lévy-driven stochastic volatility models via adaptive
+    sequential Monte Carlo. Scandinavian Journal of Statistics 38 (2011): powers by the effective sample size.
+    """
+    sampling = Sampling(n_chains=n_chains, n_draws=n_draws, n_warmup=0, **without_chains(options, "inputs"))
+    n_draws, length = check_lengths(n_draws, length)
+    threshold = check_share(threshold, "threshold")
+    check_function(log_likelihood, "log_likelihood")
+    rows = np.zeros((0, 0)) if data is None else _rows(data)
+
+    def begin(priors, n_chains, seed, client):
+        _try(log_likelihood, priors.table(priors.draw(random_of(0), 1))[0], rows[:_TRIED])
+        nans = Nans(n_chains)
+        sizes = n_chains * n_draws, n_chains * (n_draws // length)
+        target = Tempered(log_likelihood, rows, priors, *sizes, nans, client, sampling.space)
+        return Populations(target, n_chains, n_draws, length, threshold, seed, nans), {}
+
+    given = [names for names in (sampling.priors, sampling.fixed) if isinstance(names, Mapping)]
+    names = tuple(dict.fromkeys(itertools.chain(*given)))
+    settings = {
+        "log_likelihood": log_likelihood,
+        "data": rows,
+        "n_draws": n_draws,
+        "length": length,
+        "threshold": threshold,
+    }
+    return draw(sampling, "SMC", names, begin, settings)
+
+
+def _rows(data):
+    """Data as rows, checked."""
+    rows = as_numbers(data, "data").astype(np.float64)
+    if rows.ndim not in (1, 2) or not rows.size:
+        raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")
+    return rows.reshape(len(rows), -1)
+
+
+def _try(function, params, data):
+    """Refuse a function that does not take its arguments, or gives no number."""
+    try:
+        found = tried("log_likelihood", function, params, params, data)
+    except ArithmeticError:
+        return  # the kernel has infinities and NaN for these
+    if found is None or np.ndim(found) or isinstance(found, tuple):
+        raise DTypeError(f"log_likelihood must return a number, got {found!r:.60}")
+
+
+_AHEAD = 8  # filters go ahead of their weights by at most one step in so many
+
+
+class Observations:
+    """Densities of parameters given more and more observations, a `populations.Target`."""
+
+    remedy = "take more n_draws, a longer length, or more particles"
+    always = False
+
+    def __init__(self, problem, n_rows, n_proposed, nans):
+        self._all, self._proposed = (Estimates(problem, n, nans) for n in (n_rows, n_proposed))
+        self.priors, self.n_keys = problem.priors, problem.data.n_steps
+        self.most_steps = self.n_keys
+        self._ahead = None, 0, np.zeros((0, 0))  # of which population, from which step on, increments
+
+    def begin(self, values, keys):
+        """Return zeros: nothing has been observed."""
+        return np.zeros(len(values))
+
+    def step(self, number, populations):
+        """Return what an observation adds to log-weights and log-likelihoods."""
+        keys, (of, first, found) = populations.points.keys, self._ahead
+        if of != populations.number or not first <= number < first + len(found):
+            end = min(number + 1 + number // _AHEAD, self.most_steps)
+            values, first = populations.values(), number
+            found = self._all.increments(values, keys, populations.number, number, end)
+            self._ahead = populations.number, number, found
+        added = found[number - first]
+        if np.isnan(added).any():
+            added = self._all.rejected(added, populations.values(), keys)
+        return added, added, 1.0, number + 1 == self.most_steps
+
+    def estimate(self, number, values, keys):
+        """Return estimates of log p(y_0..y_number | parameters)."""
+        return self._proposed(values, keys, number + 1)
+
+    def where(self, number, power):
+        """Return the observation's name."""
+        return f"observation {number}"
+
+
+def sample_smc2(
+    model: StateSpaceModel,
+    observations: ArrayLike,
+    n_particles: Whole,
+    *,
+    n_chains: Whole = 8,
+    n_draws: Whole = 1000,
+    length: Whole = 10,
+    renew_below: Real = 0.5,
+    guided: bool = False,
+    threshold: Real = 0.5,
+    dtype: npt.DTypeLike = np.float64,
+    **options: Any,
+) -> Posterior:
+    """Draw from p(parameters | observations) by SMC^2, which finds the evidence p(observations) too.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+    observations : as in `ParticleFilter.run`; NaN is missing
+    n_particles : int, at most 4,096
+        Of each parameter's filter; `particles_needed` tells how many.
+    n_chains : int
+        Populations, which tell each other's error: the Posterior's chains.
+    n_draws : int
+        Parameters of each population, a multiple of length.
+    length : int
+        States of the PMMH chains by which parameters are renewed; n_draws / length begin in each population.
+    renew_below : float, 0 to 1
+        Parameters are renewed where the effective sample size of their weights is below that share of
+        n_draws, and after the last observation.
+    guided : bool
+    threshold : as in `ParticleFilter`
+    dtype : float64 or float32
+    **options
+        priors, and of what `Sampling` lists: fixed, inputs, seed, checkpoint, progress, on_nan, space,
+        client.
+
+    Returns
+    -------
+    Posterior
+        With log_evidence and its error.
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError
+        Wrong arguments; an observation that no parameters of a population explain; with on_nan="raise" a NaN
+        log-weight.
+    KeyboardInterrupt
+        After Ctrl-C; its attribute `posterior` has draws given the observations until then.
+
+    Warns
+    -----
+    MixingWarning, RuntimeWarning
+        Populations differ; the error of the log-evidence is above 0.5; log-likelihoods were NaN.
+        `Posterior.notes` says so too.
+
+    References
+    ----------
+    Chopin, Jacob, Papaspiliopoulos: SMC^2: an efficient algorithm for sequential analysis of state space
+    models. JRSS B 75 (2013).
+    Dau, Chopin: Waste-free sequential Monte Carlo. JRSS B 84 (2022).
+    """
+    sampling = Sampling(n_chains=n_chains, n_draws=n_draws, n_warmup=0, **without_chains(options))
+    n_draws, length = check_lengths(n_draws, length)
+    renew_below = check_share(renew_below, "renew_below")
+    filters = model.filter(guided=guided, threshold=threshold, dtype=dtype, space=sampling.space)
+    n = filters.count(n_particles)
+    if not filters.takes_rows(n):
+        raise InputError(f"n_particles is {n}; SMC^2 has at most {MOST} for each of its filters")
+    filters.numbered = False
+
+    def make(problem, n_chains, seed):
+        nans = Nans(n_chains)
+        target = Observations(problem, n_chains * n_draws, n_chains * (n_draws // length), nans)
+        return Populations(target, n_chains, n_draws, length, renew_below, seed, nans)
+
+    settings = {
+        "n_draws": n_draws,
+        "length": length,
+        "renew_below": renew_below,
+        "guided": guided,
+        "threshold": threshold,
+        "dtype": str(np.dtype(dtype)),
+    }
+    return draw(sampling, "SMC2", *of_model(sampling, model, filters, n, observations, make, settings))

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..shared import posteriors
 
-
 _EVIDENCE = "log_evidence", "log_evidence_error"
 
 

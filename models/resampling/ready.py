@@ -23,14 +23,16 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any, Literal
 
 import portable as pk
 
-from ..shared.checks import check_count, check_number
+from ..shared.checks import check_choice, check_count, check_number
 from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 OWN = 64  # draws that belong to a random count
+REPORTS = "poisson", "negative binomial"
 REACTIONS = 1 << 20  # of an interval at most: what has not come to rest by then stays as it is
 
 
@@ -72,6 +74,148 @@ def log_poisson(count: float, mean: float) -> float:
         elif count == 0.0:
             found = 0.0
     return found
+
+
+@pk.function
+def log_student(x: float, mean: float, scale: float, df: float) -> float:
+    """Return the logarithm of Student's density with df degrees of freedom, moved to mean and scaled.
+
+    Parameters
+    ----------
+    x, mean, scale, df : float
+        scale and df are positive.
+
+    Returns
+    -------
+    float
+    """
+    z = (x - mean) / scale
+    constant = math.lgamma(0.5 * df + 0.5) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi * df)
+    return constant - math.log(scale) - 0.5 * (df + 1.0) * math.log1p(z * z / df)
+
+
+@pk.function
+def log_negative_binomial(count: float, mean: float, size: float) -> float:
+    """Return the logarithm of the negative binomial probability of a count; of a mean of 0 too.
+
+    Parameters
+    ----------
+    count, mean, size : float
+        mean is not negative, size positive: the variance is mean + mean^2 / size.
+
+    Returns
+    -------
+    float
+        -inf of what is no whole number or negative.
+    """
+    found = -math.inf
+    if count >= 0.0 and count == pk.floor(count):
+        if mean > 0.0:
+            constant = math.lgamma(count + size) - math.lgamma(size) - math.lgamma(count + 1.0)
+            found = constant - size * math.log1p(mean / size) + count * math.log(mean / (mean + size))
+        elif count == 0.0:
+            found = 0.0
+    return found
+
+
+@pk.function
+def _event(rate, step):
+    """Return the probability that what happens at a rate happens within a step."""
+    return -math.expm1(-rate * step)
+
+
+@pk.function
+def euler_multinomial(
+    seed: int, stream: int, draw: int, size: float, first: float, second: float, step: float
+) -> tuple[float, float]:
+    """Draw how many of a compartment leave it within a step, by each of two ways with rates of their own.
+
+    Parameters
+    ----------
+    seed, stream, draw : int
+        Draws draw .. draw + 127 are used.
+    size : float
+        A whole number.
+    first, second, step : float
+        Rates, of which the first is positive, and time.
+
+    Returns
+    -------
+    first, second : float
+        Whole numbers, whose sum is binomial with probability 1 - exp(-(first + second) step).
+    """
+    total = first + second
+    leave = pk.float64(pk.random.binomial(seed, stream, draw, size, _event(total, step)))
+    by_first = leave
+    if second > 0.0:
+        own = pk.uint64(draw) + pk.uint64(OWN)
+        by_first = pk.float64(pk.random.binomial(seed, stream, own, leave, first / total))
+    return by_first, leave - by_first
+
+
+@pk.function
+def runge_kutta(slope: Any, n: int, n_steps: int, time: float, duration: float, x: Any, params: Any) -> None:
+    """Move a state along its differential equation, by the classical method of fourth order.
+
+    Parameters
+    ----------
+    slope : pk.function (time, x, params) -> tuple of n numbers
+    n : int
+        Components, known when the kernel is compiled: a number of the text.
+    n_steps : int
+    time, duration : float
+    x : array of n floats, such as pk.local(n, pk.float64)
+        The state at `time`; that at time + duration afterwards.
+    params : as the model's functions have it
+    """
+    h = duration / n_steps
+    at, change, k = pk.local(n, pk.float64), pk.local(n, pk.float64), pk.local(n, pk.float64)
+    for s in range(n_steps):
+        for stage in range(4):
+            share = 0.0 if stage == 0 else 1.0 if stage == 3 else 0.5
+            weight = 1.0 if stage == 0 or stage == 3 else 2.0
+            for j in range(n):
+                at[j] = x[j]
+                if stage > 0:
+                    at[j] += share * h * k[j]
+            found = slope(time + (s + share) * h, at, params)
+            for j in range(n):
+                k[j] = found[j]
+                change[j] = weight * k[j] + (change[j] if stage > 0 else 0.0)
+        for j in range(n):
+            x[j] += h / 6.0 * change[j]
+
+
+@pk.function
+def euler_maruyama(
+    drift: Any,
+    spread: Any,
+    n: int,
+    n_steps: int,
+    time: float,
+    duration: float,
+    x: Any,
+    seed: int,
+    stream: int,
+    draw: int,
+    params: Any,
+) -> None:
+    """Move a state along its stochastic differential equation dx = drift dt + spread dW, by Euler's steps.
+
+    Parameters
+    ----------
+    drift, spread : pk.function (time, x, params) -> tuple of n numbers
+        Of components with noise of their own.
+    n, n_steps, time, duration, x, params : as in `runge_kutta`
+    seed, stream, draw : int
+        Draws draw .. draw + n n_steps - 1 are used.
+    """
+    h = duration / n_steps
+    for s in range(n_steps):
+        slope, sd = drift(time + s * h, x, params), spread(time + s * h, x, params)
+        for j in range(n):
+            own = pk.uint64(draw) + pk.uint64(s * n + j)
+            x[j] += h * slope[j] + math.sqrt(h) * sd[j] * pk.random.normal(seed, stream, own)
 
 
 # ---- linear Gaussian: phi, sigma, tau
@@ -204,15 +348,127 @@ stochastic_volatility = StateSpaceModel(
 )
 
 
-# ---- epidemics
+# ---- stochastic volatility with Student's returns: mu, phi, sigma, nu
 @pk.function
-def _event(rate, step):
-    """The probability that what happens at a rate happens within a step."""
-    return -math.expm1(-rate * step)
+def _st_propagate(t, state, seed, stream, draw, params):
+    mean = params[0] + params[1] * (state[0] - params[0])
+    return (mean + params[2] * pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def _st_log_weight(t, state, y, params):
+    return log_student(y[0], 0.0, math.exp(0.5 * state[0]), params[3])
+
+
+@pk.function
+def _st_observe(t, state, seed, stream, draw, params):
+    own = pk.uint64(draw) + pk.uint64(1)
+    chi2 = 2.0 * pk.random.gamma(seed, stream, own, 0.5 * params[3])
+    return (math.exp(0.5 * state[0]) * pk.random.normal(seed, stream, draw) / math.sqrt(chi2 / params[3]),)
+
+
+@pk.function
+def _st_log_transition(t, state, moved, params):
+    return log_normal_density(moved[0], params[0] + params[1] * (state[0] - params[0]), params[2])
+
+
+student_volatility = StateSpaceModel(
+    ("mu", "phi", "sigma", "nu"),
+    ("x",),
+    _sv_initial,
+    _st_propagate,
+    _st_log_weight,
+    _st_observe,
+    _sv_log_initial,
+    _st_log_transition,
+)
+
+
+# ---- epidemics
+def _epidemic(names, states, population, n_substeps, duration, reports, turnover):
+    """Return the model of a chain of compartments, the first infected by the last one; the last state counts
+    who has come to the last compartment since the observation before."""
+    population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
+    step = check_number(duration, "duration", above=0.0) / n_substeps
+    turnover = check_number(turnover, "turnover", least=0.0)
+    overdispersed = check_choice(reports, "reports", REPORTS) == REPORTS[1]
+    n = len(states) - 1  # compartments without those removed
+    n_events = n + (turnover > 0.0)
+
+    @pk.function
+    def as_state(x, new):
+        if n == 2:
+            return x[0], x[1], new
+        return x[0], x[1], x[2], new
+
+    @pk.function
+    def initial(seed, stream, draw, params):
+        x = pk.local(n, pk.float64)
+        x[0] = population
+        for j in range(1, n):
+            own = pk.uint64(draw) + pk.uint64(OWN * (j - 1))
+            x[j] = min(pk.random.poisson(seed, stream, own, params[n + 1]), population // (n - 1))
+            x[0] -= x[j]
+        return as_state(x, x[n - 1])
+
+    @pk.function
+    def propagate(t, state, seed, stream, draw, params):
+        x, moved = pk.local(n + 1, pk.float64), pk.local(n + 1, pk.float64)
+        x[n] = population
+        for j in range(n):
+            x[j] = state[j]
+            x[n] -= x[j]  # those removed
+        new, born, k = 0.0, 0.0, 0
+        while k < n_events * n_substeps:  # all of the same step: one text of the binomial, which is long
+            j = k % n_events
+            rate = params[0] * x[n - 1] / population if j == 0 else params[j] if j < n else 0.0
+            own = pk.uint64(draw) + pk.uint64(OWN * k)
+            if turnover > 0.0:
+                own = pk.uint64(draw) + pk.uint64(2 * OWN * k)
+                died, moved[j] = euler_multinomial(seed, stream, own, x[j], turnover, rate, step)
+                x[j] -= died
+                born += died
+            else:
+                moved[j] = pk.random.binomial(seed, stream, own, x[j], _event(rate, step))
+            if j == n_events - 1:
+                x[0] += born - moved[0]
+                for m in range(1, n):
+                    x[m] += moved[m - 1] - moved[m]
+                new += moved[n - 2]
+                if turnover > 0.0:
+                    x[n] += moved[n - 1]
+                    born = 0.0
+            k += 1
+        return as_state(x, new)
+
+    @pk.function
+    def log_weight(t, state, y, params):
+        mean = params[n] * state[n]
+        if overdispersed:
+            return log_negative_binomial(y[0], mean, params[n + 2])
+        return log_poisson(y[0], mean)
+
+    @pk.function
+    def observe(t, state, seed, stream, draw, params):
+        mean = params[n] * state[n]
+        if overdispersed:
+            size = params[n + 2]
+            mean *= pk.random.gamma(seed, stream, pk.uint64(draw) + pk.uint64(OWN), size) / size
+        return (pk.float64(pk.random.poisson(seed, stream, draw, mean)),)
+
+    names += ("size",) * overdispersed
+    return StateSpaceModel(names, states, initial, propagate, log_weight, observe)
 
 
 @functools.cache
-def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> StateSpaceModel:
+def sir(
+    population: int,
+    *,
+    n_substeps: int = 7,
+    duration: float = 7.0,
+    reports: Literal["poisson", "negative binomial"] = "poisson",
+    turnover: float = 0.0,
+) -> StateSpaceModel:
     """Susceptible, infected, removed; between two observations n_substeps binomial steps of duration /
     n_substeps each.
 
@@ -228,6 +484,10 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
         Steps between two observations.
     duration : float, default 7.0
         Time between two observations, in the unit of the rates.
+    reports : {"poisson", "negative binomial"}
+        The law of an observation; the latter adds a parameter, size: the variance is mean + mean^2 / size.
+    turnover : float, default 0.0
+        Rate at which each dies and is replaced by a susceptible, so that steps are Euler-multinomial.
 
     Returns
     -------
@@ -236,54 +496,21 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
     Raises
     ------
     InputError, DTypeError, FiniteError
-        A number that is not positive, or not whole where a count is wanted.
+        A number that is not positive, or not whole where a count is wanted; unknown reports.
     """
-    population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
-    step = check_number(duration, "duration", above=0.0) / n_substeps
-
-    @pk.function
-    def initial(seed, stream, draw, params):
-        infected = pk.float64(min(pk.random.poisson(seed, stream, draw, params[3]), population))
-        return population - infected, infected, infected
-
-    @pk.function
-    def propagate(t, state, seed, stream, draw, params):
-        s, i, new, caught, k = pk.float64(state[0]), pk.float64(state[1]), 0.0, 0.0, 0
-        recovers = _event(params[1], step)
-        while (
-            k < 2 * n_substeps
-        ):  # first infections, then recoveries, of the same step: one text of the binomial, which is long
-            first = k % 2 == 0
-            chance = pk.where(first, _event(params[0] * i / population, step), recovers)
-            count = pk.float64(
-                pk.random.binomial(
-                    seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), pk.where(first, s, i), chance
-                )
-            )
-            if first:
-                caught = count
-            else:
-                s -= caught
-                i += caught - count
-                new += caught
-            k += 1
-        return s, i, new
-
-    @pk.function
-    def log_weight(t, state, y, params):
-        return log_poisson(y[0], params[2] * state[2])
-
-    @pk.function
-    def observe(t, state, seed, stream, draw, params):
-        return (pk.float64(pk.random.poisson(seed, stream, draw, params[2] * state[2])),)
-
-    return StateSpaceModel(
-        ("beta", "gamma", "rho", "i0"), ("S", "I", "C"), initial, propagate, log_weight, observe
-    )
+    names = "beta", "gamma", "rho", "i0"
+    return _epidemic(names, ("S", "I", "C"), population, n_substeps, duration, reports, turnover)
 
 
 @functools.cache
-def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> StateSpaceModel:
+def seir(
+    population: int,
+    *,
+    n_substeps: int = 7,
+    duration: float = 7.0,
+    reports: Literal["poisson", "negative binomial"] = "poisson",
+    turnover: float = 0.0,
+) -> StateSpaceModel:
     """As `sir`, with a time between infection and infectiousness, which ends at rate sigma.
 
     Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S,
@@ -296,6 +523,10 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
         Steps between two observations.
     duration : float, default 7.0
         Time between two observations, in the unit of the rates.
+    reports : {"poisson", "negative binomial"}
+        The law of an observation; the latter adds a parameter, size: the variance is mean + mean^2 / size.
+    turnover : float, default 0.0
+        Rate at which each dies and is replaced by a susceptible, so that steps are Euler-multinomial.
 
     Returns
     -------
@@ -304,64 +535,10 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
     Raises
     ------
     InputError, DTypeError, FiniteError
-        A number that is not positive, or not whole where a count is wanted.
+        A number that is not positive, or not whole where a count is wanted; unknown reports.
     """
-    population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
-    step = check_number(duration, "duration", above=0.0) / n_substeps
-
-    @pk.function
-    def initial(seed, stream, draw, params):
-        exposed = pk.float64(min(pk.random.poisson(seed, stream, draw, params[4]), population // 2))
-        infected = pk.float64(
-            min(pk.random.poisson(seed, stream, pk.uint64(draw) + pk.uint64(OWN), params[4]), population // 2)
-        )
-        return population - exposed - infected, exposed, infected, infected
-
-    @pk.function
-    def propagate(t, state, seed, stream, draw, params):
-        s, e, i, new, caught, shown, k = (
-            pk.float64(state[0]),
-            pk.float64(state[1]),
-            pk.float64(state[2]),
-            0.0,
-            0.0,
-            0.0,
-            0,
-        )
-        shows, recovers = _event(params[1], step), _event(params[2], step)
-        while k < 3 * n_substeps:  # infections, onsets, recoveries of the same step
-            which = k % 3
-            chance, tries = recovers, i
-            if which == 0:
-                chance, tries = _event(params[0] * i / population, step), s
-            elif which == 1:
-                chance, tries = shows, e
-            count = pk.float64(
-                pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), tries, chance)
-            )
-            if which == 0:
-                caught = count
-            elif which == 1:
-                shown = count
-            else:
-                s -= caught
-                e += caught - shown
-                i += shown - count
-                new += shown
-            k += 1
-        return s, e, i, new
-
-    @pk.function
-    def log_weight(t, state, y, params):
-        return log_poisson(y[0], params[3] * state[3])
-
-    @pk.function
-    def observe(t, state, seed, stream, draw, params):
-        return (pk.float64(pk.random.poisson(seed, stream, draw, params[3] * state[3])),)
-
-    return StateSpaceModel(
-        ("beta", "sigma", "gamma", "rho", "i0"), ("S", "E", "I", "C"), initial, propagate, log_weight, observe
-    )
+    names = "beta", "sigma", "gamma", "rho", "i0"
+    return _epidemic(names, ("S", "E", "I", "C"), population, n_substeps, duration, reports, turnover)
 
 
 # ---- prey and predators

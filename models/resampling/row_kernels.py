@@ -21,9 +21,9 @@ import math
 
 import portable as pk
 
-from .filter_kernels import begin_particle, gather, move, take_observation, upper_squared, user_draw, verdict
-from .spreading import below_systematic, key, one_start, parts_over
-from .weighing import WEIGHTS, fixed, order, relative, scale
+from .filter_kernels import Model, begin_particle, known, move, upper_squared, user_draw, verdict
+from .spreading import Row, below_systematic, key, one_start, parts_over
+from .weighing import WEIGHTS, fixed, order, ordered, real, relative, scale
 
 OWN = pk.uint64(1 << 31)  # draws of a step that belong to the model, before those that move parameters
 MOST = 4096  # particles of a row that one team takes
@@ -71,14 +71,17 @@ def sort_row(team, r, n, slot, x, keys, items, places):
 
 
 @pk.function
-def spread_row(team, r, number, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
+def spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, ancestors):
     """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so
     far is the parent's.
 
-    With `ordered`, places[r, j] is the particle that comes j-th, and draws follow that order.
+    With `in_order`, places[r, j] is the particle that comes j-th, and draws follow that order. `drawn` has
+    the row's number in its bank, seed and step.
     """
+    number, seed, step = drawn
+    n = w.shape[1]
     start = one_start(number, total, seed, step)
-    ratio = parts_over(total, pk.uint64(n))
+    row = Row(r, start, total, pk.uint64(n), parts_over(total, pk.uint64(n)), seed, step, 0, 0)
     for k in team.thread_range(n):
         marks[k] = 0
     team.barrier()
@@ -87,12 +90,11 @@ def spread_row(team, r, number, n, total, row_scale, seed, step, w, marks, place
         k = base + team.rank
         q = pk.uint64(0)
         if k < n:
-            i = pk.int64(places[r, k]) if ordered else pk.int64(k)
+            i = pk.int64(places[r, k]) if in_order else pk.int64(k)
             q = fixed(w[r, i], row_scale, WEIGHTS)
         position = carry + team.scan(q)
         carry = team.broadcast(position + q, team.size - 1)
-        low = below_systematic(position, r, start, total, pk.uint64(n), ratio, seed, step, 0, 0)
-        high = below_systematic(position + q, r, start, total, pk.uint64(n), ratio, seed, step, 0, 0)
+        low, high = below_systematic(position, row), below_systematic(position + q, row)
         if high > low:
             marks[low] = pk.int32(k)
     team.barrier()
@@ -106,7 +108,7 @@ def spread_row(team, r, number, n, total, row_scale, seed, step, w, marks, place
         place = team.broadcast(found, team.size - 1)
         if k < n:
             i = pk.int32(found)
-            if ordered:
+            if in_order:
                 i = pk.int32(places[r, found])
             ancestors[r, k] = i
     team.barrier()
@@ -126,6 +128,27 @@ def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds
         params[free[p]] = value
 
 
+@pk.function
+def look_around(team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w):
+    """Leave in w the weights of particles times what `look_ahead` expects of the observation; return the sum
+    of their whole numbers, and the logarithm of the largest."""
+    state = pk.local(n_dims, x.dtype)
+    largest = -math.inf
+    for k in team.thread_range(w.shape[1]):
+        state[:] = x[old, :n_dims, r, k]
+        expected = look_ahead(t, state, own.y, own.params) if own.observed else 0.0
+        w[r, k] = log_w[old_w, r, k] + expected
+        largest = pk.maximum(largest, w[r, k])
+    largest = team.reduce(largest, pk.Max)
+    total = pk.uint64(0)
+    for k in team.thread_range(w.shape[1]):
+        w[r, k] = relative(w[r, k], abs(largest) < math.inf, largest)
+        total += fixed(w[r, k], row_scale, WEIGHTS)
+    total = team.reduce(total)
+    team.barrier()
+    return total, largest
+
+
 @pk.kernel
 def filter_rows(
     team,
@@ -134,6 +157,7 @@ def filter_rows(
     log_weight,
     guide,
     log_guide,
+    look_ahead,
     n_dims,
     begin,
     end,
@@ -151,7 +175,7 @@ def filter_rows(
     half,
     threshold,
     averaged,
-    ordered,
+    in_order,
     n_sorted,
     seeds,
     y,
@@ -186,8 +210,7 @@ def filter_rows(
     marks = team.scratch(n, pk.int32)
     keys = team.scratch(n_sorted, pk.float64)
     items = team.scratch(n_sorted, pk.int32)
-    own_params = pk.local(n_params + n_inputs, params.dtype)
-    own_y = pk.local(n_values, y.dtype)
+    model = Model(initial, propagate, log_weight, guide, log_guide, n_dims)
     state = pk.local(n_dims, x.dtype)
     row_scale = scale(row_extremes, r, bits, WEIGHTS)
     lost = pk.uint64(bits - half)
@@ -197,35 +220,28 @@ def filter_rows(
     if begin > 0:
         total = totals[r, totals.shape[1] - 1]
     for t in range(begin, end):
-        at = t % y.shape[0]
         kept = t % n_kept
         new = t % n_slots
         old = (t + n_slots - 1) % n_slots
         new_w = t % log_w.shape[0]
         old_w = (t + log_w.shape[0] - 1) % log_w.shape[0]
         last = (t + ancestors.shape[0] - 1) % ancestors.shape[0]
-        gather(r, at, n_params, n_inputs, params, inputs, own_params)
-        observed = take_observation(at, n_values, y, own_y)
+        own = known(r, t % y.shape[0], n_params, n_values, n_inputs, y, inputs, params)
         seed = seed_of(seeds, r, t, horizon)
         resampled = t > 0 and not idle
-        if resampled and ordered:
+        if look_ahead is not None:
+            if resampled:
+                before, top = real(total), ordered(extremes[(t + n_kept - 1) % n_kept, r, 0])
+                whole, ahead = look_around(
+                    team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w
+                )
+                total = whole
+                brought -= pk.float64(ahead) - top + pk.log(real(total) / before)
+        if resampled and in_order:
             sort_row(team, r, n, old, x, keys, items, places)
         if resampled:
-            spread_row(
-                team,
-                r,
-                number,
-                n,
-                total,
-                row_scale,
-                seed,
-                pk.uint64(2 * (t - 1)) << 32,
-                w,
-                marks,
-                places,
-                ordered,
-                ancestors[last],
-            )
+            drawn = number, seed, pk.uint64(2 * (t - 1)) << 32
+            spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, ancestors[last])
         largest = -math.inf
         for k in team.thread_range(n):
             weight = 0.0
@@ -233,32 +249,16 @@ def filter_rows(
             a = pk.int64(k)
             if resampled:
                 a = pk.int64(ancestors[last, r, k])
-            wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, own_params)
+            wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, own.params)
             if t == 0:
-                weight = begin_particle(
-                    initial, log_weight, n_dims, new, r, k, stream, observed, seed, own_y, own_params, x
-                )
+                weight = begin_particle(model, new, r, k, stream, seed, own, x)
             else:
                 for c in range(n_dims):
                     state[c] = x[old, c, r, a]
-                weight = move(
-                    propagate,
-                    log_weight,
-                    guide,
-                    log_guide,
-                    n_dims,
-                    t,
-                    new,
-                    r,
-                    k,
-                    stream,
-                    observed,
-                    seed,
-                    own_y,
-                    own_params,
-                    state,
-                    x,
-                )
+                weight = move(model, t, new, r, k, stream, seed, own, state, x)
+                if look_ahead is not None:
+                    if resampled and own.observed:
+                        weight -= look_ahead(t, state, own.y, own.params)
             log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
             largest = pk.maximum(largest, log_w[new_w, r, k])
         largest = team.reduce(largest, pk.Max)
@@ -276,12 +276,10 @@ def filter_rows(
             for c in range(n_dims):
                 part = 0.0
                 for k in team.thread_range(n):
-                    part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(
-                        x[new, c, r, k]
-                    )
+                    part += real(fixed(w[r, k], row_scale, WEIGHTS)) * pk.float64(x[new, c, r, k])
                 part = team.reduce(part)
                 if team.single():
-                    means[kept, c, r] = part / pk.float64(pk.int64(total))
+                    means[kept, c, r] = part / real(total)
         added, size, idle_now, mass_now = verdict(
             usable, largest, total, square, bits, half, n, threshold, brought
         )

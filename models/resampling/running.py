@@ -8,9 +8,10 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.arrays import reached
 from . import filter_kernels, launches, row_kernels, weighing
 from .blame import undefined
-from .weights import TEAM, Tables, row_policy
+from .weights import TEAM, Tables, row_policy, unit_extremes
 
 SWEEP = 4096  # particles of a team
 ROW_TEAM = 512  # members of a team that takes a whole row, where the space lets one choose
@@ -24,18 +25,16 @@ class Run:
     Parameters
     ----------
     model : ParticleFilter
+    data : Data
+        Steps take its rows of y and inputs in turn.
     n : int
         Particles of a row.
-    n_dims : int
-        Components of a state.
-    y, inputs, params : Views of the filter's dtype, shape (n_slots, n_values), (n_slots, n_inputs), (n_rows,
-    n_params)
     seeds : ndarray of uint64, shape (n_rows, n_blocks)
         Keys of each row in equal parts of the steps; one part, and the same key in each row, where rows are
         not `short`.
-    horizon : int
-        Steps that seeds are for.
-    n_kept : int
+    horizon : int, optional
+        Steps that seeds are for; those of the data if not given.
+    n_kept : int, optional
         Steps whose evidence, sizes, means and decisions have room: all of them, or 2 for a filter that goes
         on without end.
     keep : bool
@@ -50,28 +49,22 @@ class Run:
     def __init__(
         self,
         model,
+        data,
         n,
-        n_dims,
-        y,
-        inputs,
-        params,
         seeds,
-        horizon,
-        n_kept,
+        horizon=None,
+        n_kept=None,
         keep=False,
         means=True,
         first=0,
         free=((), np.zeros((0, 2)), np.zeros((0, 2))),
     ):
-        self.model, self.y, self.inputs, self.params, self.seeds, self.keep = (
-            model,
-            y,
-            inputs,
-            params,
-            seeds,
-            keep,
-        )
-        self.horizon, self.n_kept, self.first, n_rows = horizon, n_kept, first, params.shape[0]
+        given = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
+        self.y, self.inputs, self.params = given
+        self.model, self.seeds, self.keep, self.first = model, seeds, keep, first
+        self.horizon = horizon = horizon or data.n_steps
+        self.n_kept = n_kept = n_kept or horizon
+        n_dims, n_rows = data.n_dims, len(data.params)
         self.short = model.takes_rows(n)
         n_slots = n_kept if keep else 1 if model.in_place else min(2, n_kept)
         self.n_free = pk.static(len(free[0]))
@@ -91,7 +84,9 @@ class Run:
         self.evidence, self.sizes = pk.empty((n_kept, n_rows)), pk.empty((n_kept, n_rows))
         self.mass = pk.empty(n_rows)
         self.averaged = pk.static(means)
-        self.sizes_known = [pk.static(v) for v in (params.shape[1], y.shape[1], inputs.shape[1])]
+        self.sizes_known = [
+            pk.static(v) for v in (self.params.shape[1], self.y.shape[1], self.inputs.shape[1])
+        ]
         self.functions, self.n_dims = model.functions, pk.static(n_dims)
         if self.short:
             self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
@@ -111,7 +106,7 @@ class Run:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
         pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
         # weights are relative to the largest of their row
-        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
+        self.tables.extremes = unit_extremes(n_rows)
         self.reset()
 
     def keep_weights(self):
@@ -160,6 +155,7 @@ class Run:
             self.rows,
             row_kernels.filter_rows,
             *self.functions,
+            model.look_ahead,
             self.n_dims,
             begin,
             end,

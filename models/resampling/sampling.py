@@ -21,10 +21,11 @@ from ..shared.progress import bar
 from ..shared.sharding import here
 from ..shared.shown import Shown
 from ..shared.store import Store
+from .banks import Problem
 from .blame import ON_NAN, OnNan
 from .posterior import Posterior
 from .priors import Prior, Priors
-from .walk import random_of
+from .walk import Points, random_of
 
 _TRIED = 64  # draws of the prior that the model's functions are tried with, up to one that they take
 
@@ -76,7 +77,7 @@ class Sampling(Shown):
     client: ClientLike = None
 
 
-def of_model(sampling, model, filters, observations, make, settings):
+def of_model(sampling, model, filters, n, observations, make, settings):
     """Return the arguments of `draw`, from `parameters` on, of a sampler of a state-space model.
 
     Parameters
@@ -84,8 +85,10 @@ def of_model(sampling, model, filters, observations, make, settings):
     model : StateSpaceModel
     filters : ParticleFilter
         Of the model.
+    n : int
+        Particles of each.
     observations : as in `ParticleFilter.run`
-    make : callable (data, priors, n_chains, seed, client) -> sampler
+    make : callable (problem, n_chains, seed) -> sampler
     settings : dict
         The sampler's own; a checkpoint belongs to a run of equal settings.
 
@@ -97,10 +100,11 @@ def of_model(sampling, model, filters, observations, make, settings):
     def begin(known, n_chains, seed, client):
         data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), sampling.inputs)
         own = {"y": data.y, "inputs": data.inputs}
-        return make(data, known, n_chains, seed, client), own
+        problem = Problem(filters, data, known, n, client, sampling.space)
+        return make(problem, n_chains, seed), own
 
     whole = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
-    return model.parameters, begin, settings | whole
+    return model.parameters, begin, settings | whole | {"n_particles": n}
 
 
 def draw(sampling, name, parameters, begin, settings):
@@ -232,6 +236,15 @@ class Chained:
 
     def n_steps(self, n_draws, n_warmup):
         return n_warmup + n_draws
+
+    def arrays(self):
+        """Return what a step leaves for the next one."""
+        return {**self.points._asdict(), **self.walk.state()}
+
+    def restore(self, arrays):
+        """Stand where `arrays` were taken."""
+        self.points = Points(*(arrays[name] for name in Points._fields))
+        self.walk.restore(arrays)
 
     def seen(self):
         """Return what is kept of a step."""

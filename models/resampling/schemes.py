@@ -27,47 +27,16 @@ Rows: TypeAlias = Union[ArrayLike, pk.View]
 Output: TypeAlias = Literal["ancestors", "offspring", "cumulative"]
 Degenerate: TypeAlias = Literal["raise", "uniform"]
 
-_ARGUMENTS = """
-
-    Parameters
-    ----------
-    weights : array-like or View, shape (n,), or (n_rows, n) of several filters; not negative, not all zero
-    log_weights : array-like or View, of the same shape, optional
-        Instead of weights: finite or -inf.
-    seed : int, 0 to 2^64 - 1
-    step : int, 0 to 2^31 - 1, default 0
-        Calls of one seed with different steps are independent, and so are the rows of one call.
-    n_ancestors : int, optional
-        M; n if not given.
-    permuted : bool, default False
-        Order the ancestors for propagation in place: o_i > 0 implies a_i = i (see `permute`; M = n only).
-    output : {"ancestors", "offspring", "cumulative"}
-    on_degenerate : {"raise", "uniform"}
-        What becomes of a row without a positive weight: an error, or equal weights.
-    space : str or Space, optional
-        Where to compute; the default space if not given.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_ancestors,) or (n_rows, n_ancestors); (n,) or (n_rows, n) for offspring
-        A View on the space if the weights are one.
-
-    Raises
-    ------
-    ShapeError, DTypeError, FiniteError, InputError
-        The message names the first offending weight.
-    """
-
 
 class Call:
     """One checked call of a scheme: weights, tables, key, options."""
 
-    def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate):
+    def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate, space):
         self.seed, self.step = check_seed(seed), check_count(step, "step", 0, 2**31 - 1) << 32
         self.degenerate_allowed = (
             check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
         )
-        self.weights = Weights(weights, log_weights)
+        self.weights, self.space = Weights(weights, log_weights), space
         self.n_ancestors = (
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
@@ -100,27 +69,62 @@ class Call:
         """Ancestors by rows, from sums over the weights or without."""
         weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
         if launch in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
-            self.is_lent = weights.is_vector and not weights.as_view
-            if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
-                given = weights.in_floats()
-                row = ROWS(launches.ShortRow, launch, weights.log, weights.n, shape[1], given.dtype)
-                self.short = row.extremes
-                return row(given, self.seed, self.step)
-            ancestors, keys = pk.empty(shape, np.int64), (np.uint64(self.seed), np.uint64(self.step))
-            launched = launches.short_rows(launch, weights.log, weights.values, keys, ancestors, ROOM)
-            pk.parallel_for(*launched)
-            self.short = launched[4]
-            return ancestors
+            return self._draw_short(launch, shape)
         ancestors = pk.empty(shape, np.int64)
         if sums:
             self.tables.add_up()
         launch(self.tables, np.uint64(self.seed), np.uint64(self.step), ancestors, *options)
         return ancestors
 
+    def _draw_short(self, launch, shape):
+        """The same of short rows, in one launch."""
+        weights = self.weights
+        self.is_lent = weights.is_vector and not weights.as_view
+        if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
+            given = weights.in_floats()
+            form = launch, weights.log, weights.n, shape[1], given.dtype
+            row = ROWS(launches.ShortRow, *form, space=self.space)
+            self.short = row.extremes
+            return row(given, self.seed, self.step)
+        ancestors, keys = pk.empty(shape, np.int64), (np.uint64(self.seed), np.uint64(self.step))
+        own = weights.log, weights.values, keys, ancestors
+        self.short, launched = launches.short_rows(launch, *own, ROOM)
+        pk.parallel_for(*launched)
+        return ancestors
+
 
 class Scheme(Protocol):
-    """What type checkers take a scheme for; `options` are n_steps and error_bound, or max_weight, of those
-    that have them."""
+    """Return ancestors of rows of weights; `options` are n_steps and error_bound, or max_weight, of those
+    that have them.
+
+    Parameters
+    ----------
+    weights : array-like or View, shape (n,), or (n_rows, n) of several filters; not negative, not all zero
+    log_weights : array-like or View, of the same shape, optional
+        Instead of weights: finite or -inf.
+    seed : int, 0 to 2^64 - 1
+    step : int, 0 to 2^31 - 1, default 0
+        Calls of one seed with different steps are independent, and so are the rows of one call.
+    n_ancestors : int, optional
+        M; n if not given.
+    permuted : bool, default False
+        Order the ancestors for propagation in place: o_i > 0 implies a_i = i (see `permute`; M = n only).
+    output : {"ancestors", "offspring", "cumulative"}
+    on_degenerate : {"raise", "uniform"}
+        What becomes of a row without a positive weight: an error, or equal weights.
+    space : str or Space, optional
+        Where to compute; the default space if not given.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_ancestors,) or (n_rows, n_ancestors); (n,) or (n_rows, n) for offspring
+        A View on the space if the weights are one.
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        The message names the first offending weight.
+    """
 
     __name__: str
 
@@ -140,8 +144,26 @@ class Scheme(Protocol):
     ) -> ArrayOrView: ...
 
 
+def _again(launch, weights, log_weights, seed, step, space):
+    """Return ancestors of a short vector like one before in this thread, or None: where its type, seed or
+    weights want to be looked at, or nothing is prepared. Checks would take longer than the work."""
+    log = weights is None
+    given = log_weights if log else weights
+    plain = type(given) is np.ndarray and given.ndim == 1 and (log or log_weights is None)
+    if plain and type(seed) is type(step) is int and 0 <= seed < 2**64 and 0 <= step < 2**31:
+        n = len(given)
+        row = ROWS.known(launch, int(log), n, n, given.dtype, space=space)
+        if row is not None:
+            found = row(given, seed, step << 32)
+            if not row.extremes.to_numpy()[0, 2]:
+                return found.to_numpy()[0].copy()
+    return None
+
+
 def _scheme(draw: Callable[..., pk.View]) -> Scheme:
     """A public scheme of `draw(call)`, which gives ancestors by rows."""
+    launch = getattr(launches, draw.__name__)
+    is_short = launch in launches.OF_SHORT_ROWS
 
     def scheme(
         weights: Rows | None = None,
@@ -156,9 +178,13 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
         space: pk.SpaceLike | None = None,
         **options: Any,
     ) -> ArrayOrView:
+        if is_short and permuted is False and n_ancestors is None and output == "ancestors":
+            found = _again(launch, weights, log_weights, seed, step, space)
+            if found is not None:
+                return found
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
         with on(space):
-            call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate)
+            call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
             if check_flag(permuted, "permuted") and call.n_ancestors != call.weights.n:
                 raise InputError(
                     f"n_ancestors is {call.n_ancestors}; as many permuted ancestors as particles are wanted, "
@@ -171,7 +197,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
 
     scheme.__name__ = scheme.__qualname__ = draw.__name__
     scheme.__module__ = draw.__module__
-    scheme.__doc__ = draw.__doc__ + _ARGUMENTS
+    scheme.__doc__ = draw.__doc__ + Scheme.__doc__.partition(".")[2]
     return scheme
 
 
@@ -329,20 +355,11 @@ def partial_rejection(
         As `rejection`; a max_weight that is not positive.
     """
     with on(space):
-        call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate)
+        call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
         carried = pk.empty(ancestors.shape, np.float64)
-        pk.parallel_for(
-            call.tables.draws,
-            chains.excess,
-            call.tables.log,
-            call.tables.values,
-            call.tables.extremes,
-            bound,
-            ancestors,
-            carried,
-        )
+        pk.parallel_for(call.tables.draws, chains.excess, *call.tables.known, bound, ancestors, carried)
         return call.weights.back(ancestors), call.weights.back(carried)
 
 

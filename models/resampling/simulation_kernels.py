@@ -31,46 +31,30 @@ def simulate_rows(
     x,
     y,
 ):
+    """Draw states and observations of a row's steps, or where `propagate` is None observations of states."""
     own = pk.local(n_params + n_lags + n_inputs, pk.float64)
     state = pk.local(n_dims, pk.float64)
-    for p in range(n_params):
-        own[p] = params[r, p]
+    own[:n_params] = params[r]
     for d in range(n_lags):
         own[n_params + d] = math.nan
-    for t in range(first, first + n_steps):
-        for d in range(n_inputs):
-            own[n_params + n_lags + d] = inputs[t - first, d]
-        if t == first and not goes_on:
+    for s in range(n_steps):
+        t = first + s
+        own[n_params + n_lags :] = inputs[s]
+        if propagate is None:
+            state[:] = x[s, :, r]
+        elif s == 0 and not goes_on:
             drawn = initial(seed, key(r, 0), user_draw(t), own)
             for c in range(n_dims):
                 state[c] = drawn[c]
         else:
-            if t == first:
-                for c in range(n_dims):
-                    state[c] = start[c, r]
+            if s == 0:
+                state[:] = start[:, r]
             moved = propagate(t, state, seed, key(r, 0), user_draw(t), own)
             for c in range(n_dims):
                 state[c] = moved[c]
         seen = observe(t, state, seed, key(r, 0), user_draw(t) + pk.uint64(SEEN), own)
-        for c in range(n_dims):
-            x[t - first, c, r] = state[c]
+        x[s, :, r] = state
         for d in range(n_values):
-            y[t - first, d, r] = seen[d]
+            y[s, d, r] = seen[d]
         for d in range(n_lags):
             own[n_params + d] = seen[d]
-
-
-@pk.kernel
-def observe_rows(r, observe, n_dims, n_values, n_params, n_inputs, seed, params, inputs, x, y):
-    own = pk.local(n_params + n_inputs, pk.float64)
-    state = pk.local(n_dims, pk.float64)
-    for p in range(n_params):
-        own[p] = params[r, p]
-    for t in range(x.shape[0]):
-        for d in range(n_inputs):
-            own[n_params + d] = inputs[t, d]
-        for c in range(n_dims):
-            state[c] = x[t, c, r]
-        seen = observe(t, state, seed, key(r, 0), user_draw(t) + pk.uint64(SEEN), own)
-        for d in range(n_values):
-            y[t, d, r] = seen[d]

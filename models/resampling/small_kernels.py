@@ -53,50 +53,46 @@ def draw_all(team, r, wanted, seed, step, records):
     team.barrier()
 
 
-def of_scheme(of, by_strata=False, residues=False):
-    """The kernel of a scheme whose `spreading` is `of`."""
-
-    @pk.kernel
-    def spread_row(team, log, w, extremes, records, keys, ancestors):
-        """Ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
-        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
-        marks = team.scratch(WINDOW, pk.int32)
-        seed, step = keys[0], keys[1]
-        r = team.league_rank
-        n = w.shape[1]
-        row_scale, weight = look_over(team, r, log, w, extremes)
-        total = weight
-        wanted = pk.int64(ancestors.shape[1])
-        if residues:
-            whole, left = weigh_range(team, r, 0, n, row_scale, log, wanted, weight, w)
-            wanted -= whole
-            total = left
-        if by_strata:
-            draw_all(team, r, wanted, seed, step, records)
-        # A row has fewer draws than a stretch, so that none is written: the ancestors stand in for stretches
-        of(
-            team,
-            r,
-            0,
-            n,
-            row_scale,
-            log,
-            w,
-            weight,
-            total,
-            pk.uint64(0),
-            pk.int64(0),
-            wanted,
-            (0, records),
-            seed,
-            step,
-            ancestors,
-            ancestors,
-            shelf,
-            marks,
-        )
-
-    return spread_row
+@pk.kernel
+def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, records, keys, ancestors):
+    """Ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
+    shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
+    marks = team.scratch(WINDOW, pk.int32)
+    seed, step = keys[0], keys[1]
+    r = team.league_rank
+    n = w.shape[1]
+    row_scale, weight = look_over(team, r, log, w, extremes)
+    total = weight
+    wanted = pk.int64(ancestors.shape[1])
+    if residues:
+        whole, left = weigh_range(team, r, 0, n, row_scale, log, wanted, weight, w)
+        wanted -= whole
+        total = left
+    if below is spreading.below_multinomial:
+        draw_all(team, r, wanted, seed, step, records)
+    # A row has fewer draws than a stretch, so that none is written: the ancestors stand in for stretches
+    spreading.spread_range(
+        team,
+        spreading.Scheme(begin_row, below, residues, offspring),
+        r,
+        0,
+        n,
+        row_scale,
+        log,
+        w,
+        weight,
+        total,
+        pk.uint64(0),
+        pk.int64(0),
+        wanted,
+        (0, records),
+        seed,
+        step,
+        ancestors,
+        ancestors,
+        shelf,
+        marks,
+    )
 
 
 @pk.kernel
@@ -116,75 +112,19 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
     n_draws = ancestors.shape[1]
     first = (n + SPAN - 1) // SPAN
     second = (first + SPAN - 1) // SPAN
+    whole = row_scale, log, n_draws, w, total, seed, step
     for group in range((first + LANES - 1) // LANES):
-        meet_group(
-            team,
-            False,
-            0,
-            r,
-            group,
-            first,
-            n,
-            row_scale,
-            log,
-            n_draws,
-            w,
-            total,
-            seed,
-            step,
-            items,
-            parts,
-            items,
-            parts,
-            offspring[r],
-        )
+        meet_group(team, False, 0, r, group, first, n, whole, (items, parts), (items, parts), offspring[r])
     team.barrier()
     meet_group(
-        team,
-        True,
-        1,
-        r,
-        0,
-        second,
-        first,
-        row_scale,
-        log,
-        n_draws,
-        w,
-        total,
-        seed,
-        step,
-        items,
-        parts,
-        next_items,
-        next_parts,
-        offspring[r],
+        team, True, 1, r, 0, second, first, whole, (items, parts), (next_items, next_parts), offspring[r]
     )
     team.barrier()
-    meet_group(
-        team,
-        True,
-        2,
-        r,
-        0,
-        1,
-        second,
-        row_scale,
-        log,
-        n_draws,
-        w,
-        total,
-        seed,
-        step,
-        next_items,
-        next_parts,
-        items,
-        parts,
-        offspring[r],
-    )
+    meet_group(team, True, 2, r, 0, 1, second, whole, (next_items, next_parts), (items, parts), offspring[r])
     team.barrier()
-    spreading.offspring_range(
+    spreading.spread_range(
         team,
+        spreading.OFFSPRING,
         r,
         0,
         n,
@@ -219,9 +159,3 @@ def kill_row(team, log, w, extremes, cumulative, keys, ancestors):
     seed, step = keys[0], keys[1]
     for k in team.thread_range(n):
         ancestors[r, k] = survivor(r, k, log, w, extremes, unscaled, total, cumulative, seed, step)
-
-
-systematic = of_scheme(spreading.systematic_range)
-stratified = of_scheme(spreading.stratified_range)
-multinomial = of_scheme(spreading.multinomial_range, by_strata=True)
-residual = of_scheme(spreading.residual_range, by_strata=True, residues=True)

@@ -5,7 +5,8 @@ Filtered.trajectories      n_steps reads a path           the last steps; far ba
                            ancestors
 lagged_moments             lag reads a particle and step  means and variances of states given observations up
                            to lag steps later
-backward_paths             n densities a path and step    draws of whole paths, which do not degenerate
+backward_paths             n densities a path and step,   draws of whole paths, which do not degenerate
+                           or with a bound some
 
 References
 ----------
@@ -20,15 +21,23 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.checks import check_count, check_seed
-from . import smoothing_kernels
+from ..shared.checks import check_count, check_number, check_seed
+from . import smoothing_kernels, weighing
 from .checks import MOST
 from .filtered import Filtered
 from .state_space import StateSpaceModel
-from .weights import SWEEP_TEAM, on
+from .weights import SWEEP_TEAM, on, unit_extremes
 
 
-def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int = 0) -> np.ndarray:
+def backward_paths(
+    model: StateSpaceModel,
+    found: Filtered,
+    n: int,
+    *,
+    bound: float | None = None,
+    most: int | None = None,
+    seed: int = 0,
+) -> np.ndarray:
     """Draws of p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
 
     Parameters
@@ -38,7 +47,13 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
     found : Filtered
         Of a run with `keep=True` of the model's filter.
     n : int
-        Paths of each filter; n_steps * n_particles densities each.
+        Paths of each filter; n_steps * n_particles densities each without a bound.
+    bound : float, optional
+        Of log_transition, for all parameters, from above: states are drawn by their weights and accepted by
+        their densities, some densities a step for any number of particles. Paths have the same law, if no
+        density is larger.
+    most : int, optional
+        Draws after which all densities of a step are computed after all; n_particles if not given.
     seed : int, default 0
 
     Returns
@@ -62,24 +77,29 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
                 " model"
             )
         paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
-        pk.parallel_for(
-            pk.TeamPolicy(n_rows * n, SWEEP_TEAM),
-            smoothing_kernels.simulate_backward,
-            model.log_transition,
-            pk.static(n_dims),
-            pk.static(kept.params.shape[1]),
-            pk.static(kept.inputs.shape[1]),
-            n,
-            seed,
-            kept.params,
-            kept.inputs,
-            kept.x,
-            kept.log_w,
-            paths,
-        )
+        sizes = map(pk.static, (n_dims, kept.params.shape[1], kept.inputs.shape[1]))
+        known = kept.params, kept.inputs, kept.x, kept.log_w
+        if bound is None:
+            policy, kernel = pk.TeamPolicy(n_rows * n, SWEEP_TEAM), smoothing_kernels.simulate_backward
+            own = n, seed, *known, paths
+        else:
+            policy, kernel = pk.MDRangePolicy((0, 0), (n_rows, n)), smoothing_kernels.reject_backward
+            most = check_count(kept.x.shape[3] if most is None else most, "most", 0, MOST)
+            own = check_number(bound, "bound"), most, seed, *known, _cumulative(kept.log_w), paths
+        pk.parallel_for(policy, kernel, model.log_transition, *sizes, *own)
         drawn = paths.to_numpy()
     drawn[..., np.atleast_1d(found.died) >= 0, :] = np.nan
     return drawn[:, :, 0] if found._single else drawn
+
+
+def _cumulative(log_w):
+    """Return cumulative weights of all steps and rows, as whole numbers."""
+    n_steps, n_rows, n = log_w.shape
+    found, w = pk.empty(log_w.shape, np.uint64), pk.empty(log_w.shape)
+    bits = min(weighing.MOST_BITS, 62 - (n - 1).bit_length())
+    policy, kernel = pk.TeamPolicy(n_steps * n_rows, SWEEP_TEAM), smoothing_kernels.accumulate_weights
+    pk.parallel_for(policy, kernel, bits, log_w, unit_extremes(1), w, found)
+    return found
 
 
 def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,30 @@ import math
 
 import portable as pk
 
-from .filter_kernels import gather, take_observation, user_draw
+from .chains import find, scan_range
+from .filter_kernels import gathered, known, user_draw
 from .spreading import key
-from .weighing import WEIGHTS, fixed, scale
+from .weighing import WEIGHTS, scale
+
+
+@pk.function
+def log_joint(log_transition, t, back, r, k, state, ahead, own, log_w):
+    """Return the log-weight of particle k with the density of what comes after it."""
+    v = pk.float64(log_w[t, r, k])
+    if back > 0:
+        v += pk.float64(log_transition(t + 1, state, ahead, own))
+    return v
+
+
+@pk.function
+def accepted(log_transition, bound, t, back, tries, seed, stream, r, state, ahead, own, x, cumulative):
+    """Return a particle that was drawn by its weight and accepted by its density over exp(bound), or -1."""
+    word = (pk.uint64(t) << 32) + pk.uint64(2 * tries)
+    last = cumulative.shape[2] - 1
+    k = find(cumulative[t], r, pk.uint64(pk.random.randint(seed, stream, word, cumulative[t, r, last])))
+    state[:] = x[t, :, r, k]
+    v = 0.0 if back == 0 else pk.float64(log_transition(t + 1, state, ahead, own)) - bound
+    return k if pk.log(pk.random.uniform(seed, stream, word + pk.uint64(1))) < v else -1
 
 
 @pk.kernel
@@ -23,29 +44,87 @@ def simulate_backward(
     r = team.league_rank // n_paths
     j = team.league_rank % n_paths
     n_steps = x.shape[0]
-    own = pk.local(n_params + n_inputs, params.dtype)
     state = pk.local(n_dims, x.dtype)
     ahead = pk.local(n_dims, x.dtype)
     for back in range(n_steps):
         t = n_steps - 1 - back
-        gather(r, min(t + 1, n_steps - 1), n_params, n_inputs, params, inputs, own)
+        own = gathered(r, min(t + 1, n_steps - 1), n_params, n_inputs, inputs, params)
         best = -math.inf
         place = 0
         for i in team.thread_range(x.shape[3]):
-            v = pk.float64(log_w[t, r, i])
-            if back > 0:
-                for c in range(n_dims):
-                    state[c] = x[t, c, r, i]
-                v += pk.float64(log_transition(t + 1, state, ahead, own))
+            state[:] = x[t, :, r, i]
+            v = log_joint(log_transition, t, back, r, i, state, ahead, own, log_w)
             v -= pk.log(pk.random.exponential(seed, key(r, i), (pk.uint64(t) << 32) + pk.uint64(j)))
             if v > best:
                 best = v
                 place = i
         best, place = team.reduce((best, place), pk.MaxLoc)
-        for c in range(n_dims):
-            ahead[c] = x[t, c, r, place]
-            if team.single():
-                paths[t, c, r, j] = ahead[c]
+        ahead[:] = x[t, :, r, place]
+        if team.single():
+            paths[t, :, r, j] = ahead
+
+
+@pk.kernel
+def accumulate_weights(team, bits, log_w, unit, w, cumulative):
+    """Cumulative whole numbers of the weights of a step and row, by which particles are drawn; one team for
+    each. An exponential a particle."""
+    n_rows, n = log_w.shape[1:]
+    t = team.league_rank // n_rows
+    r = team.league_rank % n_rows
+    largest = -math.inf
+    for k in team.thread_range(n):
+        largest = pk.maximum(largest, pk.float64(log_w[t, r, k]))
+    largest = team.reduce(largest, pk.Max)
+    for k in team.thread_range(n):
+        w[t, r, k] = pk.exp(pk.float64(log_w[t, r, k]) - largest) if largest > -math.inf else 1.0
+    team.barrier()
+    row_scale = scale(unit, 0, bits, WEIGHTS)
+    scan_range(team, r, 0, n, row_scale, WEIGHTS, w[t], pk.uint64(0), cumulative[t])
+
+
+@pk.kernel
+def reject_backward(
+    r,
+    j,
+    log_transition,
+    n_dims,
+    n_params,
+    n_inputs,
+    bound,
+    most,
+    seed,
+    params,
+    inputs,
+    x,
+    log_w,
+    cumulative,
+    paths,
+):
+    """A path from the last step to the first, each state drawn by its weight until one is accepted by its
+    density over exp(bound); after `most` of them by all densities. A search and a density a draw."""
+    n_steps, n = x.shape[0], x.shape[3]
+    state, ahead = pk.local(n_dims, x.dtype), pk.local(n_dims, x.dtype)
+    for back in range(n_steps):
+        t = n_steps - 1 - back
+        own = gathered(r, min(t + 1, n_steps - 1), n_params, n_inputs, inputs, params)
+        stream, draw, tries, place = key(r, j), pk.uint64(t) << 32, 0, -1
+        while place < 0 and tries < most:
+            place = accepted(
+                log_transition, bound, t, back, tries, seed, stream, r, state, ahead, own, x, cumulative
+            )
+            tries += 1
+        if place < 0:
+            best = -math.inf
+            place = 0
+            for k in range(n):
+                state[:] = x[t, :, r, k]
+                v = log_joint(log_transition, t, back, r, k, state, ahead, own, log_w)
+                v -= pk.log(pk.random.exponential(seed, stream, draw + pk.uint64(2 * most + k)))
+                if v > best:
+                    best = v
+                    place = k
+        ahead[:] = x[t, :, r, place]
+        paths[t, :, r, j] = ahead
 
 
 @pk.kernel
@@ -121,34 +200,22 @@ def conditional_rows(
     r = team.league_rank
     n = w.shape[1]
     n_steps = y.shape[0]
-    own_params = pk.local(n_params + n_inputs, params.dtype)
-    own_y = pk.local(n_values, y.dtype)
     state = pk.local(n_dims, x.dtype)
     old = pk.local(n_dims, x.dtype)
     row_scale = scale(row_extremes, r, bits, WEIGHTS)
     total = pk.uint64(0)
     for t in range(n_steps):
-        gather(r, t, n_params, n_inputs, params, inputs, own_params)
-        observed = take_observation(t, n_values, y, own_y)
-        for c in range(n_dims):
-            old[c] = path[t, c, r]
+        own = known(r, t, n_params, n_values, n_inputs, y, inputs, params)
+        old[:] = path[t, :, r]
         draw = pk.uint64(2 * t) << 32
         if t > 0:
             best = -math.inf
             place = 0
             for k in team.thread_range(n):
                 position = pk.uint64(pk.random.randint(seed, key(first + r, k), draw, total))
-                low, high = 0, n - 1
-                while low < high:
-                    middle = (low + high) // 2
-                    if cumulative[r, middle] > position:
-                        high = middle
-                    else:
-                        low = middle + 1
-                ancestors[t - 1, r, k] = low
-                for c in range(n_dims):
-                    state[c] = x[t - 1, c, r, k]
-                v = pk.float64(log_w[r, k]) + pk.float64(log_transition(t, state, old, own_params))
+                ancestors[t - 1, r, k] = find(cumulative, r, position)
+                state[:] = x[t - 1, :, r, k]
+                v = pk.float64(log_w[r, k]) + pk.float64(log_transition(t, state, old, own.params))
                 v -= pk.log(pk.random.exponential(seed, key(first + r, k), draw + pk.uint64(1)))
                 if v > best:
                     best = v
@@ -160,35 +227,24 @@ def conditional_rows(
         largest = -math.inf
         for k in team.thread_range(n):
             if t == 0:
-                drawn = initial(seed, key(first + r, k), user_draw(0), own_params)
+                drawn = initial(seed, key(first + r, k), user_draw(0), own.params)
                 for c in range(n_dims):
                     state[c] = old[c] if k == 0 else drawn[c]
             else:
                 a = ancestors[t - 1, r, k]
-                for c in range(n_dims):
-                    state[c] = x[t - 1, c, r, a]
-                moved = propagate(t, state, seed, key(first + r, k), user_draw(t), own_params)
+                state[:] = x[t - 1, :, r, a]
+                moved = propagate(t, state, seed, key(first + r, k), user_draw(t), own.params)
                 for c in range(n_dims):
                     state[c] = old[c] if k == 0 else moved[c]
-            for c in range(n_dims):
-                x[t, c, r, k] = state[c]
-            weight = log_weight(t, state, own_y, own_params) if observed else 0.0
+            x[t, :, r, k] = state
+            weight = log_weight(t, state, own.y, own.params) if own.observed else 0.0
             log_w[r, k] = weight if weight < math.inf else -math.inf  # NaN: no path goes there
             largest = pk.maximum(largest, log_w[r, k])
         largest = team.reduce(largest, pk.Max)
         for k in team.thread_range(n):
             w[r, k] = pk.exp(log_w[r, k] - largest)
         team.barrier()
-        total = pk.uint64(0)
-        for base in range(0, n, team.size):
-            k = base + team.rank
-            q = pk.uint64(0)
-            if k < n:
-                q = fixed(w[r, k], row_scale, WEIGHTS)
-            after = total + team.scan(q) + q
-            if k < n:
-                cumulative[r, k] = after
-            total = team.broadcast(after, team.size - 1)
+        total = scan_range(team, r, 0, n, row_scale, WEIGHTS, w, pk.uint64(0), cumulative)
         team.barrier()
     if team.single():
         position = pk.uint64(pk.random.randint(seed, key(first + r, 0), pk.uint64(2 * n_steps) << 32, total))
@@ -197,8 +253,7 @@ def conditional_rows(
             a += 1
         t = n_steps - 1
         while t >= 0:
-            for c in range(n_dims):
-                path[t, c, r] = x[t, c, r, a]
+            path[t, :, r] = x[t, :, r, a]
             if t > 0:
                 a = pk.int64(ancestors[t - 1, r, a])
             t -= 1
@@ -224,23 +279,19 @@ def complete_rows(
     """The density of a row's path and observations; one team per row. Terms are added up in their order,
     the same everywhere."""
     r = team.league_rank
-    own_params = pk.local(n_params + n_inputs, params.dtype)
-    own_y = pk.local(n_values, y.dtype)
     state = pk.local(n_dims, path.dtype)
     before = pk.local(n_dims, path.dtype)
     for t in team.thread_range(y.shape[0]):
-        gather(r, t, n_params, n_inputs, params, inputs, own_params)
-        observed = take_observation(t, n_values, y, own_y)
-        for c in range(n_dims):
-            state[c] = path[t, c, r]
-            before[c] = path[max(t - 1, 0), c, r]
+        own = known(r, t, n_params, n_values, n_inputs, y, inputs, params)
+        state[:] = path[t, :, r]
+        before[:] = path[max(t - 1, 0), :, r]
         term = 0.0
         if t == 0:
-            term = log_initial(state, own_params)
+            term = log_initial(state, own.params)
         else:
-            term = log_transition(t, before, state, own_params)
-        if observed:
-            term += log_weight(t, state, own_y, own_params)
+            term = log_transition(t, before, state, own.params)
+        if own.observed:
+            term += log_weight(t, state, own.y, own.params)
         terms[r, t] = term
     team.barrier()
     if team.single():

@@ -17,10 +17,24 @@ Arguments beyond those of `weighing`
 """
 
 import math
+from typing import Any, NamedTuple
 
 import portable as pk
 
-from .weighing import COARSE, MOST, RELATIVE, STEPS, WHOLE, WHOLE_BITS, fixed, relative, scale, split, tile_of
+from .weighing import (
+    COARSE,
+    MOST,
+    RELATIVE,
+    STEPS,
+    WHOLE,
+    WHOLE_BITS,
+    fixed,
+    real,
+    relative,
+    scale,
+    split,
+    tile_of,
+)
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
@@ -39,6 +53,35 @@ def key(r, k):
     return (pk.uint64(r) << 32) | pk.uint64(k)
 
 
+class Row(NamedTuple):
+    """What a scheme knows of a row: where its draws begin, Q, equal parts of it and their number over Q, and
+    what it draws by."""
+
+    r: Any
+    start: Any
+    total: Any
+    parts: Any
+    ratio: Any
+    seed: Any
+    step: Any
+    wanted: Any
+    draws: Any
+
+
+class Scheme(NamedTuple):
+    """How a scheme spreads a row: by the number at which its draws begin, and the cumulative offspring
+    `below` a scanned position.
+
+    What is scanned are weights, what whole copies leave of them (`residues`, with copies scanned beside), or
+    counts (`offspring`: w is int64).
+    """
+
+    begin_row: Any
+    below: Any
+    residues: Any
+    offspring: Any
+
+
 @pk.function
 def one_start(r, total, seed, step):
     """The one random number of systematic resampling, in [0, Q)."""
@@ -46,7 +89,7 @@ def one_start(r, total, seed, step):
 
 
 @pk.function
-def below_systematic(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
+def below_systematic(position, row):
     """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) /
     Q.
 
@@ -55,36 +98,36 @@ def below_systematic(position, r, start, total, n_draws, ratio, seed, step, want
     """
     steps = pk.bits(
         pk.fma(
-            pk.float64(pk.int64(position)),
-            ratio,
-            STEPS - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)),
+            real(position),
+            row.ratio,
+            STEPS - real(row.start) / real(row.total),
         )
     )
     k = (steps >> 20) & MOST
     if ((steps + 4) & (2**20 - 1)) < 8:
         k = (((steps + 2**19) >> 20) & MOST) - 1
         # of 64 bits, and right although products wrap
-        rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)
+        rest = pk.int64(position * row.parts - pk.uint64(k) * row.total - row.start)
         k += pk.where(rest > 0, 1, 0)
     return k
 
 
 @pk.function
-def ends_in_steps(position, start, total, ratio, before, own, own_end):
+def ends_in_steps(position, row, before, own, own_end):
     """below_systematic less `before` at a position and, in own_end, behind each of ITEMS neighbours.
 
     Returns that of the position, and whether one is in doubt: counts are whole parts of numbers in steps of
     2^-19, right to two of them, and one of these is within four steps of a whole number.
     """
-    origin = COARSE - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)) - pk.float64(before)
-    here = pk.fma(pk.float64(pk.int64(position)), ratio, origin)
+    origin = COARSE - real(row.start) / real(row.total) - pk.float64(before)
+    here = pk.fma(real(position), row.ratio, origin)
     steps = pk.bits(here)
     low = pk.int32((steps >> 19) & LOW)
     nearest = pk.int32((steps + 4) & (2**19 - 8))
     passed = pk.uint64(0)
     for m in range(ITEMS):
         passed += own[m]
-        steps = pk.bits(pk.fma(pk.float64(pk.int64(passed)), ratio, here))
+        steps = pk.bits(pk.fma(real(passed), row.ratio, here))
         own_end[m] = pk.int32((steps >> 19) & LOW)
         nearest = min(nearest, pk.int32((steps + 4) & (2**19 - 8)))
     return low, nearest == 0
@@ -96,43 +139,43 @@ def no_start(r, total, seed, step):
 
 
 @pk.function
-def below_stratified(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
+def below_stratified(position, row):
     """As below_systematic, with a start of its own in every stratum: k counts where u_k < part."""
-    k, part = place(position, n_draws, ratio)
-    return k + pk.where(pk.random.uniform(seed, key(r, k), step) < part, 1, 0)
+    k, part = place(position, row)
+    return k + pk.where(pk.random.uniform(row.seed, key(row.r, k), row.step) < part, 1, 0)
 
 
 @pk.function
-def below_multinomial(position, r, start, total, parts, ratio, seed, step, wanted, draws):
+def below_multinomial(position, row):
     """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a
     block."""
-    b, part = place(position, parts, ratio)
-    record = draws[1][r, b >> 2]
+    b, part = place(position, row)
+    record = row.draws[1][row.r, b >> 2]
     shift = pk.uint64((b & 3) << 3)
     # counts of strata that share the record
     earlier = record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF
     found = pk.int64((record >> 32) + (((earlier * 0x010101) >> 16) & 255))
     n_here = pk.int64((record >> shift) & 255)
     limit = as_number(pk.floor(part * 2.0**32))
-    stream = key(r, b)
-    found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
+    stream = key(row.r, b)
+    found += below_in_block(pk.random.words(row.seed, stream, row.step + pk.uint64(1)), n_here, limit)
     block = 1
     while 4 * block < n_here:
         found += below_in_block(
-            pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit
+            pk.random.words(row.seed, stream, row.step + pk.uint64(1 + block)), n_here - 4 * block, limit
         )
         block += 1
-    return min(found, wanted)
+    return min(found, row.wanted)
 
 
 @pk.function
-def place(position, parts, ratio):
+def place(position, row):
     """(k, part): which of equal parts of Q a position is in, or `parts` at its end, and how far from 0 to 1.
 
     Right to parts 2^-51 and never descending: from 2,048 parts on less than what weights lose on their way to
     whole numbers.
     """
-    y = min(pk.float64(pk.int64(position)) * ratio, pk.float64(pk.int64(parts)))
+    y = min(real(position) * row.ratio, real(row.parts))
     whole = pk.floor(y)
     return as_number(whole), y - whole
 
@@ -146,10 +189,8 @@ def as_number(whole):
 @pk.function
 def parts_over(total, parts):
     """parts / total, so that total times it does not fall short of parts."""
-    ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
-    return pk.where(
-        pk.float64(pk.int64(total)) * ratio < pk.float64(pk.int64(parts)), ratio * (1.0 + 2.0**-52), ratio
-    )
+    ratio = real(parts) / real(total)
+    return pk.where(real(total) * ratio < real(parts), ratio * (1.0 + 2.0**-52), ratio)
 
 
 @pk.function
@@ -179,26 +220,159 @@ def exponent_of(whole):
     return ((pk.bits(pk.float64(whole)) >> 52) & 2047) - 1022
 
 
-def spreading(begin_row, below, of="weights"):
-    """(range, tile) of a scheme: a function that spreads a range of a row's particles, and the kernel whose
-    teams do so with a tile each.
+@pk.function
+def spread_range(
+    team,
+    scheme,
+    r,
+    begin,
+    end,
+    row_scale,
+    log,
+    w,
+    weight,
+    total,
+    carry,
+    copies,
+    wanted,
+    draws,
+    seed,
+    step,
+    ancestors,
+    stretches,
+    shelf,
+    marks,
+):
+    """Ancestors of particles begin .. end - 1, before which the sum is `carry` of `total`.
 
-    Parameters
-    ----------
-    begin_row : function
-        What the particles of a row share.
-    below : function
-        Cumulative offspring of a scanned position.
-    of : {"weights", "residues", "offspring"}
-        What is scanned: weights, what whole copies leave of them (which are scanned beside), or counts (w is
-        int64).
+    Of residues `weight` is Q, and `copies` are the whole copies before; `shelf` and `marks` are scratch,
+    of a row a member and of WINDOW places.
     """
-    residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
-    by_steps = below is below_systematic
+    own = pk.local(ITEMS, pk.uint64)
+    own_whole = pk.local(ITEMS, pk.int64)
+    own_end = pk.local(ITEMS, pk.int32)
+    n_draws = pk.uint64(ancestors.shape[1])
+    parts = n_draws
+    if scheme.below is below_multinomial:
+        parts = pk.uint64(n_strata(wanted))
+    if scheme.residues:
+        per_weight = real(n_draws) / real(weight)
+        lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
+    below = scheme.below
+    total = pk.where(total > 0, total, pk.uint64(1))  # of what weighs nothing nothing will be drawn
+    ratio = parts_over(total, parts)
+    start = scheme.begin_row(r, total, seed, step)
+    row = Row(r, start, total, parts, ratio, seed, step, wanted, draws)
+    before = below(carry, row) + copies
+    at_once = ITEMS * team.size
+    mine = ITEMS * team.rank  # neighbours are one member's
+    for k in team.thread_range(WINDOW):
+        marks[k] = 0
+    for first in range(begin, end, at_once):
+        take(team, w, r, first, end, row_scale, log, shelf)
+        sum_q = pk.uint64(0)
+        sum_whole = pk.int64(0)
+        for m in range(ITEMS):
+            if scheme.offspring:
+                own[m] = pk.uint64(shelf[team.rank, m])
+            else:
+                own[m] = fixed(shelf[team.rank, m], row_scale, log)
+        if first + at_once > end:
+            for m in range(ITEMS):
+                own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
+        for m in range(ITEMS):
+            own_whole[m] = pk.int64(0)
+            if scheme.residues:
+                o, rest = split(own[m], n_draws, weight, per_weight)
+                own_whole[m] = o
+                own[m] = pk.uint64(rest) >> lost
+                sum_whole += o
+            sum_q += own[m]
+        position = carry + team.scan(sum_q)
+        carry = team.broadcast(position + sum_q, team.size - 1)
+        whole = copies
+        if scheme.residues:
+            whole += team.scan(sum_whole)
+            copies = team.broadcast(whole + sum_whole, team.size - 1)
+        if scheme.below is below_systematic:
+            low, doubt = ends_in_steps(position, row, before, own, own_end)
+            if doubt:
+                at = position
+                for m in range(ITEMS):
+                    at += own[m]
+                    o_i = below(at, row)
+                    own_end[m] = pk.int32(o_i - before)
+                o_i = below(position, row)
+                low = pk.int32(o_i - before)
+        else:
+            for m in range(ITEMS):
+                position += own[m]
+                whole += own_whole[m]
+                o_i = below(position, row) + whole
+                own_end[m] = pk.int32(o_i - before)
+            low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
+        here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
+        if here <= WINDOW:
+            particle = pk.int32(first + mine)
+            for m in range(ITEMS):
+                if own_end[m] > low:
+                    marks[low] = particle + m
+                low = own_end[m]
+            team.barrier()
+            write_from_marks(team, r, before, here, marks, ancestors)
+        else:
+            for m in range(ITEMS):
+                marks[m * team.size + team.rank] = own_end[m]
+            team.barrier()
+            write_one_by_one(team, r, first, min(at_once, end - first), before, marks, ancestors, stretches)
+            team.barrier()
+            for m in range(ITEMS):
+                marks[m * team.size + team.rank] = 0
+        before += here
 
-    @pk.function
-    def spread_range(
+
+@pk.kernel(teams=BANKS)
+def spread(
+    team,
+    begin_row,
+    below,
+    residues,
+    offspring,
+    tile_size,
+    bits,
+    log,
+    w,
+    extremes,
+    sums,
+    draws,
+    seed,
+    step,
+    ancestors,
+    stretches,
+):
+    """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
+    draw."""
+    n_tiles, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
+    # a row a member, which do not all begin in one bank
+    shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
+    marks = team.scratch(WINDOW, pk.int32)
+    weight = sums[r, n_tiles]
+    total = weight
+    carry = sums[r, tile]
+    copies = pk.int64(0)
+    wanted = pk.int64(0)
+    if below is below_multinomial:
+        wanted = pk.int64(draws[0][r])
+    if residues:
+        copies = pk.int64(draws[2][r, tile])
+        carry = draws[3][r, tile]
+        total = draws[3][r, n_tiles]
+    if extremes[r, 2] != 0:
+        end = begin
+    row_scale = scale(extremes, r, bits, log)
+    spread_range(
         team,
+        Scheme(begin_row, below, residues, offspring),
         r,
         begin,
         end,
@@ -217,139 +391,7 @@ def spreading(begin_row, below, of="weights"):
         stretches,
         shelf,
         marks,
-    ):
-        """Ancestors of particles begin .. end - 1, before which the sum is `carry` of `total`.
-
-        Of residues `weight` is Q, and `copies` are the whole copies before; `shelf` and `marks` are scratch,
-        of a row a member and of WINDOW places.
-        """
-        own = pk.local(ITEMS, pk.uint64)
-        own_whole = pk.local(ITEMS, pk.int64)
-        own_end = pk.local(ITEMS, pk.int32)
-        n_draws = pk.uint64(ancestors.shape[1])
-        parts = n_draws
-        if by_strata:
-            parts = pk.uint64(n_strata(wanted))
-        if residues:
-            per_weight = pk.float64(pk.int64(n_draws)) / pk.float64(pk.int64(weight))
-            lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
-        total = pk.where(total > 0, total, pk.uint64(1))  # of what weighs nothing nothing will be drawn
-        ratio = parts_over(total, parts)
-        start = begin_row(r, total, seed, step)
-        before = below(carry, r, start, total, parts, ratio, seed, step, wanted, draws) + copies
-        at_once = ITEMS * team.size
-        mine = ITEMS * team.rank  # neighbours are one member's
-        for k in team.thread_range(WINDOW):
-            marks[k] = 0
-        for first in range(begin, end, at_once):
-            take(team, w, r, first, end, row_scale, log, shelf)
-            sum_q = pk.uint64(0)
-            sum_whole = pk.int64(0)
-            for m in range(ITEMS):
-                if offspring:
-                    own[m] = pk.uint64(shelf[team.rank, m])
-                else:
-                    own[m] = fixed(shelf[team.rank, m], row_scale, log)
-            if first + at_once > end:
-                for m in range(ITEMS):
-                    own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
-            for m in range(ITEMS):
-                own_whole[m] = pk.int64(0)
-                if residues:
-                    o, rest = split(own[m], n_draws, weight, per_weight)
-                    own_whole[m] = o
-                    own[m] = pk.uint64(rest) >> lost
-                    sum_whole += o
-                sum_q += own[m]
-            position = carry + team.scan(sum_q)
-            carry = team.broadcast(position + sum_q, team.size - 1)
-            whole = copies
-            if residues:
-                whole += team.scan(sum_whole)
-                copies = team.broadcast(whole + sum_whole, team.size - 1)
-            if by_steps:
-                low, doubt = ends_in_steps(position, start, total, ratio, before, own, own_end)
-                if doubt:
-                    at = position
-                    for m in range(ITEMS):
-                        at += own[m]
-                        o_i = below(at, r, start, total, parts, ratio, seed, step, wanted, draws)
-                        own_end[m] = pk.int32(o_i - before)
-                    o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws)
-                    low = pk.int32(o_i - before)
-            else:
-                for m in range(ITEMS):
-                    position += own[m]
-                    whole += own_whole[m]
-                    o_i = below(position, r, start, total, parts, ratio, seed, step, wanted, draws) + whole
-                    own_end[m] = pk.int32(o_i - before)
-                low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
-            here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
-            if here <= WINDOW:
-                particle = pk.int32(first + mine)
-                for m in range(ITEMS):
-                    if own_end[m] > low:
-                        marks[low] = particle + m
-                    low = own_end[m]
-                team.barrier()
-                write_from_marks(team, r, before, here, marks, ancestors)
-            else:
-                for m in range(ITEMS):
-                    marks[m * team.size + team.rank] = own_end[m]
-                team.barrier()
-                write_one_by_one(
-                    team, r, first, min(at_once, end - first), before, marks, ancestors, stretches
-                )
-                team.barrier()
-                for m in range(ITEMS):
-                    marks[m * team.size + team.rank] = 0
-            before += here
-
-    @pk.kernel(teams=BANKS)
-    def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
-        """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
-        draw."""
-        n_tiles, r, tile = tile_of(team, sums)
-        # a row a member, which do not all begin in one bank
-        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
-        marks = team.scratch(WINDOW, pk.int32)
-        weight = sums[r, n_tiles]
-        total = weight
-        carry = sums[r, tile]
-        copies = pk.int64(0)
-        wanted = pk.int64(0)
-        if by_strata:
-            wanted = pk.int64(draws[0][r])
-        if residues:
-            copies = pk.int64(draws[2][r, tile])
-            carry = draws[3][r, tile]
-            total = draws[3][r, n_tiles]
-        begin = tile * tile_size
-        end = begin if extremes[r, 2] != 0 else min(begin + tile_size, w.shape[1])
-        row_scale = scale(extremes, r, bits, log)
-        spread_range(
-            team,
-            r,
-            begin,
-            end,
-            row_scale,
-            log,
-            w,
-            weight,
-            total,
-            carry,
-            copies,
-            wanted,
-            draws,
-            seed,
-            step,
-            ancestors,
-            stretches,
-            shelf,
-            marks,
-        )
-
-    return spread_range, spread
+    )
 
 
 @pk.function
@@ -451,16 +493,17 @@ def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
 
 
 @pk.function
-def as_it_is(position, r, start, total, n_draws, ratio, seed, step, wanted, draws):
+def as_it_is(position, row):
     """Scanned offspring are cumulative offspring."""
     return pk.int64(position)
 
 
-systematic_range, spread_systematic = spreading(one_start, below_systematic)
-stratified_range, spread_stratified = spreading(no_start, below_stratified)
-multinomial_range, spread_multinomial = spreading(no_start, below_multinomial)
-residual_range, spread_residual = spreading(no_start, below_multinomial, of="residues")
-offspring_range, spread_offspring = spreading(no_start, as_it_is, of="offspring")
+_NO, _YES = pk.static(False), pk.static(True)
+SYSTEMATIC = Scheme(one_start, below_systematic, _NO, _NO)
+STRATIFIED = Scheme(no_start, below_stratified, _NO, _NO)
+MULTINOMIAL = Scheme(no_start, below_multinomial, _NO, _NO)
+RESIDUAL = Scheme(no_start, below_multinomial, _YES, _NO)
+OFFSPRING = Scheme(no_start, as_it_is, _NO, _YES)
 
 
 @pk.kernel

@@ -21,10 +21,9 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..shared.annotations import Array, ArrayLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_count, check_seed
-from . import filter_kernels
 from .filter import ParticleFilter
-from .given import ModelFunction, Params, as_table
-from .simulation_kernels import observe_rows, simulate_rows
+from .given import ModelFunction, Params, as_table, check_function
+from .simulation_kernels import simulate_rows
 from .weights import on
 
 FUNCTIONS = (
@@ -89,9 +88,8 @@ class StateSpaceModel:
                 )
             object.__setattr__(self, name, names)
         for name in FUNCTIONS:
-            function = getattr(self, name)
-            if function is not None and not isinstance(function, type(filter_kernels.user_draw)):
-                raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
+            if getattr(self, name) is not None:
+                check_function(getattr(self, name), name)
 
     @functools.cached_property
     def Parameters(self) -> type:  # noqa: N802  (a class)
@@ -240,41 +238,40 @@ class StateSpaceModel:
         """
         self.need("simulation", "observe")
         table, single = self.table(params)
-        n_steps, seed = check_count(n_steps, "n_steps"), check_seed(seed)
-        known = (
-            np.zeros((n_steps, 0))
-            if inputs is None
-            else as_numbers(inputs, "inputs").reshape(n_steps, -1).astype(np.float64)
-        )
-        n_dims, n_values = len(self.states), self._n_values(table[0], known)
-        begin = (
-            np.zeros((n_dims, 1))
-            if start is None
-            else as_numbers(start, "start").astype(np.float64).reshape(n_dims, -1)
-        )
-        begin = np.ascontiguousarray(np.broadcast_to(begin, (n_dims, len(table))))
+        n_steps, n_dims = check_count(n_steps, "n_steps"), len(self.states)
+        begin = np.zeros(n_dims) if start is None else as_numbers(start, "start")
+        begin = np.broadcast_to(begin.astype(np.float64).reshape(n_dims, -1), (n_dims, len(table)))
+        x = np.zeros((n_steps, n_dims, len(table)))
+        where = first, start is not None, begin
+        x, y = self._drawn(self.propagate, table, x, inputs, seed, space, *where)
+        return (x[..., 0], y[..., 0]) if single else (x, y)
+
+    def _drawn(self, propagate, table, x, inputs, seed, space, first, goes_on, start):
+        """Return states and observations, drawn by `simulate_rows`."""
+        n_steps, n_dims, n_rows = x.shape
+        known = np.zeros((n_steps, 0)) if inputs is None else as_numbers(inputs, "inputs")
+        known = known.reshape(n_steps, -1).astype(np.float64)
+        n_values = self._n_values(table[0], known)
         sizes = n_dims, n_values, n_values if self.lagged else 0, table.shape[1], known.shape[1]
+        seed = np.uint64(check_seed(seed))
         with on(space):
-            x, y = pk.empty((n_steps, n_dims, len(table))), pk.empty((n_steps, n_values, len(table)))
+            x, y = pk.copy_of(x), pk.empty((n_steps, n_values, n_rows))
             pk.parallel_for(
-                len(table),
+                n_rows,
                 simulate_rows,
                 self.initial,
-                self.propagate,
+                propagate,
                 self.observe,
                 *map(pk.static, sizes),
                 n_steps,
                 first,
-                start is not None,
-                np.uint64(seed),
-                reached(table),
-                reached(known),
-                reached(begin),
+                goes_on,
+                seed,
+                *map(reached, (table, known, np.ascontiguousarray(start))),
                 x,
                 y,
             )
-            x, y = x.to_numpy(), y.to_numpy()
-        return (x[..., 0], y[..., 0]) if single else (x, y)
+            return x.to_numpy(), y.to_numpy()
 
     def replicate(
         self,
@@ -311,26 +308,7 @@ class StateSpaceModel:
                 f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a"
                 " row of params"
             )
-        known = (
-            np.zeros((len(x), 0))
-            if inputs is None
-            else as_numbers(inputs, "inputs").reshape(len(x), -1).astype(np.float64)
-        )
-        n_values = self._n_values(table[0], known)
-        with on(space):
-            y = pk.empty((len(x), n_values, len(table)))
-            pk.parallel_for(
-                len(table),
-                observe_rows,
-                self.observe,
-                *map(pk.static, (len(self.states), n_values, table.shape[1], known.shape[1])),
-                np.uint64(check_seed(seed)),
-                reached(table),
-                reached(known),
-                reached(x),
-                y,
-            )
-            return y.to_numpy()
+        return self._drawn(None, table, x, inputs, seed, space, 0, True, x[0])[1]
 
     def _n_values(self, params, inputs):
         """Values of an observation, from one call in plain Python of which only the length counts."""

@@ -19,7 +19,7 @@ import math
 import portable as pk
 
 from .spreading import FEW, LOW, key, n_strata, residue_bits
-from .weighing import fixed, scale, split, tile_of
+from .weighing import fixed, real, scale, split, tile_of
 
 TILE = 2048  # strata of a team
 RECORDS = TILE // 4
@@ -65,7 +65,7 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
 @pk.function
 def weigh_range(team, r, begin, end, row_scale, log, n_draws, total, w):
     """(whole copies floor(M q / Q), what they leave, M q mod Q) of a range of a row, summed up."""
-    ratio = pk.float64(n_draws) / pk.float64(pk.int64(total))
+    ratio = pk.float64(n_draws) / real(total)
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
     whole = pk.int64(0)
     left = pk.uint64(0)
@@ -79,12 +79,10 @@ def weigh_range(team, r, begin, end, row_scale, log, n_draws, total, w):
 
 
 @pk.kernel
-def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
+def weigh_residues(team, tile_size, bits, log, w, extremes, sums, n_draws, copies, offsets):
     """Whole copies of a tile, and what they leave; one team per tile. One read of the weights."""
-    n_tiles, r, tile = tile_of(team, sums)
+    n_tiles, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, log)
-    begin = tile * tile_size
-    end = min(begin + tile_size, w.shape[1])
     whole, left = weigh_range(team, r, begin, end, row_scale, log, n_draws, sums[r, n_tiles], w)
     if team.single():
         copies[r, tile] = pk.uint64(whole)

@@ -57,42 +57,18 @@ class Summaries:
         kept, slot = t % run.n_kept, t % run.x.shape[0]
         weights = tables.values, tables.extremes, tables.sums
         if self.variances is not None:
-            pk.parallel_for(
-                tables.wide_tiles,
-                summary_kernels.deviation_sums,
-                tables.tile_size,
-                tables.bits,
-                slot,
-                run.x,
-                run.means[kept],
-                *weights,
-                self._deviations,
-            )
-            pk.parallel_for(tables.rows, average, tables.sums, self._deviations, self.variances[kept])
+            own = *tables.sizes, slot, run.x, run.means[kept], *weights
+            self._average(summary_kernels.deviation_sums, own, self._deviations, self.variances[kept])
         if self.moments is not None:
-            pk.parallel_for(
-                tables.wide_tiles,
-                summary_kernels.moment_sums,
-                *self._moment,
-                tables.tile_size,
-                tables.bits,
-                t,
-                slot,
-                run.x,
-                run.params,
-                *weights,
-                self._parts,
-            )
-            pk.parallel_for(tables.rows, average, tables.sums, self._parts, self.moments[kept])
+            own = *self._moment, *tables.sizes, t, slot, run.x, run.params, *weights
+            self._average(summary_kernels.moment_sums, own, self._parts, self.moments[kept])
         if self.quantiles is not None:
             teams = pk.TeamPolicy(self.quantiles[kept].size, SWEEP_TEAM)
-            pk.parallel_for(
-                teams,
-                summary_kernels.find_quantiles,
-                tables.bits,
-                slot,
-                self.levels,
-                run.x,
-                *weights,
-                self.quantiles[kept],
-            )
+            own = tables.bits, slot, self.levels, run.x, *weights, self.quantiles[kept]
+            pk.parallel_for(teams, summary_kernels.find_quantiles, *own)
+
+    def _average(self, kernel, own, parts, found):
+        """Launch sums over tiles, and what makes averages of them."""
+        tables = self.run.tables
+        pk.parallel_for(tables.wide_tiles, kernel, *own, parts)
+        pk.parallel_for(tables.rows, average, tables.sums, parts, found)

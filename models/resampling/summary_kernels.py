@@ -7,7 +7,7 @@ q, in its last column.
 
 import portable as pk
 
-from .weighing import NAN, WEIGHTS, fixed, order, ordered, scale, tile_of
+from .weighing import NAN, WEIGHTS, fixed, order, ordered, real, scale, tile_of
 
 LOWEST = -NAN - 1  # below the `order` of every number
 
@@ -17,17 +17,16 @@ def moment_sums(
     team, moment, n_dims, n_moments, tile_size, bits, t, slot, x, params, w, extremes, sums, parts
 ):
     """Sums of q times each moment over a tile; one team per tile. Reads weights and states."""
-    n_tiles, r, tile = tile_of(team, sums)
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, WEIGHTS)
     state = pk.local(n_dims, x.dtype)
     part = pk.local(n_moments, pk.float64)
     for c in range(n_moments):
         part[c] = 0.0
-    for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
-        for c in range(n_dims):
-            state[c] = x[slot, c, r, k]
+    for k in team.thread_range(begin, end):
+        state[:] = x[slot, :, r, k]
         values = moment(t, state, params[r])
-        q = pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS)))
+        q = real(fixed(w[r, k], row_scale, WEIGHTS))
         for c in range(n_moments):
             part[c] += q * pk.float64(values[c])
     for c in range(n_moments):
@@ -40,13 +39,13 @@ def moment_sums(
 def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
     """Sums of q times the squared distance from the mean over a tile; one team per tile. Reads weights and
     states."""
-    n_tiles, r, tile = tile_of(team, sums)
+    _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, WEIGHTS)
     for c in range(x.shape[1]):
         part = 0.0
-        for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
+        for k in team.thread_range(begin, end):
             away = pk.float64(x[slot, c, r, k]) - means[c, r]
-            part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * away * away
+            part += real(fixed(w[r, k], row_scale, WEIGHTS)) * away * away
         part = team.reduce(part)
         if team.single():
             parts[c, r, tile] = part
@@ -65,7 +64,7 @@ def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
     c = team.league_rank // levels.shape[0] % n_dims
     r = team.league_rank // (levels.shape[0] * n_dims)
     row_scale = scale(extremes, r, bits, WEIGHTS)
-    wanted = levels[j] * pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
+    wanted = levels[j] * real(sums[r, sums.shape[1] - 1])
     low = pk.int64(LOWEST)  # no state is at or below it, all are at or below high
     high = pk.int64(NAN)
     for _ in range(64):
@@ -75,7 +74,7 @@ def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
             if order(pk.float64(x[slot, c, r, k])) <= middle:
                 below += fixed(w[r, k], row_scale, WEIGHTS)
         below = team.reduce(below)
-        if pk.float64(pk.int64(below)) >= wanted and below > 0:
+        if real(below) >= wanted and below > 0:
             high = middle
         else:
             low = middle

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-
 STARTS = 10  # draws of the prior from which a chain takes its best
 TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelman and Gilks 1997)
 

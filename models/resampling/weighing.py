@@ -40,10 +40,31 @@ COARSE = 1.5 * 2.0**33 + 1  # the same, in steps of 2^-19, so that the whole par
 
 
 @pk.function
-def tile_of(team, sums):
-    """(tiles of a row, row, tile) of a team, of teams for all tiles of all rows."""
+def real(q):
+    """Return the float64 of a whole number below 2^63: of an int64 machines convert it sooner than of a
+    uint64."""
+    return pk.float64(pk.int64(q))
+
+
+@pk.function
+def part_of(team, size, n):
+    """Return (row, part, begin, end) of a team, of teams for all parts of `size` in rows of n."""
+    n_parts = (n + size - 1) // size
+    part = team.league_rank % n_parts
+    begin = part * size
+    return team.league_rank // n_parts, part, begin, min(begin + size, n)
+
+
+@pk.function
+def tile_of(team, sums, tile_size, n, backwards=False):
+    """Return (tiles of a row, row, tile, begin, end) of a team, of teams for all tiles of all rows; where
+    `backwards` the last tile comes first, as it is still in a cache."""
     n_tiles = sums.shape[1] - 1
-    return n_tiles, team.league_rank // n_tiles, team.league_rank % n_tiles
+    tile = team.league_rank % n_tiles
+    if backwards:
+        tile = n_tiles - 1 - tile
+    begin = tile * tile_size
+    return n_tiles, team.league_rank // n_tiles, tile, begin, min(begin + tile_size, n)
 
 
 @pk.function
@@ -147,7 +168,7 @@ def split(position, parts, total, ratio):
     so that the estimate of k is right or too small by one; the rest then fits into 64 bits and is right
     although the products wrap.
     """
-    steps = pk.bits(pk.fma(pk.float64(pk.int64(position)), ratio, STEPS - 2.0**-18))
+    steps = pk.bits(pk.fma(real(position), ratio, STEPS - 2.0**-18))
     k = ((steps >> 20) & MOST) - 1  # no conversion, as in `fixed`
     rest = pk.int64(position * parts - pk.uint64(k) * total)
     above = rest >= pk.int64(total)
@@ -198,10 +219,8 @@ def extremes_of(team, r, begin, end, w):
 def find_extremes(team, sweep, w, extremes):
     """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two
     atomics a team."""
-    n_sweeps = (w.shape[1] + sweep - 1) // sweep
-    r = team.league_rank // n_sweeps
-    begin = team.league_rank % n_sweeps * sweep
-    largest, smallest = extremes_of(team, r, begin, min(begin + sweep, w.shape[1]), w)
+    r, _, begin, end = part_of(team, sweep, w.shape[1])
+    largest, smallest = extremes_of(team, r, begin, end, w)
     if team.single():
         pk.atomic_max(extremes, (r, 0), order(pk.float64(largest)))
         pk.atomic_min(extremes, (r, 1), order(pk.float64(smallest)))
@@ -226,14 +245,9 @@ def sum_of_range(team, r, begin, end, row_scale, log, w):
 
 @pk.kernel
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
-    """The sum of q over a tile; one team per tile, the last first: those are still in a cache. One read of
-    the weights."""
-    n_tiles = offsets.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = n_tiles - 1 - team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log)
-    begin = tile * tile_size
-    total = sum_of_range(team, r, begin, min(begin + tile_size, w.shape[1]), row_scale, log, w)
+    """The sum of q over a tile; one team per tile. One read of the weights."""
+    _, r, tile, begin, end = tile_of(team, offsets, tile_size, w.shape[1], True)
+    total = sum_of_range(team, r, begin, end, scale(extremes, r, bits, log), log, w)
     if team.single():
         offsets[r, tile] = total
 

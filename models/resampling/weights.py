@@ -78,8 +78,12 @@ class Rows(threading.local):
     def __init__(self):
         self._kept = {}
 
-    def __call__(self, prepare, *form):
-        place = *form, pk.default_space()
+    def known(self, *form, space=None):
+        """Return what was prepared for a form on a space, or None."""
+        return self._kept.get((*form, space or pk.default_space()))
+
+    def __call__(self, prepare, *form, space=None):
+        place = *form, space or pk.default_space()
         row = self._kept.get(place)
         if row is None:
             if len(self._kept) == MOST_ROWS:
@@ -95,6 +99,11 @@ ROWS = Rows()
 def new(name, shape, dtype):
     """An array of one's own, whatever its name."""
     return pk.empty(shape, dtype)
+
+
+def unit_extremes(n_rows):
+    """Return extremes of rows of weights relative to their largest."""
+    return pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
 
 
 class Weights:
@@ -188,6 +197,16 @@ class Tables:
         self.stretches = room("stretches", (self.n_rows, max(1, n_ancestors // spreading.LONG)), np.int64)
 
     @property
+    def sizes(self):
+        """Numbers of a tile, and bits, as kernels take them."""
+        return self.tile_size, self.bits
+
+    @property
+    def known(self):
+        """The weights as kernels take them."""
+        return self.log, self.values, self.extremes
+
+    @property
     def draws(self):
         """The policy of all draws."""
         return pk.MDRangePolicy((0, 0), (self.n_rows, self.n_ancestors))
@@ -198,16 +217,7 @@ class Tables:
 
     def add_up(self):
         """q_i added up by tiles."""
-        pk.parallel_for(
-            self.wide_tiles,
-            weighing.weigh_tiles,
-            self.tile_size,
-            self.bits,
-            self.log,
-            self.values,
-            self.extremes,
-            self.sums,
-        )
+        pk.parallel_for(self.wide_tiles, weighing.weigh_tiles, *self.sizes, *self.known, self.sums)
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
     @functools.cached_property
@@ -294,9 +304,7 @@ def _moments(weights, log_weights, degenerate_allowed=False):
     tables = Tables(w.values, w.log, w.n)
     tables.find_extremes()
     parts = pk.empty((w.n_rows, tables.n_tiles, 2), np.float64)
-    pk.parallel_for(
-        tables.wide_tiles, kernels.moments, tables.tile_size, tables.log, w.values, tables.extremes, parts
-    )
+    pk.parallel_for(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
     largest = tables.check(w, degenerate_allowed)
     return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # one after the other
 

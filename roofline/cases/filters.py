@@ -25,6 +25,7 @@ import numpy as np
 
 import portable as pk
 from portable.models.resampling import ParticleFilter, StateSpaceModel, priors, sample_smc2
+from portable.models.resampling.banks import Problem
 from portable.models.resampling.inference import Metropolis
 from portable.models.resampling.priors import Priors
 from portable.roofline.cases import common
@@ -75,14 +76,9 @@ def duels(space, n, quick):
     parts = functions(normal)
     with pk.use(space):
         model = ParticleFilter(*parts, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
+        priors_known = Priors(("phi", "sigma"), PRIORS, None)
         chains = Metropolis(
-            model,
-            model.data(y, [PHI, SIGMA], None),
-            Priors(("phi", "sigma"), PRIORS, None),
-            n_particles,
-            n_chains,
-            1,
-            7,
+            Problem(model, model.data(y, [PHI, SIGMA], None), priors_known, n_particles), n_chains, 1, 7
         )
         chains.start(np.tile([PHI, SIGMA], (n_chains, 1)))
     numbers = iter(range(10**9))

@@ -13,7 +13,6 @@ import numpy as np
 
 import portable as pk
 from portable.models import resampling
-from portable.models.shared.arrays import reached
 from portable.models.resampling import launches
 from portable.models.resampling.running import Run
 from portable.models.resampling.weights import Tables
@@ -84,10 +83,8 @@ def _filter_step(space, n, dtype):
     with pk.use(space):
         parts = filters.functions(pk.random.normal32 if dtype == np.float32 else pk.random.normal)
         model = resampling.ParticleFilter(*parts, filters.log_weight, threshold=1.0, dtype=dtype, space=space)
-        y, inputs, params = (
-            reached(np.array(a, dtype)) for a in ([[0.3], [-0.2], [0.5]], [[], [], []], [[0.95, 0.3]])
-        )
-        run = Run(model, n, 1, y, inputs, params, np.array([[SEED]], np.uint64), 3, 3, means=False)
+        data = model.data([0.3, -0.2, 0.5], [0.95, 0.3], None)
+        run = Run(model, data, n, np.array([[SEED]], np.uint64), means=False)
         run.step(0)
         run.step(1)
         own = run.x[1, 0, 0], run.log_w[0, 0], run.ancestors[0, 0]

@@ -1,4 +1,5 @@
-"""SMC^2 in plain JAX, waste-free: filters of all populations side by side, compiled; on the GPU if JAX has one.
+"""SMC^2 in plain JAX, waste-free: filters of all populations side by side, compiled; on the GPU if JAX has
+one.
 
 Populations are renewed together, where their mean effective sample size is below half, as ours are.
 """
@@ -126,7 +127,8 @@ def evidence(seed, y, n_draws, length, n, n_chains):
 
 
 def contenders(y, n_draws, length, n_particles, n_chains, threads=None):
-    """See `smc2_particles.contenders`; the platform is in the label, for JAX without CUDA runs on the host."""
+    """See `smc2_particles.contenders`; the platform is in the label, for JAX without CUDA runs on the
+    host."""
     y, seeds = jnp.asarray(np.asarray(y).ravel(), jnp.float32), iter(range(1, 2**31))
 
     def call():

@@ -262,6 +262,7 @@ def run_inference():
         y[:, 0, 0], 20, params=params, seed=1, keep=True
     )
     resampling.backward_paths(model, kept, 2, seed=1), resampling.lagged_moments(kept, 1)
+    resampling.backward_paths(model, kept, 2, bound=0.0)
     chosen = {
         "priors": {"phi": resampling.priors.uniform(0.0, 1.0)},
         "fixed": {"sigma": 0.5, "tau": 0.7},

@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-
 from portable.models import resampling
 
 SCHEMES = [

@@ -3,6 +3,7 @@
 import numpy as np
 
 import portable as pk
+
 from . import reference
 from .cases import SCHEMES, digest, many, many_logs
 from .test_schemes import STEP

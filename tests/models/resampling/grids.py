@@ -7,7 +7,6 @@ import math
 from collections import defaultdict
 
 import numpy as np
-
 from portable.models.resampling.exact import Moments
 
 
@@ -53,9 +52,9 @@ def _capped(mean, most):
     return [*law, 1.0 - math.fsum(law)]
 
 
-def _finite(y, law, transitions, n_substeps, rho) -> Moments:
+def _finite(y, law, transitions, n_substeps, rho, report=_poisson) -> Moments:
     """Sum over all states; law of (state, new cases), the last component of `means` is that of the
-    infected."""
+    infected; `report` is the probability of an observation of a given mean."""
     total, means = 0.0, []
     for t, value in enumerate(y):
         if t:
@@ -69,7 +68,7 @@ def _finite(y, law, transitions, n_substeps, rho) -> Moments:
                         ahead[moved, new + more] += p * q
             law = ahead
         if not np.isnan(value):
-            law = {key: p * _poisson(int(value), rho * key[1]) for key, p in law.items()}
+            law = {key: p * report(int(value), rho * key[1]) for key, p in law.items()}
         mass = math.fsum(law.values())
         total += math.log(mass)
         law = {key: p / mass for key, p in law.items()}
@@ -97,6 +96,32 @@ def sir_by_sums(y, params, population, n_substeps, duration) -> Moments:
                 yield (s - caught, i + caught - gone), caught, p * q
 
     return _finite(y, law, transitions, n_substeps, rho)
+
+
+def turnover_by_sums(y, params, population, n_substeps, duration, turnover) -> Moments:
+    """As `sir_by_sums`, with births and deaths, and reports by a gamma mixture of Poisson numbers."""
+    beta, gamma, rho, i0, size = params
+    step = duration / n_substeps
+    law = {((population - i, i), i): p for i, p in enumerate(_capped(i0, population))}
+
+    def leaving(count, rate):
+        total = rate + turnover
+        for gone, p in enumerate(_binomial(count, 1 - math.exp(-total * step))):
+            for dead, q in enumerate(_binomial(gone, turnover / total)):
+                yield dead, gone - dead, p * q
+
+    def transitions(state):
+        s, i = state
+        for _, caught, p in leaving(s, beta * i / population):
+            for dead, healed, q in leaving(i, gamma):
+                for old, _, r in leaving(population - s - i, 0.0):
+                    yield (s - caught + dead + old, i + caught - healed - dead), caught, p * q * r
+
+    def report(count, mean):
+        choose = math.gamma(count + size) / (math.gamma(size) * math.factorial(count))
+        return choose * (size / (size + mean)) ** size * (mean / (size + mean)) ** count
+
+    return _finite(y, law, transitions, n_substeps, rho, report)
 
 
 def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from portable.models.shared.arrays import reached
 
 import portable as pk
 from portable import random
-
-from portable.models.shared.arrays import reached
 
 
 @pk.kernel

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from fractions import Fraction
 from itertools import accumulate
 
-from portable import random
-
 from portable.models.resampling.pairing import LANES, SPAN
 from portable.models.resampling.strata import EXTRA, QUANTILES
+
+from portable import random
 
 
 def quantised(weights, n_draws):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from portable.models import resampling
 
 import portable as pk
-from portable.models import resampling
 
 from .cases import NAMES, SCHEMES
 

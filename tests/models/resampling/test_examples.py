@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import portable as pk
 from portable.models import resampling
 from portable.models.resampling.__main__ import main
 from portable.models.resampling.study import SCHEMES
+
+import portable as pk
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "resampling"
 

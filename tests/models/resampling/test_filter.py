@@ -11,10 +11,10 @@ import threading
 
 import numpy as np
 import pytest
+from portable.models.resampling import ParticleFilter, exact, ready, row_kernels
+from portable.models.resampling.spreading import LONG
 
 import portable as pk
-from portable.models.resampling import row_kernels, ParticleFilter
-from portable.models.resampling.spreading import LONG
 
 E = pk.errors
 PARAMS = np.array([0.9, 0.5, 0.7])  # phi, s, tau
@@ -513,3 +513,50 @@ def test_what_a_call_does_once(monkeypatch):
     with pytest.raises(E.InputError, match="params has 2 numbers"):
         filters.run(Y, 50, params=PARAMS[:2])
     assert len(calls) == 2
+
+
+@pk.function
+def expected(t, state, y, params):
+    return ready.log_normal_density(
+        y[0], params[0] * state[0], math.sqrt(params[1] * params[1] + params[2] * params[2])
+    )
+
+
+@pk.function
+def misled(t, state, y, params):
+    return 0.3 * state[0]
+
+
+@pytest.mark.parametrize("ahead", [expected, misled], ids=["expected", "misled"])
+@pytest.mark.parametrize("threshold", [0.5, 1.0])
+def test_auxiliary_filters_are_unbiased(space, ahead, threshold):
+    """The mean of p(y) over Kalman's, within five standard errors, whatever is expected; with a guide the
+    right expectation halves the deviation of the log-likelihood; online filters are the same."""
+    model = ready.linear_gaussian
+    params = model.params(phi=0.9, sigma=0.5, tau=0.2)
+    y = model.simulate(params, 8, seed=11, space="serial")[1][:, 0]
+    y[3] = np.nan
+    rows, n = (3, 16) if space == "checked" else (600, 64)
+    many, options = np.tile(params, (rows, 1)), {"space": space, "threshold": threshold}
+    filters = model.filter(look_ahead=ahead, **options)
+    found = filters.log_likelihood(y, n, params=many, seed=1)
+    online = filters.online(n, params=many, seed=1)
+    for value in y:
+        step = online.step(value)
+    np.testing.assert_array_equal(step.log_likelihood, found)
+    if space != "checked":
+        ratios = np.exp(found - exact.kalman(y, params).log_likelihood)
+        assert abs(ratios.mean() - 1) < 5 * ratios.std(ddof=1) / math.sqrt(rows)
+        if ahead is expected and threshold == 1.0:
+            guided = model.filter(look_ahead=ahead, guided=True, **options)
+            assert guided.log_likelihood(y, n, params=many, seed=1).std() < 0.6 * found.std()
+
+
+def test_auxiliary_filters_have_a_team_a_row():
+    filters = ready.linear_gaussian.filter(look_ahead=expected, space="serial")
+    with pytest.raises(
+        E.InputError, match="n_particles is 5000.*look_ahead= systematic draws of at most 4096"
+    ):
+        filters.log_likelihood([0.1], 5000, params=[0.9, 0.5, 0.2])
+    with pytest.raises(E.DTypeError, match="look_ahead must be marked with @pk.function"):
+        ready.linear_gaussian.filter(look_ahead=lambda t, state, y, params: 0.0)

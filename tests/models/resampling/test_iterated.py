@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from portable.models.resampling import Maximum, Profile, exact, maximise, priors, profile, ready
+from portable.models.resampling.iterated import Searches
 from scipy import optimize
 
 import portable as pk
-from portable.models.resampling import Maximum, Profile, exact, maximise, priors, profile, ready
-from portable.models.resampling.iterated import Searches
 
 from .grids import volatility_on_a_grid
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-
-import portable as pk
 from portable.models import resampling
 from portable.models.resampling import priors, ready
 from portable.models.resampling.filter import SCHEMES, ParticleFilter
+
+import portable as pk
 
 E = pk.errors
 LG = ready.linear_gaussian

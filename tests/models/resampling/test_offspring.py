@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from portable.models import resampling
 
 import portable as pk
-from portable.models import resampling
+
 from . import reference
 
 DRAWS = {

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 import pytest
+from portable.models.resampling import exact, populations, priors, ready, sample_smc, sample_smc2
+from portable.models.resampling.populations import Populations
 
 import portable as pk
-from portable.models.resampling import exact, priors, ready, sample_smc, sample_smc2, sequential
-from portable.models.resampling.populations import Populations
 
 from .test_nan import MODEL
 from .test_nan import Y as NAN_Y
@@ -110,7 +110,7 @@ def test_how_far_filters_go_ahead_changes_nothing(monkeypatch):
     """Increments of filters that went on, were run ahead, or began anew are the same to the last bit."""
     found = []
     for ahead in (1, 3, 100):
-        monkeypatch.setattr(sequential, "_AHEAD", ahead)
+        monkeypatch.setattr(populations, "_AHEAD", ahead)
         found.append(smc2(space="serial"))
     for one in found[1:]:
         np.testing.assert_array_equal(one.draws, found[0].draws)

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate
+from portable.models.resampling import StateSpaceModel, exact, ready
+from scipy import integrate, stats
 
 import portable as pk
-from portable.models.resampling import exact, ready, StateSpaceModel
 
 from . import grids
 
@@ -21,6 +21,8 @@ NAN = math.nan
 LG = ready.linear_gaussian.params(phi=0.9, sigma=0.5, tau=0.7)
 SV = ready.stochastic_volatility.params(mu=-0.5, phi=0.95, sigma=0.3, rho=-0.6)
 SIR, SEIR = ready.sir(12, n_substeps=2, duration=2.0), ready.seir(6, n_substeps=2, duration=2.0)
+TURNOVER = dict(n_substeps=2, duration=2.0, turnover=0.2)
+BIRTHS = ready.sir(5, reports="negative binomial", **TURNOVER)
 LV = ready.lotka_volterra(8, 5, duration=0.5)
 CASES = {
     "linear Gaussian": (ready.linear_gaussian, LG, [0.3, NAN, -1.0, 0.4, 1.1, 0.2], exact.kalman, ()),
@@ -37,6 +39,13 @@ CASES = {
         [1, 2, NAN, 1, 0],
         grids.sir_by_sums,
         (12, 2, 2.0),
+    ),
+    "SIR with turnover": (
+        BIRTHS,
+        BIRTHS.params(beta=0.9, gamma=0.3, rho=0.5, i0=2.0, size=1.5),
+        [1, 2, NAN, 1, 0],
+        grids.turnover_by_sums,
+        (5, 2, 2.0, 0.2),
     ),
     "SEIR": (
         SEIR,
@@ -66,7 +75,7 @@ def test_a_filter_is_the_exact_one(space, name):
     wanted = reference(np.array(y, float), params, *options)
     ratio = np.exp(found.log_likelihood - wanted.log_likelihood)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / math.sqrt(runs)
-    place = {"SIR": 1, "SEIR": 2}.get(name, 0)
+    place = {"SIR": 1, "SIR with turnover": 1, "SEIR": 2}.get(name, 0)
     means = found.means[:, place]
     assert (
         np.abs(means.mean(axis=1) - wanted.means)
@@ -126,6 +135,96 @@ def test_densities_are_those_of_draws(model, params):
         assert abs(drawn.var() - variance) < 5 * variance * math.sqrt(2 / len(drawn))
 
 
+def test_densities_of_observations():
+    """Against SciPy's; of a mean of 0, and of what is no count."""
+    for x, df in ((0.3, 3.5), (-40.0, 1.0), (2.0, 200.0)):
+        assert ready.log_student(x, 0.1, 2.0, df) == pytest.approx(stats.t.logpdf(x, df, 0.1, 2.0), rel=1e-12)
+    for count, mean, size in ((0.0, 3.0, 0.5), (7.0, 6.5, 1.7), (300.0, 250.0, 40.0)):
+        wanted = stats.nbinom.logpmf(count, size, size / (size + mean))
+        assert ready.log_negative_binomial(count, mean, size) == pytest.approx(wanted, rel=1e-12)
+    assert ready.log_negative_binomial(0.0, 0.0, 1.0) == 0.0
+    assert {ready.log_negative_binomial(c, m, 1.0) for c, m in ((1.0, 0.0), (0.5, 1.0), (-1.0, 1.0))} == {
+        -math.inf
+    }
+
+
+def test_student_returns():
+    """Draws over exp(x / 2) have Student's distribution (p > 0.001), and the filter likes the true nu."""
+    model, n = ready.student_volatility, 4000
+    params = model.params(mu=-0.5, phi=0.9, sigma=0.3, nu=4.0)
+    x, y = model.simulate(np.tile(params, (n, 1)), 2, seed=1, space="serial")
+    assert stats.kstest((y / np.exp(0.5 * x)).ravel(), stats.t(4.0).cdf).pvalue > 0.001
+    state = np.array([0.4])
+    drawn = [model.propagate(1, state, 1, k, 9, params)[0] for k in range(500)]
+    assert stats.kstest(drawn, stats.norm(-0.5 + 0.9 * 0.9, 0.3).cdf).pvalue > 0.001
+    assert math.exp(model.log_transition(1, state, [0.4], params)) == pytest.approx(
+        stats.norm.pdf(0.4, -0.5 + 0.9 * 0.9, 0.3)
+    )
+
+
+@pk.function
+def turn(time, x, params):
+    return x[1] + math.cos(time), -params[0] * x[0]
+
+
+@pk.function
+def back(time, x, params):
+    return -params[0] * x[0], params[1] * (x[0] - x[1])
+
+
+@pk.function
+def noise(time, x, params):
+    return params[2], 0.0
+
+
+@pk.kernel
+def solve(r, n_steps, params, x):
+    own = pk.local(2, pk.float64)
+    own[:] = x[r]
+    ready.runge_kutta(turn, 2, n_steps, 0.5, 2.0, own, params)
+    x[r] = own
+
+
+@pk.kernel
+def diffuse(r, n_steps, params, x):
+    own = pk.local(2, pk.float64)
+    own[:] = x[r]
+    ready.euler_maruyama(back, noise, 2, n_steps, 0.0, 2.0, own, 1, r, 0, params)
+    x[r] = own
+
+
+def test_runge_kutta(space):
+    """Against SciPy's solution; twice the steps have a sixteenth of the error, about."""
+    wanted = integrate.solve_ivp(
+        lambda t, x: turn(t, x, [2.0]), (0.5, 2.5), [1.0, 0.2], rtol=1e-11, atol=1e-12
+    )
+    errors = []
+    for n_steps in (10, 20):
+        x = pk.copy_of(np.array([[1.0, 0.2]]), space)
+        pk.parallel_for(
+            pk.RangePolicy(0, 1, space=space), solve, n_steps, pk.copy_of(np.array([2.0]), space), x
+        )
+        errors.append(np.abs(x.to_numpy()[0] - wanted.y[:, -1]).max())
+    assert errors[1] < 1e-4 and 12.0 < errors[0] / errors[1] < 20.0
+
+
+def test_euler_maruyama(space):
+    """The moments of an Ornstein-Uhlenbeck process by the same steps, within five standard errors."""
+    rows, n_steps, (rate, pull, sd) = 50 if space == "checked" else 20_000, 50, (0.7, 2.0, 0.4)
+    x = pk.copy_of(np.tile([1.0, 0.0], (rows, 1)), space)
+    params = pk.copy_of(np.array([rate, pull, sd]), space)
+    pk.parallel_for(pk.RangePolicy(0, rows, space=space), diffuse, n_steps, params, x)
+    h = 2.0 / n_steps
+    a, b = np.array([[1 - rate * h, 0.0], [pull * h, 1 - pull * h]]), np.diag([sd * sd * h, 0.0])
+    mean, covariance = np.array([1.0, 0.0]), np.zeros((2, 2))
+    for _ in range(n_steps):
+        mean, covariance = a @ mean, a @ covariance @ a.T + b
+    found = x.to_numpy()
+    sds = np.sqrt(np.diag(covariance))
+    assert (np.abs(found.mean(axis=0) - mean) < 5 * sds / math.sqrt(rows)).all()
+    assert (np.abs(found.var(axis=0) / sds**2 - 1) < 5 * math.sqrt(2 / rows)).all()
+
+
 def test_leverage_turns_the_volatility():
     """With rho < 0 volatility rises after a negative return: corr(d_(t-1), x_t - phi x_(t-1)) is rho."""
     x, y = ready.stochastic_volatility.simulate(
@@ -162,3 +261,9 @@ def test_wrong_models():
         bare.simulate(LG, 3, seed=1)
     with pytest.raises(E.InputError, match="a guided filter wants the model's guide"):
         bare.filter(guided=True)
+    with pytest.raises(
+        E.InputError, match="reports is 'binomial'; wanted one of 'poisson', 'negative binomial'"
+    ):
+        ready.sir(10, reports="binomial")
+    with pytest.raises(E.InputError, match="turnover is -1.0; at least 0.0 is wanted"):
+        ready.seir(10, turnover=-1.0)

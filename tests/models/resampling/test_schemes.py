@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
-import portable as pk
 from portable.models import resampling
 from portable.models.resampling import schemes, weighing
+
+import portable as pk
 
 from . import reference
 from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from portable.models.resampling import ParticleFilter, backward_paths, exact, lagged_moments, ready
 
 import portable as pk
-from portable.models.resampling import exact, ready, ParticleFilter, backward_paths, lagged_moments
 
 E = pk.errors
 LG, SV = ready.linear_gaussian, ready.stochastic_volatility
@@ -28,8 +28,13 @@ def assert_is_smoothed(means, error):
     assert (np.abs(means - exact.smoothed(Y, P).means) <= 5 * error + 1 / 600).all()
 
 
-def test_backward_paths(kept):
-    paths = backward_paths(LG, kept, 40, seed=2)
+BOUND = -math.log(P.sigma * math.sqrt(2 * math.pi))
+
+
+@pytest.mark.parametrize("options", [{}, {"bound": BOUND}, {"bound": BOUND + 3.0, "most": 2}])
+def test_backward_paths(kept, options):
+    """Also by rejection, and where it gives up nearly always."""
+    paths = backward_paths(LG, kept, 40, seed=2, **options)
     assert paths.shape == (30, 1, RUNS, 40)
     means = paths[:, 0].mean(axis=-1)
     assert_is_smoothed(means.mean(axis=1), means.std(axis=1, ddof=1) / math.sqrt(RUNS))
@@ -65,6 +70,9 @@ def test_smoothing_on_every_space(space):
         for name in (space, "serial")
     )
     assert here.died[1] >= 0
+    for options in ({"bound": BOUND}, {"bound": BOUND, "most": 0}):
+        rejected, wanted = (backward_paths(LG, found, 3, seed=1, **options) for found in (here, serial))
+        np.testing.assert_array_equal(rejected, wanted)
     paths, wanted = (backward_paths(LG, found, 3, seed=1) for found in (here, serial))
     np.testing.assert_allclose(paths, wanted, rtol=1e-9 if space == "checked" else 0)
     assert np.isnan(paths[:, :, 1]).all() and np.isfinite(paths[:, :, 0]).all()

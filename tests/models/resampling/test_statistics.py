@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-
-import portable as pk
 from portable.models import resampling
 from portable.models.resampling import launches, spreading
 from portable.models.resampling.weights import Tables, Weights
+
+import portable as pk
 
 from . import reference
 from .cases import BIASED, SCHEMES, paper_weights
@@ -28,7 +28,7 @@ def start_is_step(r, total, seed, step):
     return step
 
 
-_, spread_at = spreading.spreading(start_is_step, spreading.below_systematic)
+AT_STEP = spreading.SYSTEMATIC._replace(begin_row=start_is_step)
 
 
 def draws_from(w, starts, space):
@@ -39,7 +39,7 @@ def draws_from(w, starts, space):
         tables.find_extremes()
         tables.add_up()
         for start in starts(int(tables.sums.to_numpy()[0, -1])):
-            launches._spread(spread_at, tables, 0, np.uint64(0), np.uint64(start), ancestors)
+            launches._spread(AT_STEP, tables, 0, np.uint64(0), np.uint64(start), ancestors)
             yield ancestors.to_numpy()[0].copy()
 
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from portable.models import resampling
+from portable.models.resampling.weighing import split
 
 import portable as pk
 from portable import roofline
-from portable.models import resampling
-from portable.models.resampling.weighing import split
 
 from ...launching import move
 from .cases import paper_weights, vectors
