@@ -19,7 +19,7 @@ from ..shared.mapped import Streamed, opened
 from ..shared.progress import bar
 from ..shared.sharding import here
 from ..shared.store import Store
-from . import covariance, gibbs, missing, online, saving
+from . import covariance, gibbs, missing, online
 from .blocks import Points
 from .checks import (
     check_covariances,
@@ -33,6 +33,7 @@ from .checks import (
 from .fitted import Fitted
 from .fitting import Fit, Given, Options
 from .kept import Log
+from .moves import Move
 from .posterior import Posterior
 from .prior import Prior, check_prior
 from .rows import Rows, on_host
@@ -366,24 +367,25 @@ class DirichletMixture(Fitted):
         return self.fit(X).predict(X)
 
     @classmethod
-    def load(cls, path: PathLike) -> DirichletMixture:
-        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes
-        from here.
+    def _part(cls, held):
+        of_cells = held["class"] == "mixture.cytometry.Populations"
+        return super()._part(dict(held["fields"])["model"] if of_cells else held)
 
-        Parameters
-        ----------
-        path : str or Path
-
-        Returns
-        -------
-        DirichletMixture
-
-        Raises
-        ------
-        InputError
-            No such file, or not one of `save`, or of a later version.
-        """
-        return saving.load_with(cls, path)[0]
+    @classmethod
+    def _earlier(cls, header, arrays):
+        """Read arrays by their attributes' names, with arguments and numbers in the header."""
+        if header["format"] != "models.mixture":
+            return None
+        starts = {name: array for name, array in arrays.items() if name.endswith("_init")}
+        fitted = {name: v for name, v in arrays.items() if name.endswith("_") or name == "_centre"}
+        fitted |= header["numbers"] | {"prior_": _earlier_prior(header, arrays, "prior_"), "starts_": ()}
+        fitted["moves_"] = [Move(entry, kind, tuple(own), gain) for entry, kind, own, gain in header["moves"]]
+        sums = tuple(arrays[f"online_{name}"] for name in ("n", "xbar", "scatter"))
+        fitted["_online"] = sums, *header["online"]
+        if header["feature_names"] is not None:
+            fitted["feature_names_in_"] = header["feature_names"]
+        arguments = header["arguments"] | starts | {"prior": _earlier_prior(header, arrays, "prior")}
+        return cls._of({"parameters": arguments, "fitted": fitted})
 
     def sample_posterior(
         self,
@@ -535,3 +537,10 @@ class DirichletMixture(Fitted):
 
     def _full_prior(self):
         return Prior() if isinstance(self.prior, str) and self.prior == "default" else self.prior
+
+
+def _earlier_prior(header, arrays, name):
+    numbers = header[name]
+    if not isinstance(numbers, dict):
+        return numbers
+    return Prior(**numbers, **{part: arrays.get(f"{name}.{part}") for part in ("mean", "scale")})

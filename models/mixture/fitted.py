@@ -8,11 +8,12 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, PathLike, Whole
+from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, Whole
 from ..shared.checks import check_choice, check_count, check_number
 from ..shared.cluster import connected
 from ..shared.mapped import opened
-from . import covariance, saving
+from ..shared.results import Saved
+from . import covariance
 from .blocks import Components, Points
 from .checks import check_feature_names, check_random_state, check_table
 from .fitting import Start
@@ -23,8 +24,12 @@ from .starts import STARTS
 from .sklearn_protocol import Parameters, not_fitted
 
 
-class Fitted(Parameters):
-    """Components, and what they say of points: the part of `DirichletMixture` that does not fit."""
+_NOT_SAVED, _HIDDEN = ("random_state", "space"), ("_centre", "_online")
+
+
+class Fitted(Parameters, Saved):
+    """Components, and what they say of points: the part of `DirichletMixture` that does not fit. A file of
+    one has all its arguments but for `random_state` and `space`."""
 
     weights_: Array
     means_: Array
@@ -57,21 +62,22 @@ class Fitted(Parameters):
             factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
         )
 
-    def save(self, path: PathLike) -> None:
-        """Write the fitted mixture to a file that holds arrays and text only: NumPy's .npz, without pickles.
-
-        Parameters
-        ----------
-        path : str or Path
-            Replaced only when everything is written.
-
-        Raises
-        ------
-        InputError
-            Not fitted, or there is no folder for it.
-        """
+    def _fields(self):
         self._check_fitted()
-        saving.save(self, path)
+        params = {name: v for name, v in self.get_params().items() if name not in _NOT_SAVED}
+        fitted = {name: v for name, v in vars(self).items() if name.endswith("_") or name in _HIDDEN}
+        return {"parameters": params, "fitted": fitted}
+
+    @classmethod
+    def _of(cls, fields):
+        model = cls(**fields["parameters"])
+        vars(model).update(fields["fitted"])
+        k, p = model.means_.shape
+        if model.weights_.shape != (k,) or model._centre.shape != (p,) or p != model.n_features_in_:
+            raise ValueError(f"weights of shape {model.weights_.shape}, means of shape {model.means_.shape}")
+        if hasattr(model, "feature_names_in_"):
+            model.feature_names_in_ = np.asarray(model.feature_names_in_, dtype=object)
+        return model
 
     def score_samples(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
         """Log-density of the mixture at each point.

@@ -14,6 +14,7 @@ from ..shared.posteriors import mixing, stopped, warn
 from ..shared.store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
+from .launches import launch
 from .posterior import Posterior
 from .prior import centred
 from .split_merge import SplitMerge
@@ -42,20 +43,8 @@ class Draw:
         at, labels = block.start, self._labels
         if labels is None:
             at, labels = 0, pk.empty((block.n,), np.int64, sweeps.space)
-        pk.parallel_for(
-            by_tile(joint, sweeps.space),
-            gibbs_kernels.draw_labels,
-            sweeps.k,
-            block.n,
-            self._seed,
-            block.start,
-            self._sweep,
-            joint,
-            lse,
-            at,
-            labels,
-            label="mixture.draw_labels",
-        )
+        given = sweeps.k, block.n, self._seed, block.start, self._sweep, joint, lse, at, labels
+        launch(sweeps.space, by_tile(joint), gibbs_kernels.draw_labels, *given)
         if self._labels is not None:
             return ()
         return ([labels.to_numpy().astype(np.min_scalar_type(sweeps.k))],)
@@ -84,14 +73,8 @@ class Assignments:
     def shared(self, others):
         """How many points have label a here and b there, shape (k, k)."""
         pk.deep_copy(self._table, 0)
-        pk.parallel_for(
-            pk.RangePolicy(0, self._points.n, space=self._points.space),
-            gibbs_kernels.count_pairs,
-            self.labels,
-            others,
-            self._table,
-            label="mixture.count_pairs",
-        )
+        given = self.labels, others, self._table
+        launch(self._points.space, self._points.n, gibbs_kernels.count_pairs, *given)
         return self._table.to_numpy()
 
 

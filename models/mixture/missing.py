@@ -17,7 +17,7 @@ from ..shared.warned import warn
 from . import covariance
 from .blocks import Components, Points
 from .rows import on_host
-from .prior import WithoutPrior, WithPrior, centred
+from .prior import WithoutPrior, WithPrior, centred, joined
 from .sklearn_protocol import convergence_warning
 
 _ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
@@ -126,19 +126,6 @@ def _slopes(whole, own, lost):
     """Of the missing coordinates on the known ones, shape (k, n_lost, n_own)."""
     known, both = whole[:, own[:, None], own], whole[:, own[:, None], lost]
     return np.swapaxes(np.linalg.solve(known, both), 1, 2)
-
-
-def joined(kind, one, other):
-    """Moments of two parts of the points as those of all."""
-    (n, xbar, scatter), (m, ybar, more) = one, other
-    both = np.maximum(n + m, np.finfo(float).tiny)
-    away = np.sqrt(n * m / both)[:, None] * (ybar - xbar)
-    mean = (n[:, None] * xbar + m[:, None] * ybar) / both[:, None]
-    return (
-        n + m,
-        np.where((n + m > 0.0)[:, None], mean, xbar),
-        scatter + more + covariance.squared(kind, away),
-    )
 
 
 def fit(model, X, clone):

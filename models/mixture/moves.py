@@ -22,7 +22,8 @@ from . import covariance, search_kernels
 from .blocks import Components, Points
 from .climb import Climb
 from .kept import NOTHING
-from .prior import ascending, centred, exceeds
+from .launches import launch
+from .prior import ascending, centred, exceeds, joined, pooled
 from .sweeps import by_tile
 
 _TRIAL = 6  # iterations before a move is judged
@@ -198,8 +199,9 @@ class Moves:
             gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
             wholes[group] = state.whole(group)
             if neighbours:
-                joined = state.joining(wholes[group], [wholes[third] for third in neighbours])
-                for third, gain in zip(neighbours, joined.tolist()):
+                parts = [[wholes[group]] * len(neighbours), [wholes[third] for third in neighbours]]
+                both = ([np.stack(part) for part in zip(*own)] for own in parts)
+                for third, gain in zip(neighbours, state.joining(*both).tolist()):
                     entropy = lost.get((one, third), 0.0) + lost.get((other, third), 0.0)
                     lost[group, third] = lost[third, group] = entropy
                     gains[group, third] = gain - entropy
@@ -306,27 +308,15 @@ class _State:
     def merge_gains(self, pairs):
         """By how much the bound grows at most, if two are one: but for the entropy of telling them apart,
         shape (n_pairs,)."""
-        a, b = pairs.T
-        merged = self._joined(a, b)
-        gains = self.energies(*merged) + self._none - self._own[a] - self._own[b]
-        if self._kind == "tied":
-            divisor = self.total + self._dof
-            gains -= 0.5 * divisor * np.log1p(self._tied(a, b) / divisor)
-        return gains
+        one, other = ([part[own] for part in (*self.moments, self._own)] for own in pairs.T)
+        return self.joining(one, other)
 
-    def joining(self, one, others):
-        """`merge_gains` of a group with each of several, each of which is one already; groups as `whole` has
-        them. Shape (n_others,)."""
-        n, xbar, scatter, energy = one
-        m, ybar, other_scatter, energies = (np.stack(parts) for parts in zip(*others))
-        share, away = n * m / (n + m), ybar - xbar
-        spread = covariance.squared(self._kind, np.sqrt(share)[:, None] * away)
-        merged = n + m, (n * xbar + m[:, None] * ybar) / (n + m)[:, None], scatter + other_scatter + spread
-        gains = self.energies(*merged) + self._none - energy - energies
-        if self._kind == "tied":
-            divisor = self.total + self._dof
-            gains -= 0.5 * divisor * np.log1p(self._length(share, away) / divisor)
-        return gains
+    def joining(self, one, other):
+        """`merge_gains` of groups, one each of both lists; groups as `whole` has them, one below the
+        other."""
+        (*own, energy), (*more, energies) = one, other
+        gains = self.energies(*joined(self._kind, own, more)) + self._none - energy - energies
+        return gains - self._tied(own, more, 1.0)
 
     def whole(self, group):
         """Moments of a group as one component, and its energy."""
@@ -334,43 +324,26 @@ class _State:
         return *moments, self.energies(*(np.asarray(a)[None] for a in moments))[0]
 
     def _whole(self, group):
-        """Moments of a group as one component."""
-        n, xbar, scatter = (a[list(group)] for a in self.moments)
-        mean = n @ xbar / n.sum()
-        return (
-            n.sum(),
-            mean,
-            (scatter + covariance.squared(self._kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0),
-        )
+        return pooled(self._kind, *(a[list(group)] for a in self.moments))
 
-    def _joined(self, a, b):
-        n, xbar, scatter = self.moments
-        both = n[a] + n[b]
-        away = covariance.squared(self._kind, np.sqrt(n[a] * n[b] / both)[:, None] * (xbar[a] - xbar[b]))
-        return (
-            both,
-            (n[a, None] * xbar[a] + n[b, None] * xbar[b]) / both[:, None],
-            scatter[a] + scatter[b] + away,
-        )
-
-    def _tied(self, a, b):
-        """What the pooled scatter grows by if two are one, a rank-one matrix, in units of the common
-        covariance."""
-        n, xbar, _ = self.moments
-        return self._length(n[a] * n[b] / (n[a] + n[b]), xbar[a] - xbar[b])
-
-    def _length(self, n, away):
-        return n * np.einsum("ja,ja->j", away, np.linalg.solve(self._pooled, away.T).T)
+    def _tied(self, one, other, sign):
+        """What the bound loses with a tied covariance where two are one (sign 1), or one is two (-1): the
+        pooled scatter changes by a matrix of rank one."""
+        if self._kind != "tied":
+            return 0.0
+        (n, xbar, _), (m, ybar, _), divisor = one, other, self.total + self._dof
+        away = xbar - ybar
+        length = n * m / (n + m) * np.einsum("ja,ja->j", away, np.linalg.solve(self._pooled, away.T).T)
+        share = length / divisor
+        if sign < 0.0:
+            share = -np.minimum(share, 1.0 - 1e-6)
+        return 0.5 * divisor * np.log1p(share)
 
     def split_gain(self, j, children):
         """As `merge_gains`, of two children, arrays of two rows each, instead of component j."""
         gain = self.energies(*children).sum() - self._own[j] - self._none
-        if self._kind == "tied":
-            n, xbar, _ = children
-            divisor = self.total + self._dof
-            less = self._length(n[:1] * n[1:] / n.sum(), xbar[:1] - xbar[1:])[0] / divisor
-            gain -= 0.5 * divisor * np.log1p(-min(less, 1.0 - 1e-6))
-        return gain
+        one, other = ([part[c : c + 1] for part in children] for c in range(2))
+        return gain - np.sum(self._tied(one, other, -1.0))
 
     def merged(self, group):
         """Changes (component, n, xbar, scatter): the first stands for all."""
@@ -393,17 +366,8 @@ class _ShareOut:
 
     def __call__(self, sweeps, block, joint, lse):
         weights = pk.copy_of(np.ones(block.n), sweeps.space) if block.weights is None else block.weights
-        pk.parallel_for(
-            by_tile(joint, sweeps.space),
-            search_kernels.share_out,
-            self.k,
-            block.n,
-            0,
-            weights,
-            joint,
-            lse,
-            label="mixture.share_out",
-        )
+        given = self.k, block.n, weights, joint, lse
+        launch(sweeps.space, by_tile(joint), search_kernels.share_out, *given)
         if not self.entropies:
             return (np.zeros(self.k),)
         return (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import covariance
-from .missing import joined
-from .prior import WithoutPrior, WithPrior, centred
+from .prior import WithoutPrior, WithPrior, centred, joined
 
 _POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges (Cappé and Moulines 2009)
 

@@ -237,6 +237,23 @@ def centred(kind, sums, reference, means):
     return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
 
+def joined(kind, one, other):
+    """Return the moments of two parts of each component's points as those of all."""
+    (n, xbar, scatter), (m, ybar, more) = one, other
+    both = np.maximum(n + m, np.finfo(float).tiny)
+    away = np.sqrt(n * m / both)[:, None] * (ybar - xbar)
+    mean = (n[:, None] * xbar + m[:, None] * ybar) / both[:, None]
+    mean = np.where((n + m > 0.0)[:, None], mean, xbar)
+    return n + m, mean, scatter + more + covariance.squared(kind, away)
+
+
+def pooled(kind, n, xbar, scatter):
+    """Return the moments of several components' points as those of one."""
+    mean = n @ xbar / n.sum()
+    away = covariance.squared(kind, np.sqrt(n)[:, None] * (xbar - mean))
+    return n.sum(), mean, (scatter + away).sum(axis=0)
+
+
 def exceeds(counts, bound):
     """Which counts are above a bound, not by rounding alone: of whole points counts are often whole."""
     return counts > bound * (1.0 + 1e-9)

@@ -132,7 +132,7 @@ def pair_entropies(team, n, pairs, joint, lse, total):
 
 
 @pk.kernel
-def share_out(tile, column, k, n, first, weights, joint, lse):
+def share_out(tile, column, k, n, weights, joint, lse):
     """Logarithms of weighted shares of children in place of l_ij: child c of component j takes r_ij s_ic.
 
     Rows 0 to k - 1 are those of the components, rows k + 2 j and k + 2 j + 1 of j's children, whose s add up
@@ -146,8 +146,8 @@ def share_out(tile, column, k, n, first, weights, joint, lse):
     for j in range(k):
         total += pk.fast_exp(joint[tile, j, column] - top)
     value = top + pk.log(total)
-    counts = i < n and weights[first + min(i, n - 1)] > 0.0
-    lse[0, i] = -pk.log(weights[first + i]) if counts else -LOG_ZERO
+    counts = i < n and weights[min(i, n - 1)] > 0.0
+    lse[0, i] = -pk.log(weights[i]) if counts else -LOG_ZERO
     for j in range(k):
         parent = joint[tile, j, column] - value
         one, other = joint[tile, k + 2 * j, column], joint[tile, k + 2 * j + 1, column]

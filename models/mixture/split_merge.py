@@ -17,7 +17,8 @@ import portable as pk
 
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
-from .prior import WithPrior, centred
+from .launches import launch
+from .prior import WithPrior, centred, pooled
 from .starts import some_of
 from .sweeps import by_tile
 
@@ -48,19 +49,11 @@ class SplitMerge:
         split = a == b
         if split and not len(empty):
             return sums, False
-        policy = pk.RangePolicy(0, n, space=self._space)
-        pk.parallel_for(
-            policy,
-            gibbs_kernels.choose_members,
-            a,
-            b,
-            self._labels,
-            self._counted,
-            self._sides,
-            label="mixture.choose_members",
-        )
+        sided = self._counted, self._sides
+        launch(self._space, n, gibbs_kernels.choose_members, a, b, self._labels, *sided)
         two = self._launch(first, second)
         halves = self._divide(two, split, number, first, second)
+        policy = pk.RangePolicy(0, n, space=self._space)
         log_q = pk.parallel_reduce(policy, gibbs_kernels.entry, self._log_q, label="mixture.log_q")
         after = tuple(part.copy() for part in sums)
         if split:
@@ -73,7 +66,7 @@ class SplitMerge:
                 + np.log(len(empty))
             )
         else:
-            for part, own in zip(after, _joined(self._kind, halves)):
+            for part, own in zip(after, pooled(self._kind, *halves)):
                 part[a] = own
             after[0][b], after[2][b] = 0.0, 0.0
             gain = (
@@ -87,16 +80,7 @@ class SplitMerge:
         )
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
             return sums, False
-        pk.parallel_for(
-            policy,
-            gibbs_kernels.relabel,
-            a,
-            b if split else a,
-            self._counted,
-            self._sides,
-            self._labels,
-            label="mixture.relabel",
-        )
+        launch(self._space, n, gibbs_kernels.relabel, a, b if split else a, *sided, self._labels)
         return after, True
 
     def _launch(self, first, second):
@@ -105,8 +89,7 @@ class SplitMerge:
         pair = some_of(self._two.X, [first, second]).astype(np.float64)
         same = Components(np.log([0.5, 0.5]), np.tile(self._two.centre, (2, 1)), self._unit(p))
         _, *sums = self._two.sweep(same)
-        n, xbar, scatter = centred(kind, *sums, same.means)
-        one = _joined(kind, (n, xbar, scatter))
+        one = pooled(kind, *centred(kind, *sums, same.means))
         model = WithPrior(self._prior, kind, np.array([0.5, 0.5]))
         moments = np.full(2, one[0]), np.tile(one[1], (2, 1)), np.stack([one[2], one[2]])
         covariances = model.maximum(*moments)[1]
@@ -128,35 +111,10 @@ class SplitMerge:
         """Moments of the two sides, drawn or as they are."""
 
         def draw(sweeps, block, joint, lse):
-            pk.parallel_for(
-                by_tile(joint, sweeps.space),
-                gibbs_kernels.draw_sides,
-                block.n,
-                block.start,
-                pk.static(int(drawn)),
-                self._seed,
-                2**62 + number,
-                first,
-                second,
-                joint,
-                lse,
-                self._counted,
-                self._sides,
-                self._log_q,
-                label="mixture.draw_sides",
-            )
+            given = block.n, block.start, pk.static(int(drawn)), self._seed, 2**62 + number, first, second
+            kept = joint, lse, self._counted, self._sides, self._log_q
+            launch(sweeps.space, by_tile(joint), gibbs_kernels.draw_sides, *given, *kept)
             return ()
 
         _, *sums = self._two.sweep(two, draw)
         return centred(self._kind, *sums, two.means)
-
-
-def _joined(kind, halves):
-    """Moments of two parts as one."""
-    n, xbar, scatter = halves
-    mean = n @ xbar / n.sum()
-    return (
-        n.sum(),
-        mean,
-        (scatter + covariance.squared(kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0),
-    )

@@ -9,6 +9,7 @@ from portable.errors import InputError, ShapeError
 
 from ..shared.arrays import reached
 from .checks import check_points
+from .launches import launch
 from .rows import Rows, on_host
 from .search_kernels import BLOCK, SIDE, column_sums
 
@@ -97,19 +98,10 @@ class _Stretch:
         squared, p = middles is not None, self._p
         with pk.use(self._space):
             sums = pk.empty((self._n_blocks, SIDE * p))
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), sums.shape, space=self._space),
-            column_sums,
-            p,
-            pk.static(int(squared)),
-            pk.static(int(self._weights is not None)),
-            self._flat,
-            self._first,
-            reached(middles, self._space) if squared else self._first.reshape(1, -1),
-            self._shares,
-            sums,
-            label="mixture.column_sums",
-        )
+        about = reached(middles, self._space) if squared else self._first.reshape(1, -1)
+        how = (pk.static(int(flag)) for flag in (squared, self._weights is not None))
+        given = p, *how, self._flat, self._first, about, self._shares, sums
+        launch(self._space, sums.shape, column_sums, *given)
         found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
         if len(self._rest):
             rest = np.subtract(self._rest, self._host_first)

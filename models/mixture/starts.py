@@ -8,6 +8,7 @@ import portable as pk
 
 from ..shared.arrays import new_array, reached
 from . import covariance, search_kernels
+from .launches import launch
 
 STARTS = ("k-means++", "random")
 
@@ -48,12 +49,9 @@ class Few:
         every space, in every order of the points, and however often they are repeated.
         """
         n, space = len(self.X), self._space
-        policy = pk.RangePolicy(0, n, space=space)
         if self._rows is None:
             self._rows, self._names = reached(self.X, space), pk.empty((n,), np.uint64, space)
-            pk.parallel_for(
-                policy, search_kernels.name_rows, self._rows, self._names, label="mixture.name_rows"
-            )
+            launch(space, n, search_kernels.name_rows, self._rows, self._names)
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
         with pk.use(space):
             nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k + 1,), np.int64)
@@ -65,7 +63,7 @@ class Few:
         with pk.capture(space) as graph:
             for old, new in ((0, 1), (1, 0)):
                 pk.parallel_reduce(
-                    policy,
+                    pk.RangePolicy(0, n, space=space),
                     search_kernels.draw,
                     far,
                     seed,
@@ -96,14 +94,8 @@ def some_of(X, numbers):
     if not isinstance(X, pk.View):
         return np.asarray(X[numbers])
     some = pk.empty((len(numbers), X.shape[1]), X.dtype, X.space)
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), some.shape, space=X.space),
-        search_kernels.gather_rows,
-        pk.copy_of(np.asarray(numbers, np.int64), X.space),
-        X,
-        some,
-        label="mixture.gather_rows",
-    )
+    at = pk.copy_of(np.asarray(numbers, np.int64), X.space)
+    launch(X.space, some.shape, search_kernels.gather_rows, at, X, some)
     return some.to_numpy()
 
 

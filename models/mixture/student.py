@@ -16,8 +16,8 @@ D. Peel, G. J. McLachlan: Robust mixture modelling using the t distribution. Sta
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -26,16 +26,16 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, LargeLike, PathLike, Real, Whole
+from ..shared.annotations import Array, LargeLike, Real, Whole
 from ..shared.checks import as_numbers, check_choice, check_flag
 from ..shared.extras import need
 from ..shared.mapped import opened
-from ..shared.results import Result
 from ..shared.sharding import Held, here
 from . import covariance, kernels, tail_kernels
 from .blocks import Components, Points
 from .checks import check_points, check_random_state, check_table, feature_names
 from .fitted import Fitted
+from .launches import launch
 from .missing import stopped
 from .prior import centred
 from .rows import Rows, on_host
@@ -51,7 +51,7 @@ _NOISE = 0.05  # share of the noise at the start
 _HALVINGS = 60  # of the interval in which degrees of freedom are
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _State:
     """Parameters of a step; `noise` is the logarithm of the noise's weight and density."""
 
@@ -62,7 +62,7 @@ class _State:
     noise: float = kernels.LOG_ZERO
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Tails:
     """For `Points.gather`: t distributions in place of normal ones; what is wanted of them."""
 
@@ -95,30 +95,21 @@ class _Tails:
     def _sums(self, space, tails, n, joint, lse):
         """Sums of shares; what is left in place of l_ij is weighted."""
         sums = pk.empty((tails.shape[1], 3), space=space)
-        pk.parallel_for(
-            pk.TeamPolicy(tails.shape[1], 128, space=space),
-            tail_kernels.sum_tails,
-            n,
-            self.p,
-            tails,
-            joint,
-            lse,
-            sums,
-            label="mixture.sum_tails",
-        )
+        policy = pk.TeamPolicy(tails.shape[1], 128, space=space)
+        launch(space, policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
         self._weigh(space, tails, joint, pk.static(1))
         return Held(sums)
 
     def _shares(self, space, tails, n, joint, lse):
         self._weigh(space, tails, joint, pk.static(0))
         shares = pk.empty((n, tails.shape[1]), joint.dtype, space)
-        args = kernels.responsibilities, joint, lse, shares
-        pk.parallel_for(by_tile(joint, space), *args, label="mixture.responsibilities")
+        launch(space, by_tile(joint), kernels.responsibilities, joint, lse, shares)
         return [shares.to_numpy()]
 
     def _weigh(self, space, tails, joint, weighted):
-        args = tail_kernels.weigh_tails, tails.shape[1], self.p, weighted, tails, joint
-        pk.parallel_for(by_tile(joint, space), *args, label="mixture.weigh_tails")
+        launch(
+            space, by_tile(joint), tail_kernels.weigh_tails, tails.shape[1], self.p, weighted, tails, joint
+        )
 
 
 class _Asked:
@@ -371,6 +362,10 @@ class TMixture(Fitted):
     def _n_parameters(self):
         return super()._n_parameters() + isinstance(self.dof, str) * self.n_components + bool(self.noise)
 
+    @classmethod
+    def _part(cls, held):
+        return held if held["class"] == "mixture.student.SavedTMixture" else super()._part(held)
+
     def sample(self, n_samples: Whole = 1) -> tuple[Array, Array]:
         """Draw from the fitted components; noise is not drawn.
 
@@ -396,58 +391,6 @@ class TMixture(Fitted):
         scale = np.ones(len(X))
         scale[heavy] = dof[heavy] / random.chisquare(dof[heavy])
         return self.means_[labels] + np.sqrt(scale)[:, None] * (X - self.means_[labels]), labels
-
-    def save(self, path: PathLike) -> None:
-        """Write the fitted mixture to a file of arrays and text.
-
-        Parameters
-        ----------
-        path : str or Path
-            Replaced only when everything is written.
-
-        Raises
-        ------
-        InputError
-            Not fitted.
-        StorageError
-            The file cannot be written.
-        """
-        self._check_fitted()
-        params = {name: value for name, value in self.get_params().items() if name not in ("space",)}
-        if isinstance(self.random_state, np.random.Generator):
-            params["random_state"] = None
-        own = {name: v for name, v in vars(self).items() if name.endswith("_") or name == "_centre"}
-        SavedTMixture(params, own).save(path)
-
-    @classmethod
-    def load(cls, path: PathLike) -> TMixture:
-        """Read the mixture that `save` wrote, but for its space.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Returns
-        -------
-        TMixture
-
-        Raises
-        ------
-        InputError
-            The file holds something else, or is damaged.
-        """
-        kept = SavedTMixture.load(path)
-        model = cls(**kept.parameters)
-        vars(model).update(kept.fitted)
-        return model
-
-
-@dataclasses.dataclass(frozen=True)
-class SavedTMixture(Result):
-    """Arguments and attributes of a TMixture, as they are in its file."""
-
-    parameters: dict
-    fitted: dict
 
 
 def _dof(before, p, sums):

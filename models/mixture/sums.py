@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 
 from . import moment_kernels
+from .launches import launch
 
 # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up; of
 # few points less, down to the second, for as many teams as 16 cores share out evenly
@@ -113,43 +114,25 @@ class Sums:
         # whole tiles may be too few for all: none is left empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
         if about[0].shape[0] == 1:
-            pk.parallel_for(*self._moments(block, n_slices, 0, 0, self.k, about), label="mixture.moments")
+            self._moments(block, n_slices, 0, 0, self.k, about)
         else:
             for number in range(len(numbers)):
                 own = np.flatnonzero(chosen == number)
                 if len(own):
                     begin, end = int(own[0]), int(own[-1]) + 1
-                    arguments = self._moments(block, n_slices, number, begin, end, about)
-                    pk.parallel_for(*arguments, label="mixture.moments")
+                    self._moments(block, n_slices, number, begin, end, about)
         if not block.added:
             block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
         added = block.added[0]
-        pk.parallel_for(
-            pk.MDRangePolicy((0, 0), added.shape, space=self._space),
-            moment_kernels.add_slices,
-            self._slices[:n_slices],
-            added,
-            label="mixture.add_slices",
-        )
+        launch(self._space, added.shape, moment_kernels.add_slices, self._slices[:n_slices], added)
         return added
 
     def _moments(self, block, n_slices, number, begin, end, about):
-        """What `moments` is launched with, for some components and a reference."""
+        """Launch `moments` for some components and a reference."""
         teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
-        return (
-            pk.TeamPolicy(teams, self._team, space=self._space),
-            self._kernel,
-            *self._static,
-            n_slices,
-            block.x,
-            block.joint,
-            block.lse,
-            begin,
-            end,
-            number,
-            *about,
-            self._slices,
-        )
+        policy = pk.TeamPolicy(teams, self._team, space=self._space)
+        given = n_slices, block.x, block.joint, block.lse, begin, end, number
+        launch(self._space, policy, self._kernel, *self._static, *given, *about, self._slices)
 
 
 def references(components, centre, limit):

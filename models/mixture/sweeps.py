@@ -14,6 +14,7 @@ from ..shared.arrays import reached
 from ..shared.mapped import Mapped, Part, read
 from ..shared.sharding import Held
 from . import kernels, search_kernels
+from .launches import launch
 from .rows import Landing, Stretch
 from .sums import Sums, record_length
 
@@ -148,7 +149,7 @@ class Sweeps:
         if records is not None:
             self.load(records)
         for block in blocks:
-            pk.parallel_for(*self._log_joint(block), label="mixture.log_joint")
+            self._log_joint(block)
             policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
             if block.weights is None:
                 kernel, args = kernels.normalise, (block.n, block.flaw, block.lse)
@@ -157,21 +158,14 @@ class Sweeps:
             pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
             yield block
 
-    def _log_joint(self, block: Block) -> tuple:
-        """What `log_joint` is launched with."""
+    def _log_joint(self, block: Block) -> None:
+        """Launch `log_joint`."""
         width, n_parts = block.x.shape[1], block.lse.shape[0]
         n_rows = rows_of(width, self.dtype)
         n_teams = -(-block.joint.shape[0] // (kernels.STACKS * n_rows)) * n_parts
         fixed = self.p, int(self.diagonal), n_rows, *self._record
-        return (
-            pk.TeamPolicy(n_teams, 128, space=self.space),
-            kernels.log_joint,
-            *map(pk.static, fixed),
-            block.x,
-            self._records,
-            block.joint,
-            block.lse,
-        )
+        policy, own = pk.TeamPolicy(n_teams, 128, space=self.space), (block.joint, block.lse)
+        launch(self.space, policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
 
     def log_likelihood(self, blocks: Blocks, records: Numbers) -> Iterator[tuple]:
         """sum_i lse_i."""
@@ -224,16 +218,8 @@ class Sweeps:
     def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
         """Those of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
-        pk.parallel_for(
-            pk.TeamPolicy(len(pairs), 128, space=self.space),
-            search_kernels.pair_entropies,
-            n,
-            there,
-            joint,
-            lse,
-            total,
-            label="mixture.pair_entropies",
-        )
+        policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
+        launch(self.space, policy, search_kernels.pair_entropies, n, there, joint, lse, total)
         return Held(total)
 
     def group_entropies(
@@ -248,18 +234,9 @@ class Sweeps:
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
         for block in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
-            pk.parallel_for(
-                pk.TeamPolicy(len(pairs), 128, space=self.space),
-                search_kernels.group_entropies,
-                block.n,
-                begins,
-                members,
-                there,
-                block.joint,
-                block.lse,
-                total,
-                label="mixture.group_entropies",
-            )
+            policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
+            given = block.n, begins, members, there, block.joint, block.lse, total
+            launch(self.space, policy, search_kernels.group_entropies, *given)
             yield (Held(total),)
 
     def flaws(self, blocks: Blocks) -> Iterator[tuple]:
@@ -281,12 +258,9 @@ class Sweeps:
         return self._by_point(blocks, records, kernels.responsibilities, (self.k,), self.dtype, out)
 
     def _write(self, block: Block, kernel: pk.Kernel, values: pk.View) -> None:
-        policy = by_tile(block.joint, self.space)
         args = {"densities": (block.lse,), "most_probable": (self.k, block.joint)}
-        if kernel is kernels.densities:
-            policy = pk.RangePolicy(0, block.n, space=self.space)
-        given = args.get(kernel.name, (block.joint, block.lse))
-        pk.parallel_for(policy, kernel, *given, values, label=f"mixture.{kernel.name}")
+        over = block.n if kernel is kernels.densities else by_tile(block.joint)
+        launch(self.space, over, kernel, *args.get(kernel.name, (block.joint, block.lse)), values)
 
     def _by_point(
         self,
@@ -313,9 +287,9 @@ class Sweeps:
             landing.flush()
 
 
-def by_tile(joint: pk.View, space: object) -> pk.MDRangePolicy:
-    """The policy of kernels for each point of a block."""
-    return pk.MDRangePolicy((0, 0), (joint.shape[0], kernels.PAD), space=space)
+def by_tile(joint: pk.View) -> tuple[int, int]:
+    """Return the grid of a kernel's indices, one for each point of a block."""
+    return joint.shape[0], kernels.PAD
 
 
 def padded(n: int, dtype: type) -> int:

@@ -19,10 +19,29 @@ VERSION = 1
 _PACKAGE = __name__.rpartition(".shared.")[0]  # of the families
 
 
-class Result(Shown):
-    """A dataclass of arrays, numbers, text, and lists, tuples, dicts and dataclasses of these, that is saved
-    and loaded.
+class Saved:
+    """Something that is saved and loaded: by its fields, arrays, numbers, text, and lists, tuples, dicts,
+    dataclasses and other Saved of these.
     """
+
+    def _fields(self) -> dict[str, Any]:
+        """Return what a file holds, by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any]) -> Self:
+        """Make it from what `_fields` returned; a ValueError where that does not fit together."""
+        return cls(**fields)
+
+    @classmethod
+    def _part(cls, held: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what is of this class in what a file holds, or None."""
+        return held if held["class"] == _name(cls) else None
+
+    @classmethod
+    def _earlier(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self | None:
+        """Read a file of a release that wrote such files in a form of their own; None if it is none."""
+        return None
 
     def save(self, path: PathLike) -> None:
         """Write the result to a file: NumPy's .npz, without pickles.
@@ -66,18 +85,23 @@ class Result(Shown):
             header = json.loads(str(arrays["header"]))
             if not header["format"].startswith((_PACKAGE, "models.")):
                 raise KeyError("format")
-            own = header.get("result") or {"class": header["format"]}
-            version, name = header["version"], own["class"]
+            held, version = header.get("result") or {"class": header["format"]}, header["version"]
+            name, own = held["class"], cls._part(held)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"'{path}' holds no result of {_PACKAGE}: {error}") from error
-        if name != _name(cls):
-            raise InputError(f"'{path}' holds {name}; {_name(cls)} is wanted")
         if version > VERSION:
             raise InputError(f"'{path}' has version {version} of the format; {VERSION} and less are read")
         try:
-            return _in(own, arrays)
+            found = cls._earlier(header, arrays) if own is None else cls._of(_fields_in(own, arrays))
         except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
             raise InputError(f"'{path}' is damaged: {type(error).__name__}: {error}") from error
+        if found is None:
+            raise InputError(f"'{path}' holds {name}; {_name(cls)} is wanted")
+        return found
+
+
+class Result(Saved, Shown):
+    """A dataclass that is saved and loaded, and that notebooks show."""
 
 
 def _name(kind):
@@ -97,8 +121,8 @@ def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         name = f"array {len(arrays)}"
         arrays[name] = value.astype(str) if value.dtype == object else value
         return {"array": name}
-    if dataclasses.is_dataclass(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Saved) or dataclasses.is_dataclass(value):
+        fields = (type(value) if isinstance(value, Saved) else Saved)._fields(value)
         return {"class": _name(type(value)), "fields": [[k, _out(v, arrays)] for k, v in fields.items()]}
     if isinstance(value, dict):
         return {"dict": [[_out(part, arrays) for part in pair] for pair in value.items()]}
@@ -120,11 +144,18 @@ def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "class" in value:
         module, _, name = value["class"].rpartition(".")
         kind = getattr(_module(module), name)
+        fields = _fields_in(value, arrays)
+        if issubclass(kind, Saved):
+            return kind._of(fields)
         if not dataclasses.is_dataclass(kind):
             raise TypeError(f"{value['class']} is no result")
-        return kind(**{name: _in(part, arrays) for name, part in value["fields"]})
+        return kind(**fields)
     if "dict" in value:
         return {_in(key, arrays): _in(part, arrays) for key, part in value["dict"]}
     ((kind, parts),) = value.items()
     found = [_in(part, arrays) for part in parts]
     return tuple(found) if kind == "tuple" else found
+
+
+def _fields_in(value: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: _in(part, arrays) for name, part in value["fields"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,12 @@ import numpy as np
 
 from ...shared.checks import check_count
 from ...shared.annotations import PathLike
+from ...shared.results import Result
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
-from .kept import load, save
 from .labels import Labels
 from .merging import LEAST_CELLS, Join, Merging, merge
-from .panel import Panel
+from .panel import Panel, Scale
 from .samples import Sample
 from .signatures import signatures
 
@@ -22,7 +23,7 @@ _AT_ONCE = 1 << 17  # cells whose probabilities are held together
 
 
 @dataclass(frozen=True, eq=False)
-class Populations:
+class Populations(Result):
     """Populations of cells: groups of the components of a mixture.
 
     Parameters
@@ -116,17 +117,6 @@ class Populations:
         points = pooled(self.panel, samples)
         return populations_of(self.panel, self.model, points, method, n_populations, least_cells)
 
-    def save(self, path: PathLike) -> None:
-        """Write all to a file of arrays and text; `DirichletMixture.load` reads the
-        mixture.
-
-        Raises
-        ------
-        InputError, StorageError
-            There is no folder for it; it cannot be written.
-        """
-        save(self, path)
-
     @classmethod
     def load(cls, path: PathLike, *, space: str | None = None) -> Populations:
         """What `save` wrote.
@@ -146,7 +136,39 @@ class Populations:
         InputError
             No such file, not one of `save`, or of a later version.
         """
-        return load(path, space, cls)
+        found = super().load(path)
+        found.model.space = space
+        return found
+
+    @classmethod
+    def _of(cls, fields):
+        found, (k, p) = cls(**fields), fields["model"].means_.shape
+        n, panel, members = found.n_populations, found.panel, found.members
+        fits = members.shape == (k,) and set(members.tolist()) == set(range(n))
+        if not fits or found.medians.shape != (n, p) or len(panel.channels) != p:
+            raise ValueError(f"{k} components, {n} populations, {p} channels")
+        return found
+
+    @classmethod
+    def _earlier(cls, header, arrays):
+        """Read a file of the mixture with text and arrays of the panel and the populations beside it."""
+        if "cytometry" not in arrays:
+            return None
+        about = json.loads(str(arrays["cytometry"]))
+        centres, spreads, members, medians, cells = (
+            arrays[f"cytometry.{name}"] for name in ("centres", "spreads", "members", "medians", "cells")
+        )
+        used = about["compensation"]
+        if not isinstance(used, str):
+            used = tuple(used), arrays["cytometry.spillover"]
+        scales = tuple(Scale(kind, tuple(numbers)) for kind, *numbers in about["scales"])
+        names = tuple(about["channels"]), tuple(about["names"])
+        panel = Panel(*names, scales, centres, spreads, used, about["saturation"])
+        own = {key: tuple(about[old]) for key, old in (("names", "populations"), ("signatures",) * 2)}
+        joins = tuple(Join(tuple(map(tuple, both)), left, n) for both, left, n in about["joins"])
+        own |= {"members": members, "medians": medians, "cells": cells, "joins": joins}
+        model = DirichletMixture._earlier(header, arrays)
+        return cls._of({"panel": panel, "model": model, **own})
 
 
 def populations_of(
