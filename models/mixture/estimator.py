@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Literal
 
@@ -20,10 +19,8 @@ from ..shared.progress import bar
 from ..shared.sharding import here
 from ..shared.store import Store
 from . import covariance, gibbs, missing, online
-from .blocks import Points
 from .checks import (
     check_covariances,
-    check_points,
     check_sample_weight,
     check_table,
     check_variances,
@@ -31,15 +28,17 @@ from .checks import (
     feature_names,
 )
 from .fitted import Fitted
-from .fitting import Fit, Given, Options
+from .fitting import Fit, Given
 from .kept import Log
 from .moves import Move
 from .posterior import Posterior
 from .prior import Prior, check_prior
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
-from .sklearn_protocol import convergence_warning
 from .spread import spread_of
+
+
+_KEYS = "tol", "reg_covar", "init_params", "random_state"  # arguments that a checkpoint depends on
 
 
 class DirichletMixture(Fitted):
@@ -226,15 +225,7 @@ class DirichletMixture(Fitted):
         rows = Rows(X, here(client, self.space), BLOCK)
         self._centre, variances = spread_of(rows, weights)
         prior, first = self._first(X, variances)
-        options = Options(
-            self.covariance,
-            self.max_iter,
-            self.tol,
-            self.reg_covar,
-            self.n_init,
-            self.init_params,
-            prior is not None if self.moves is None else self.moves,
-        )
+        moves = prior is not None if self.moves is None else self.moves
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
             raise InputError(
                 f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that"
@@ -245,13 +236,10 @@ class DirichletMixture(Fitted):
             "sample_weight": weights,
             "prior": prior and vars(prior),
             "first": vars(first),
-            "kind": options.kind,
-            "tol": options.tol,
-            "reg_covar": options.reg_covar,
-            "init_params": options.init_params,
-            "moves": options.moves,
-            "random_state": self.random_state,
+            "kind": self.covariance,
+            "moves": moves,
         }
+        settings |= {name: getattr(self, name) for name in _KEYS}
         with (
             bar(progress) as shown,
             Store(checkpoint, "mixture.fit", settings) as store,
@@ -263,41 +251,18 @@ class DirichletMixture(Fitted):
                 value = climb.history[-1] / climb.points.total
                 shown.update(task, advance=1, description=f"EM, objective {value:.8g}")
 
-            found = Fit(
-                rows,
-                weights,
-                self._centre,
-                variances,
-                prior,
-                first,
-                options,
-                random,
-                self.space,
-                streamed,
-                Log(store, step if progress else None),
-                client,
-            )
+            log = Log(store, step if progress else None)
+            found = Fit(self, rows, weights, variances, prior, first, moves, random, streamed, log, client)
             shown.update(task, total=shown.tasks[0].completed)
-        self.prior_, self.converged_, self.moves_, self.starts_ = (
-            found.prior,
-            found.converged,
-            found.moves,
-            found.starts,
-        )
-        self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
+        for name in ("prior", "converged", "moves", "starts", "n_active"):
+            setattr(self, f"{name}_", getattr(found, name))
+        self.objective_history_ = np.array(found.history)
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()
         self.n_iter_, self.n_features_in_ = len(found.history) - 1, X.shape[1]
         self.lower_bound_ = found.history[-1] / found.points.total
         self._online = found.climb.moments, found.points.total, 0
         self._named(names)
-        if not self.converged_ and self.tol >= 0.0:
-            grew = (found.history[-1] - found.history[-2]) / found.points.total if self.n_iter_ else np.nan
-            warnings.warn(
-                f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by"
-                f" {grew:.2g}, more than tol={self.tol:g}. Raise max_iter or tol",
-                convergence_warning(),
-                stacklevel=2,
-            )
+        self._warn_if_stopped(found.points.total)
         return self
 
     def partial_fit(
@@ -330,15 +295,7 @@ class DirichletMixture(Fitted):
             return self.fit(X, y, sample_weight)
         self._check_parameters()
         X = self._check(X)
-        points = Points(
-            X,
-            len(self.means_),
-            self.space,
-            self._centre,
-            covariance.is_diagonal(self.covariance),
-            True,
-            check_sample_weight(sample_weight, len(X)),
-        )
+        points = self._over(X, streamed=True, weights=check_sample_weight(sample_weight, len(X)))
         self.lower_bound_, self._online, found = online.step(
             points, self.covariance, self._fitted(), self.prior_, self.reg_covar, self._online
         )
@@ -472,8 +429,7 @@ class DirichletMixture(Fitted):
             }
         )
         with bar(progress) as shown, connected(client) as client:
-            diagonal = covariance.is_diagonal(self.covariance)
-            points = Points(X, len(self.means_), self.space, self._centre, diagonal, streamed, client=client)
+            points = self._over(X, streamed=streamed, client=client)
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
@@ -523,17 +479,12 @@ class DirichletMixture(Fitted):
         weights = np.full(k, 1.0 / k)
         if self.weights_init is not None:
             weights = check_weights(self.weights_init, k, "weights_init")
-        means = self.means_init
-        if means is not None:
-            means = np.array(check_points(means, "means_init"), np.float64)
-            if means.shape != (k, p):
-                raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         if self.covariances_init is None:
             first = covariance.alike(kind, k, variances)
         else:
             check = check_variances if covariance.is_diagonal(kind) else check_covariances
             first = check(self.covariances_init, covariance.shape(kind, k, p), "covariances_init")
-        return prior, Given(weights, means, first, self.covariances_init is not None)
+        return prior, Given(weights, self._first_means(k, p), first, self.covariances_init is not None)
 
     def _full_prior(self):
         return Prior() if isinstance(self.prior, str) and self.prior == "default" else self.prior

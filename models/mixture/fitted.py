@@ -7,21 +7,23 @@ import contextlib
 import numpy as np
 
 import portable as pk
+from portable.errors import ShapeError
 
 from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, Whole
 from ..shared.checks import check_choice, check_count, check_number
 from ..shared.cluster import connected
 from ..shared.mapped import opened
 from ..shared.results import Saved
+from ..shared.warned import warn
 from . import covariance
 from .blocks import Components, Points
-from .checks import check_feature_names, check_random_state, check_table
+from .checks import check_feature_names, check_points, check_random_state, check_table
 from .fitting import Start
 from .missing import Patterns
 from .moves import Move
 from .prior import Prior
 from .starts import STARTS
-from .sklearn_protocol import Parameters, not_fitted
+from .sklearn_protocol import Parameters, convergence_warning, not_fitted
 
 
 _NOT_SAVED, _HIDDEN = ("random_state", "space"), ("_centre", "_online")
@@ -270,9 +272,7 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        diagonal = covariance.is_diagonal(self.covariance)
-        points = Patterns(self._check(X), len(self.means_), self.space, self._centre, diagonal)
-        return points.completed(self._fitted())
+        return self._over(self._check(X), kind=Patterns).completed(self._fitted())
 
     def _components(self, log_weights, means, factors):
         return Components(log_weights, means, covariance.for_each(self.covariance, factors, *means.shape))
@@ -291,6 +291,26 @@ class Fitted(Parameters, Saved):
         if names is not None:
             self.feature_names_in_ = names
         return self
+
+    def _first_means(self, k, p):
+        """Return `means_init`, shape (k, p), or None."""
+        if self.means_init is None:
+            return None
+        means = np.array(check_points(self.means_init, "means_init"), np.float64)
+        if means.shape != (k, p):
+            raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
+        return means
+
+    def _warn_if_stopped(self, n):
+        """Warn of a fit to n points that ended before it had converged."""
+        history = self.objective_history_
+        if not self.converged_ and self.tol >= 0.0:
+            grew = (history[-1] - history[-2]) / n if len(history) > 1 else np.nan
+            warn(
+                f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by"
+                f" {grew:.2g}, more than tol={self.tol:g}. Raise max_iter or tol",
+                convergence_warning(),
+            )
 
     def _check_common(self):
         """Check the arguments that all mixtures have; the generator of starts."""
@@ -316,18 +336,13 @@ class Fitted(Parameters, Saved):
         """Used once, so read block by block."""
         X = self._check(X)
         if getattr(self, "missing", False):
-            diagonal = covariance.is_diagonal(self.covariance)
-            return Patterns(X, len(self.means_), self.space, self._centre, diagonal)
-        return Points(
-            X,
-            len(self.means_),
-            self.space,
-            self._centre,
-            covariance.is_diagonal(self.covariance),
-            streamed=True,
-            client=client,
-            once=once,
-        )
+            return self._over(X, kind=Patterns)
+        return self._over(X, streamed=True, client=client, once=once)
+
+    def _over(self, X, k=None, kind=Points, **how):
+        """Points, or Patterns, for k components, or as many as were fitted."""
+        diagonal = covariance.is_diagonal(self.covariance)
+        return kind(X, k or len(self.means_), self.space, self._centre, diagonal, **how)
 
     @contextlib.contextmanager
     def _shared(self, X, client, once=False):

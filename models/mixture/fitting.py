@@ -52,33 +52,21 @@ class Given:
     are_known: bool
 
 
-@dataclass(frozen=True)
-class Options:
-    """Of a fit; as the estimator's."""
-
-    kind: str
-    max_iter: int
-    tol: float
-    reg_covar: float
-    n_init: int
-    init_params: str
-    moves: bool
-
-
 class Fit:
     """A fit, done when it is made.
 
     Parameters
     ----------
+    model : DirichletMixture
+        Whose arguments count.
     rows : Rows
         Of the points.
     weights : ndarray, shape (n,), or None
-    centre, variances : ndarrays, shape (p,)
+    variances : ndarray, shape (p,)
     prior : Prior or None
     first : Given
-    options : Options
+    with_moves : bool
     random : Generator
-    space : str, Space or None
     streamed : bool
     log : kept.Log
     client : distributed.Client, optional
@@ -90,36 +78,19 @@ class Fit:
     """
 
     def __init__(
-        self,
-        rows,
-        weights,
-        centre,
-        variances,
-        prior,
-        first,
-        options,
-        random,
-        space,
-        streamed,
-        log,
-        client=None,
+        self, model, rows, weights, variances, prior, first, with_moves, random, streamed, log, client=None
     ):
-        self._k, self._options, self._first, self._variances, self._log = (
-            len(first.weights),
-            options,
-            first,
-            variances,
-            log,
-        )
-        diagonal = covariance.is_diagonal(options.kind)
+        self._asked, self._k, self._kind = model, len(first.weights), model.covariance
+        self._first, self._variances, self._with_moves, self._log = first, variances, with_moves, log
         few = Few(rows, weights, self._k, random)
-        points = Points(rows.X, self._k, space, centre, diagonal, streamed, weights, client, rows)
-        self.points = points
-        self._few = (
-            points if few.all else Points(few.X, self._k, rows.space, centre, diagonal, weights=few.weights)
-        )
+        how = {"streamed": streamed, "client": client, "rows": rows}
+        self.points = points = model._over(rows.X, self._k, weights=weights, **how)
+        self._few = points
+        if not few.all:
+            diagonal = covariance.is_diagonal(self._kind)
+            self._few = Points(few.X, self._k, rows.space, model._centre, diagonal, weights=few.weights)
         self.prior, self.moves = prior, []
-        climb = self._begin(few, random, centre)
+        climb = self._begin(few, random)
         if self._few is not points and first.means is None:
             climb = self._climb(points, climb.result()[:3])
         self.climb, self.converged = self._finish(climb)
@@ -135,25 +106,25 @@ class Fit:
 
     def _model(self, weights):
         if self.prior is None:
-            return WithoutPrior(self._options.reg_covar, self._options.kind, weights)
-        return WithPrior(self.prior, self._options.kind, weights)
+            return WithoutPrior(self._asked.reg_covar, self._kind, weights)
+        return WithPrior(self.prior, self._kind, weights)
 
-    def _begin(self, few, random, centre):
+    def _begin(self, few, random):
         """The best start, followed by EM and moves among the few where the points are many; a start whose
         means are given is where EM with all points begins."""
-        options, first, found = self._options, self._first, []
+        model, first, found = self._asked, self._first, []
         given = first.means is not None
         if self.prior is not None:
             known = self.prior.scale is not None or first.are_known
             widths = (
                 self._typical(first.weights * self._few.total, first.covariances) if first.are_known else None
             )
-            self.prior = self.prior.for_data(centre, self._variances, widths)
-        for _ in range(1 if given else options.n_init):
+            self.prior = self.prior.for_data(model._centre, self._variances, widths)
+        for _ in range(1 if given else model.n_init):
             means = (
                 first.means
                 if given
-                else few.means(self._k, np.sqrt(self._variances), options.init_params, random)
+                else few.means(self._k, np.sqrt(self._variances), model.init_params, random)
             )
             state = first.weights, means, first.covariances
             if self.prior is not None and not known:
@@ -161,12 +132,10 @@ class Fit:
                 known = True
                 if given and self._few is not self.points:
                     climb, moves = self._climb(self.points, state), []
-            elif given:
-                climb, moves = self._climb(self.points, state), []
-            elif self._few is not self.points or options.n_init > 1:
+            elif not given and (self._few is not self.points or model.n_init > 1):
                 climb, moves, _ = self._search(state)
             else:
-                climb, moves = self._climb(self._few, state), []
+                climb, moves = self._climb(self.points, state), []
             found.append((climb, moves))
         finals = [climb.history[-1] if climb.history else -np.inf for climb, _ in found]
         best = int(np.argmax(finals))
@@ -183,7 +152,7 @@ class Fit:
         """
         p, open_prior = len(self._variances), self.prior
         state = self._widen(state, given)
-        for left in reversed(range(_ROUNDS if self._options.moves else 1)):
+        for left in reversed(range(_ROUNDS if self._with_moves else 1)):
             climb, moves, converged = self._search(state)
             if not converged or not left:
                 break
@@ -215,7 +184,7 @@ class Fit:
         """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
         points there are."""
         active = exceeds(counts, min(2.0, 0.5 * counts.max()))
-        kind, variances = self._options.kind, self._variances
+        kind, variances = self._kind, self._variances
         each = covariances if kind == "tied" else covariances[active]
         if dof is not None and kind != "tied":
             own, p = counts[active] + dof, len(variances)
@@ -223,29 +192,25 @@ class Fit:
         return typical(kind, counts[active], each, variances)
 
     def _climb(self, points, state):
-        return Climb(points, self._model, self._options.kind, *state, self._log)
+        return Climb(points, self._model, self._kind, *state, self._log)
 
     def _search(self, state):
         """EM and moves among the few: the climb, moves and whether it converged."""
-        options, climb = self._options, self._climb(self._few, state)
-        moves = Moves(self._few, self._model, options.kind, log=self._log) if options.moves else None
-        return climb_with(
-            climb,
-            moves,
-            [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
-            min(options.max_iter, _AMONG_FEW),
-        )
+        climb, tol = self._climb(self._few, state), self._asked.tol
+        tols = [max(tol, _COARSE) if tol >= 0.0 else tol]
+        return climb_with(climb, self._moves(self._few), tols, min(self._asked.max_iter, _AMONG_FEW))
+
+    def _moves(self, points, sure=False):
+        return Moves(points, self._model, self._kind, sure, self._log) if self._with_moves else None
 
     def _finish(self, climb):
-        options, points = self._options, self.points
-        is_first = self._few is points or self._first.means is not None  # no moves were looked for before
-        moves = Moves(points, self._model, options.kind, not is_first, self._log) if options.moves else None
-        tols = (
-            [options.tol]
-            if options.tol < 0.0 or moves is None or not is_first
-            else [max(options.tol, _COARSE), options.tol]
-        )
-        climb, more, converged = climb_with(climb, moves, tols, options.max_iter)
+        tol = self._asked.tol
+        # no moves were looked for before
+        is_first = self._few is self.points or self._first.means is not None
+        coarse = self._with_moves and is_first and tol >= 0.0
+        tols = [max(tol, _COARSE), tol] if coarse else [tol]
+        moves = self._moves(self.points, not is_first)
+        climb, more, converged = climb_with(climb, moves, tols, self._asked.max_iter)
         self.moves = [*self.moves, *more]
         return climb, converged
 

@@ -13,12 +13,10 @@ import numpy as np
 
 from portable.errors import FiniteError, InputError
 
-from ..shared.warned import warn
 from . import covariance
 from .blocks import Components, Points
 from .rows import on_host
 from .prior import WithoutPrior, WithPrior, centred, joined
-from .sklearn_protocol import convergence_warning
 
 _ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
 
@@ -141,12 +139,12 @@ def fit(model, X, clone):
         clone.fit(np.where(lost, np.nanmean(X, axis=0), X))
     vars(model).update({name: v for name, v in vars(clone).items() if name.endswith("_")})
     model._centre, kind = clone._centre, model.covariance
-    points = Patterns(X, len(model.means_), model.space, model._centre, covariance.is_diagonal(kind))
+    points = model._over(X, kind=Patterns)
     steps = WithoutPrior(model.reg_covar, kind, model.weights_)
     if model.prior_ is not None:
         steps = WithPrior(model.prior_, kind, model.weights_)
     _climb(model, points, kind, steps)
-    stopped(model)
+    model._warn_if_stopped(points.n)
 
 
 def _climb(model, points, kind, steps):
@@ -165,10 +163,3 @@ def _climb(model, points, kind, steps):
     model.weights_ = np.exp(steps.log_weights())
     model.objective_history_, model.n_iter_ = np.array(history), len(history) - 1
     model.lower_bound_, model._online = history[-1] / points.n, (moments, points.total, 0)
-
-
-def stopped(model):
-    """Warn of a fit that has ended before it had converged."""
-    if not model.converged_ and model.tol >= 0.0:
-        text = f"EM stopped after max_iter={model.max_iter} iterations; raise max_iter or tol"
-        warn(text, convergence_warning())

@@ -32,11 +32,10 @@ from ..shared.extras import need
 from ..shared.mapped import opened
 from ..shared.sharding import Held, here
 from . import covariance, kernels, tail_kernels
-from .blocks import Components, Points
-from .checks import check_points, check_random_state, check_table, feature_names
+from .blocks import Components
+from .checks import check_random_state, check_table, feature_names
 from .fitted import Fitted
 from .launches import launch
-from .missing import stopped
 from .prior import centred
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
@@ -235,12 +234,12 @@ class TMixture(Fitted):
         rows = Rows(X, here(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
         few = Few(rows, None, self.n_components, random)
-        given = self._given(p)
+        given = self._first_means(self.n_components, p)
         # the logarithm of the volume of the box that holds all points
         volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
-        points = self._of(X)
+        points = self._over(X, self.n_components)
         if given is None:
-            some = points if few.all else self._of(few.X)
+            some = points if few.all else self._over(few.X, self.n_components)
             first = self._best(few, some, variances, volume, random)
         else:
             first = self._first(given, variances, volume)
@@ -251,17 +250,8 @@ class TMixture(Fitted):
         self.noise_density_ = math.exp(-volume) * self.noise
         self.objective_history_, self.lower_bound_ = np.array(history), history[-1]
         self.n_iter_, self.n_features_in_ = len(history) - 1, p
-        stopped(self)
+        self._warn_if_stopped(1)
         return self._named(names)
-
-    def _given(self, p):
-        """The means that were given, or None."""
-        if self.means_init is None:
-            return None
-        given = np.array(check_points(self.means_init, "means_init", p), np.float64)
-        if len(given) != self.n_components:
-            raise ShapeError(f"means_init has {len(given)} rows; {self.n_components} are wanted")
-        return given
 
     def _best(self, few, some, variances, volume, random):
         """The state of the best start after some iterations; a start whose component collapses is none."""
@@ -287,10 +277,6 @@ class TMixture(Fitted):
                 raise InputError(f"dof is {self.dof!r}; 'each', or positive numbers, one or {k}, are wanted")
         need("scipy.special", "stats", "a mixture of t distributions")
         return random
-
-    def _of(self, X):
-        diagonal = covariance.is_diagonal(self.covariance)
-        return Points(X, self.n_components, self.space, self._centre, diagonal)
 
     def _first(self, means, variances, volume):
         k, p = means.shape
@@ -357,7 +343,7 @@ class TMixture(Fitted):
         )
 
     def _points(self, X, client=None, once=False):
-        return _Asked(self._of(self._check(X)), self.noise)
+        return _Asked(self._over(self._check(X)), self.noise)
 
     def _n_parameters(self):
         return super()._n_parameters() + isinstance(self.dof, str) * self.n_components + bool(self.noise)
