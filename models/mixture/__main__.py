@@ -24,6 +24,7 @@ from ..shared.extras import need
 from ..shared.files import check_folder
 from . import cytometry
 from .cytometry import figures, tables
+from .cytometry.files import stem_of
 from .cytometry.labels import FORMATS
 from .cytometry.panel import COMPENSATIONS
 
@@ -41,27 +42,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("mixture", "Populations of cells by Gaussian mixtures.")
-    fit = commands.add_parser(
-        "fit", help="fit a mixture to samples; write labelled cells, tables and figures"
-    )
-    fit.set_defaults(act=_fit)
-    fit.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
-    for add in (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs):
-        add(fit)
-    fit.add_argument("--figures", choices=("png", "none"), default="png", help="none does without Matplotlib")
-    add_cluster(fit)
-    _add_out(fit, "mixture")
-    for name, act, add, folder, words in (
-        ("predict", _predict, _add_labels, "labelled", "label samples by a mixture that was fitted"),
-        ("merge", _merge, _add_merging, "merged", "join components into other populations"),
-        ("figures", _figures, _add_pairs, "figures", "draw a fitted mixture and samples"),
+    for name, act, folder, words, *adds in (
+        ("fit", _fit, "mixture", "fit a mixture to samples; write labelled cells, tables and figures")
+        + (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs, _add_figures, add_cluster),
+        ("predict", _predict, "labelled", "label samples by a mixture that was fitted", _add_labels),
+        ("merge", _merge, "merged", "join components into other populations", _add_merging),
+        ("figures", _figures, "figures", "draw a fitted mixture and samples", _add_pairs),
     ):
         one = commands.add_parser(name, help=words)
         one.set_defaults(act=act)
-        one.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
+        if act is not _fit:
+            one.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
         one.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
-        add(one)
-        _add_out(one, folder)
+        for add in adds:
+            add(one)
+        command.add(one, cytometry.fit, "space")
+        one.add_argument(
+            "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
+        )
     return made
 
 
@@ -71,19 +69,12 @@ def _add_mixture(parser):
 
 
 def _add_panel(parser):
-    parser.add_argument(
-        "--channels", nargs="+", metavar="NAME", help="of channels or markers (default: all colours)"
-    )
-    command.add(parser, cytometry.Panel.of, "transform", "saturation")
-    parser.add_argument(
-        "--cofactor", type=float, help="of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)"
-    )
-    parser.add_argument(
-        "--compensation",
-        default="file",
-        metavar="file|none|FILE.csv",
-        help="by each file's spillover matrix, by none, or by that of a table (default: %(default)s)",
-    )
+    changes = {
+        "channels": {"nargs": "+", "metavar": "NAME"},
+        "cofactor": {"help": "of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)"},
+        "compensation": {"metavar": "file|none|FILE.csv"},
+    }
+    command.add(parser, cytometry.Panel.of, "transform", "saturation", **changes)
 
 
 def _add_merging(parser):
@@ -101,18 +92,13 @@ def _add_labels(parser):
 
 
 def _add_pairs(parser):
-    parser.add_argument(
-        "--pairs",
-        nargs="+",
-        metavar="X,Y",
-        help="channels or markers of biaxial plots (default: those that tell most)",
-    )
+    words = "channels or markers of biaxial plots (default: those that tell most)"
+    parser.add_argument("--pairs", nargs="+", metavar="X,Y", type=lambda pair: pair.split(","), help=words)
 
 
-def _add_out(parser, folder):
-    command.add(parser, cytometry.fit, "space")
+def _add_figures(parser):
     parser.add_argument(
-        "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
+        "--figures", choices=("png", "none"), default="png", help="none does without Matplotlib"
     )
 
 
@@ -122,46 +108,37 @@ def _fit(options):
     samples = [cytometry.read(path) for path in options.cells]
     panel, start = _panel(options, samples), time.perf_counter()
     if options.pairs:
-        figures.check_pairs(panel, _pairs(options))
-    found = _fitted(options, samples, panel)
+        figures.check_pairs(panel, options.pairs)
+    space = options.space or (None if options.client else str(pk.default_space()))
+    asked = command.given(options, cytometry.fit) | {"panel": panel, "space": space}
+    found = cytometry.fit(samples, options.n_components, **asked)
     seconds = time.perf_counter() - start
-    folder.mkdir(parents=True, exist_ok=True)
-    labels = _written(found, samples, folder, kinds, options)
+    _save(found, folder)
+    labels = _label(found, samples, folder, kinds, options.all_probabilities)
+    tables.write_components(folder / "components.csv", found, labels)
     if drawn:
-        figures.draw(folder, found, samples, labels, _pairs(options))
+        figures.draw(folder, found, samples, labels, options.pairs)
     console = Console()
-    console.print(_table(options, found, labels))
+    console.print(_table(found, labels))
     console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
 
 
-def _written(found, samples, folder, kinds, options):
-    """The labels of all samples, once they and the tables are in the folder."""
+def _save(found, folder):
+    folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
-    labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    tables.write_components(folder / "components.csv", found, labels)
     tables.write_populations(folder / "populations.csv", found)
-    return labels
 
 
 def _panel(options, samples):
-    compensation = options.compensation
-    if compensation not in COMPENSATIONS:
-        compensation = cytometry.read_spillover(compensation)
-    return cytometry.Panel.of(
-        samples, **command.given(options, cytometry.Panel.of) | {"compensation": compensation}
-    )
-
-
-def _fitted(options, samples, panel):
-    space = options.space or (None if options.client else str(pk.default_space()))
-    asked = command.given(options, cytometry.fit) | {"panel": panel, "space": space}
-    return cytometry.fit(samples, options.n_components, **asked)
+    asked = command.given(options, cytometry.Panel.of)
+    if options.compensation not in COMPENSATIONS:
+        asked["compensation"] = cytometry.read_spillover(options.compensation)
+    return cytometry.Panel.of(samples, **asked)
 
 
 def _said(found, labels):
-    n, left_out = (
-        sum(numbers) for numbers in zip(*((len(own.population), own.n_left_out) for own in labels))
-    )
+    n = sum(len(own.population) for own in labels)
+    left_out = sum(own.n_left_out for own in labels)
     ended = "converged" if found.model.converged_ else "stopped"
     return (
         f"{n:,} cells ({left_out:,} saturated ones or such without numbers left out), "
@@ -173,29 +150,26 @@ def _said(found, labels):
 def _predict(options):
     folder, kinds = _checked(options, ("shares.csv",))
     found, samples = _loaded(options)
-    folder.mkdir(parents=True, exist_ok=True)
     labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    Console().print(_table(options, found, labels))
+    Console().print(_table(found, labels))
 
 
 def _merge(options):
     folder, _ = _checked(options, (_MODEL, "populations.csv"))
     found, samples = _loaded(options)
     found = found.merged(samples, options.method, options.n_populations, options.least_cells)
-    folder.mkdir(parents=True, exist_ok=True)
-    found.save(folder / _MODEL)
-    tables.write_populations(folder / "populations.csv", found)
-    Console().print(_table(options, found, [found.predict(sample) for sample in samples]))
+    _save(found, folder)
+    Console().print(_table(found, [found.predict(sample) for sample in samples]))
 
 
 def _figures(options):
     folder, _ = _checked(options, _FIGURES)
     found, samples = _loaded(options)
     if options.pairs:
-        figures.check_pairs(found.panel, _pairs(options))
+        figures.check_pairs(found.panel, options.pairs)
     labels = [found.predict(sample) for sample in samples]
     folder.mkdir(parents=True, exist_ok=True)
-    figures.draw(folder, found, samples, labels, _pairs(options))
+    figures.draw(folder, found, samples, labels, options.pairs)
 
 
 def _checked(options, files):
@@ -208,13 +182,12 @@ def _checked(options, files):
     for kind in kinds:
         if FORMATS[kind] is not None:
             need(*FORMATS[kind], f"labels as .{kind}")
-    stems = Counter(_stem(path) for path in options.cells)
+    stems = Counter(map(stem_of, options.cells))
     for stem, number in stems.items():
         if number > 1:
             raise InputError(
                 f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
-                "differ are "
-                "wanted"
+                "differ are wanted"
             )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
     for path in [*options.cells, *([options.model] if "model" in options else [])]:
@@ -226,22 +199,6 @@ def _usual(paths):
     return "fcs" if all(Path(path).suffix.lower() in (".fcs", ".lmd") for path in paths) else "csv"
 
 
-def _stem(path):
-    name = Path(path).name
-    return next(
-        (
-            name[: -len(kind)]
-            for kind in (".csv.gz", ".csv", ".npz", ".fcs", ".lmd")
-            if name.lower().endswith(kind)
-        ),
-        name,
-    )
-
-
-def _pairs(options):
-    return [pair.split(",") for pair in options.pairs] if options.pairs else None
-
-
 def _loaded(options):
     found = cytometry.Populations.load(options.model, space=str(options.space or pk.default_space()))
     return found, [cytometry.read(path) for path in options.cells]
@@ -249,6 +206,7 @@ def _loaded(options):
 
 def _label(found, samples, folder, kinds, probabilities):
     """Labels of all samples, written with the table of shares."""
+    folder.mkdir(parents=True, exist_ok=True)
     labels = []
     for sample in samples:
         labels.append(found.predict(sample, probabilities=probabilities))
@@ -258,24 +216,17 @@ def _label(found, samples, folder, kinds, probabilities):
     return labels
 
 
-def _table(options, found, labels):
-    """Return the largest populations, with their markers and shares of the samples' cells; keep all for
-    --json."""
+def _table(found, labels):
+    """The largest populations: their markers, and their shares of the samples' cells."""
     table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
     for name in ("", "cells", "share", "lowest", "highest"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("markers")
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
-    command.write_json(options, populations=found.names, cells=counts)
+    columns = counts / max(counts.sum(), 1), own.min(axis=0), own.max(axis=0)
     for number, name in enumerate(found.names[:_SHOWN]):
-        spread = [f"{edge:.2%}" for edge in (own[:, number].min(), own[:, number].max())]
-        table.add_row(
-            str(number),
-            f"{counts[number]:,}",
-            f"{counts[number] / max(counts.sum(), 1):.2%}",
-            *spread,
-            escape(printable(name)),
-        )
+        spread = (f"{column[number]:.2%}" for column in columns)
+        table.add_row(str(number), f"{counts[number]:,}", *spread, escape(printable(name)))
     if len(found.names) > _SHOWN:
         table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"
     return table

@@ -9,12 +9,13 @@ panel.
 from .fcs import write
 from .files import read, read_spillover
 from .fitting import fit
-from .labels import Labels, shares
+from .labels import Labels
 from .merging import Join, merge
 from .panel import Panel, Scale
 from .populations import Populations
 from .samples import Sample
 from .simulation import simulate
+from .tables import shares
 
 __all__ = [
     "Join",

@@ -15,10 +15,11 @@ from ...shared.files import replacing
 from .. import covariance, figures
 from ...shared.extras import need
 from ...shared.annotations import PathLike
-from .labels import Labels, shares
+from .labels import Labels
 from .panel import Panel, Scale
 from .populations import Populations
 from .samples import Sample
+from .tables import shares
 
 _MOST_CELLS = 20_000  # drawn in a biaxial plot
 _PAIRS, _COLUMNS = 6, 3

@@ -46,16 +46,22 @@ def read(path: PathLike, *, data_set: int | None = None) -> Sample:
     UserWarning
         Something in an FCS file is doubtful; the message says how it was read.
     """
-    kind, path = check_file(path, KINDS), Path(path)
+    kind, path, name = check_file(path, KINDS), Path(path), stem_of(path)
     if data_set is not None:
         check_count(data_set, "data_set", 1)
         if kind not in (".fcs", ".lmd"):
             raise InputError(f"data_set is {data_set}, but '{path}' is no FCS file, which alone has several")
-    name = printable(path.name[: -len(kind)])
     with _naming(path):
         if kind in (".fcs", ".lmd"):
             return read_fcs(path, name, data_set)
         return Sample(*(_of_arrays(path) if kind == ".npz" else _of_table(path)), name)
+
+
+def stem_of(path: PathLike) -> str:
+    """Return the name of a sample in a file: the file's without its ending."""
+    name = Path(path).name
+    kind = next((kind for kind in KINDS[::-1] if name.lower().endswith(kind)), "")
+    return printable(name.removesuffix(name[len(name) - len(kind) :]))
 
 
 def _of_arrays(path):

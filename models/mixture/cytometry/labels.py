@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from ...shared.results import Result
 from ...shared.annotations import PathLike
 from .fcs import write
 from .samples import Sample
+from .tables import write_csv
 
 if TYPE_CHECKING:
     from .panel import Panel
@@ -28,7 +27,6 @@ FORMATS = {
     "parquet": ("pyarrow.parquet", "files"),
     "h5ad": ("anndata", "anndata"),
 }  # and the module that each wants, with the extra that brings it
-_ROWS = 1 << 16  # of a CSV file written together
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +98,15 @@ class Labels(Result):
             raise InputError(f"path is '{path}'; an ending of {', '.join(FORMATS)} is wanted")
         if kind in ("fcs", "h5ad"):
             self._check_sample(sample, kind)
+        named = self.columns() | {"name": np.array([*self.names, ""], object)[self.population]}
         if kind == "fcs":
-            write(
-                sample, path, self.columns(), {f"population_{n}": name for n, name in enumerate(self.names)}
-            )
+            keywords = {f"population_{n}": name for n, name in enumerate(self.names)}
+            write(sample, path, self.columns(), keywords)
         elif kind == "csv":
-            self._write_csv(path)
+            write_csv(path, {"cell": np.arange(len(self.population)), **named}, "path")
         elif kind == "parquet":
             library = need(*FORMATS[kind], "Parquet files")
-            names = np.array([*self.names, ""])[self.population]
-            table = need("pyarrow", "files", "Parquet files").table({**self.columns(), "name": names})
+            table = need("pyarrow", "files", "Parquet files").table(named)
             with replacing(path, "path") as beside:
                 library.write_table(table, beside)
         else:
@@ -123,18 +120,13 @@ class Labels(Result):
 
         Cells that were left out have NaN in X.
         """
-        anndata, pandas = (
-            need("anndata", "anndata", "AnnData objects"),
-            need("pandas", "anndata", "AnnData objects"),
-        )
+        anndata, pandas = (need(name, "anndata", "AnnData objects") for name in ("anndata", "pandas"))
         self._check_sample(sample, "h5ad")
         if panel is None:
             raise InputError("panel is None; an AnnData object wants the panel of the populations")
         points, good = panel.points(sample)
         points[~good] = np.nan
-        obs = pandas.DataFrame(
-            {name: values for name, values in self.columns().items() if not name.startswith("probability ")}
-        )
+        obs = pandas.DataFrame(replace(self, probabilities=None).columns())
         obs["name"] = pandas.Categorical.from_codes(self.population, list(self.names))
         obs["sample"] = pandas.Categorical([self.sample] * len(obs))
         obs.index = obs.index.astype(str)
@@ -154,18 +146,3 @@ class Labels(Result):
                 f"'{self.sample}' were "
                 "labelled"
             )
-
-    def _write_csv(self, path):
-        columns, names = self.columns(), (*self.names, "")
-        with replacing(path, "path") as beside, beside.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["cell", *columns, "name"])
-            for start in range(0, len(self.population), _ROWS):
-                part = [column[start : start + _ROWS].tolist() for column in columns.values()]
-                rows.writerows([start + row, *cells, names[cells[0]]] for row, cells in enumerate(zip(*part)))
-
-
-def shares(labels: Sequence[Labels]) -> np.ndarray:
-    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
-    counts = np.array([own.counts for own in labels], np.float64)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

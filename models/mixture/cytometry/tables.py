@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...shared.files import replacing
 from ...shared.annotations import PathLike
+from ...shared.files import replacing
 from .. import covariance
-from .labels import Labels, shares
-from .populations import Populations
+
+if TYPE_CHECKING:
+    from .labels import Labels
+    from .populations import Populations
+
+_ROWS = 1 << 16  # written together
+
+
+def write_csv(path: PathLike, columns: Mapping[str, np.ndarray], name: str = "--out") -> None:
+    """Write columns of equal length, by their names; the file is whole or not there."""
+    with replacing(path, name) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(columns)
+        for start in range(0, len(next(iter(columns.values()))), _ROWS):
+            lines.writerows(zip(*(own[start : start + _ROWS].tolist() for own in columns.values())))
+
+
+def _each(names: Sequence[str], what: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the columns of a table by names and what they are."""
+    return {f"{name}{what}": own for name, own in zip(names, values.T)}
 
 
 def write_components(path: PathLike, populations: Populations, labels: Sequence[Labels]) -> None:
-    """Weights, means and deviations of all components on the channels' scales, the largest first.
+    """Write weights, means and deviations of all components on the channels' scales, the largest first.
 
     Parameters
     ----------
@@ -27,77 +46,35 @@ def write_components(path: PathLike, populations: Populations, labels: Sequence[
     model, panel = populations.model, populations.panel
     k, p = model.means_.shape
     cells = sum(np.bincount(own.component[own.component >= 0], minlength=k) for own in labels)
-    means = panel.centres + panel.spreads * model.means_
-    deviations = panel.spreads * np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p))
-    header = [
-        "component",
-        "population",
-        "weight",
-        "cells",
-        *(f"{name} mean" for name in panel.names),
-        *(f"{name} deviation" for name in panel.names),
-    ]
-    _write(
-        path,
-        header,
-        (
-            [j, populations.members[j], model.weights_[j], cells[j], *means[j], *deviations[j]]
-            for j in np.argsort(-model.weights_)
-        ),
-    )
+    variances = covariance.variances(model.covariance, model.covariances_, k, p)
+    columns = {"component": np.arange(k), "population": populations.members, "weight": model.weights_}
+    columns |= {"cells": cells} | _each(panel.names, " mean", panel.centres + panel.spreads * model.means_)
+    columns |= _each(panel.names, " deviation", panel.spreads * np.sqrt(variances))
+    order = np.argsort(-model.weights_)
+    write_csv(path, {name: own[order] for name, own in columns.items()})
 
 
 def write_populations(path: PathLike, populations: Populations) -> None:
-    """Names, components, cells that were fitted, and medians of compensated intensities."""
-    names = populations.panel.names
-    total = max(populations.cells.sum(), 1)
-    _write(
-        path,
-        [
-            "population",
-            "name",
-            "signature",
-            "components",
-            "cells",
-            "share",
-            *(f"{name} median" for name in names),
-        ],
-        (
-            [
-                number,
-                name,
-                populations.signatures[number],
-                " ".join(map(str, np.flatnonzero(populations.members == number))),
-                populations.cells[number],
-                populations.cells[number] / total,
-                *populations.medians[number],
-            ]
-            for number, name in enumerate(populations.names)
-        ),
-    )
+    """Write names, components, cells that were fitted, and medians of compensated intensities."""
+    names, cells = populations.names, populations.cells
+    numbers = np.arange(len(names))
+    members = [" ".join(map(str, np.flatnonzero(populations.members == number))) for number in numbers]
+    columns = {"population": numbers, "name": np.array(names), "signature": np.array(populations.signatures)}
+    columns |= {"components": np.array(members), "cells": cells, "share": cells / max(cells.sum(), 1)}
+    write_csv(path, columns | _each(populations.panel.names, " median", populations.medians))
 
 
 def write_shares(path: PathLike, labels: Sequence[Labels]) -> None:
-    """Of each sample the cells, those that were left out, and each population's cells and share of the
+    """Write the cells of each sample, those that were left out, and each population's cells and share of the
     others."""
-    header = [
-        "sample",
-        "cells",
-        "left out",
-        *(f"{name}: {what}" for what in ("cells", "share") for name in labels[0].names),
-    ]
-    _write(
-        path,
-        header,
-        (
-            [own.sample, len(own.population), own.n_left_out, *own.counts, *share]
-            for own, share in zip(labels, shares(labels))
-        ),
-    )
+    names, counts = labels[0].names, np.array([own.counts for own in labels])
+    columns = {"sample": np.array([own.sample for own in labels])}
+    columns["cells"] = np.array([len(own.population) for own in labels])
+    columns["left out"] = np.array([own.n_left_out for own in labels])
+    write_csv(path, columns | _each(names, ": cells", counts) | _each(names, ": share", shares(labels)))
 
 
-def _write(path, header: list[str], rows: Iterable[list]) -> None:
-    with replacing(path, "--out") as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(header)
-        lines.writerows(rows)
+def shares(labels: Sequence[Labels]) -> np.ndarray:
+    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
+    counts = np.array([own.counts for own in labels], np.float64)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
