@@ -7,18 +7,12 @@ import math
 import numpy as np
 
 
-from ..shared.extras import need
+from ..shared.extras import new_figure
 from . import covariance
 
 _LEAST_WEIGHT = 0.005  # components below are part of the sum only
 _PLACES, _BINS, _COLUMNS = 400, 120, 4
 _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
-
-
-def new(width, height):
-    """An empty figure of so many inches."""
-    figure = need("matplotlib.figure", "plot", "figures")
-    return figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def marginals_of(model, X, names):
@@ -42,7 +36,7 @@ def marginals_of(model, X, names):
     p = len(names)
     columns = min(_COLUMNS, p)
     rows = math.ceil(p / columns)
-    figure = new(3.2 * columns, 2.4 * rows)
+    figure = new_figure(3.2 * columns, 2.4 * rows)
     for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         if c >= p:
             axes.set_axis_off()

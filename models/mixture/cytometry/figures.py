@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from ...shared.files import replacing
 from .. import covariance, figures
-from ...shared.extras import need
+from ...shared.extras import need, new_figure
 from ...shared.annotations import PathLike
 from .labels import Labels
 from .panel import Panel, Scale
@@ -44,12 +44,11 @@ def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]]) -> list[tuple[int,
     for pair in pairs:
         if len(pair) != 2:
             raise InputError(f"pairs holds {list(pair)!r}; two channels are wanted")
+        every = [*panel.names, *panel.channels]
         for name in pair:
-            if name not in panel.names and name not in panel.channels:
+            if name not in every:
                 raise InputError(f"pairs holds '{name}'; the panel has {', '.join(panel.names)}")
-        found.append(
-            tuple((panel.names if name in panel.names else panel.channels).index(name) for name in pair)
-        )
+        found.append(tuple(every.index(name) % len(panel.names) for name in pair))
     return found
 
 
@@ -92,7 +91,7 @@ def _grid(n, below):
     """A figure with n plots, and so many inches below them."""
     columns = min(_COLUMNS, n)
     rows = math.ceil(n / columns)
-    figure = figures.new(4.0 * columns, 3.7 * rows + below)
+    figure = new_figure(4.0 * columns, 3.7 * rows + below)
     axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in axes_of[n:]:
         axes.set_axis_off()
@@ -128,22 +127,17 @@ def medians(populations: Populations):
     matplotlib.figure.Figure
     """
     panel = populations.panel
-    levels = np.column_stack(
-        [scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)]
-    )
+    levels = _levels(populations)
     low, high = levels.min(axis=0), levels.max(axis=0)
     shown = (levels - low) / np.where(high > low, high - low, 1.0)
     k, p = shown.shape
-    figure = figures.new(4.5 + 0.42 * p, 1.6 + 0.26 * k)
+    figure = new_figure(4.5 + 0.42 * p, 1.6 + 0.26 * k)
     axes = figure.subplots()
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
     share = populations.cells / max(populations.cells.sum(), 1)
-    axes.set_yticks(
-        range(k),
-        [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)],
-        fontsize="small",
-    )
+    named = [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)]
+    axes.set_yticks(range(k), named, fontsize="small")
     figure.colorbar(image, label="median, lowest to highest population")
     return figure
 
@@ -157,23 +151,15 @@ def shares_of(labels: Sequence[Labels]):
     """
     found, names = shares(labels), _numbered(labels[0].names)
     colours = _colours(len(names))
-    figure = figures.new(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0)
+    figure = new_figure(6.0 + 0.45 * len(labels), 4.0 + 0.18 * min(len(names), _LISTED))
     axes = figure.subplots()
     bottom = np.zeros(len(labels))
-    for number, (share, name) in enumerate(zip(found.T, names)):
-        axes.bar(
-            range(len(labels)),
-            share,
-            bottom=bottom,
-            color=colours[number],
-            label=name if number < _LISTED else None,
-        )
+    places, named = range(len(labels)), [*names[:_LISTED], *[None] * len(names)]
+    for share, name, colour in zip(found.T, named, colours):
+        axes.bar(places, share, bottom=bottom, color=colour, label=name)
         bottom += share
-    axes.set_xticks(
-        range(len(labels)), [_shown(own.sample) for own in labels], rotation=90 if len(labels) > 3 else 0
-    )
-    axes.set_ylabel("share of cells")
-    axes.set_ylim(0.0, 1.0)
+    axes.set_xticks(places, [_shown(own.sample) for own in labels], rotation=90 * (len(labels) > 3))
+    axes.set(ylabel="share of cells", ylim=(0.0, 1.0))
     figure.legend(loc="outside right upper", fontsize="x-small", frameon=False)
     return figure
 
@@ -210,15 +196,17 @@ def draw(
             pages.savefig(figure, dpi=150)
 
 
+def _levels(populations):
+    """Return the medians on the channels' scales."""
+    columns = zip(populations.panel.scales, populations.medians.T)
+    return np.column_stack([scale.apply(column) for scale, column in columns])
+
+
 def _telling(populations):
     """Pairs of channels, from those whose medians differ most between populations to those that differ
     least."""
-    panel = populations.panel
-    levels = (
-        np.column_stack([scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)])
-        / panel.spreads
-    )
-    order = [int(c) for c in np.argsort(-levels.var(axis=0), kind="stable")]
+    levels = _levels(populations) / populations.panel.spreads
+    order = np.argsort(-levels.var(axis=0), kind="stable").tolist()
     if len(order) == 1:
         return [(0, 0)]
     pairs = list(zip(order[::2], order[1::2]))
@@ -244,12 +232,8 @@ def _some(panel, samples, labels):
 def _ellipse(mean, matrix):
     angles = np.linspace(0.0, 2.0 * math.pi, 100)
     radius = math.sqrt(-2.0 * math.log(1.0 - _INSIDE))
-    return (
-        mean
-        + radius
-        * np.column_stack([np.cos(angles), np.sin(angles)])
-        @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
-    )
+    circle = radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    return mean + circle @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
 
 
 def _label(axis, scale: Scale, name, span):
@@ -257,14 +241,10 @@ def _label(axis, scale: Scale, name, span):
     axis.axes.set(**{f"{axis.axis_name}lim": span})
     axis.set_label_text(_shown(name))
     if scale.kind != "none":
-        at = scale.apply(np.array(_TICKS))
-        shown = [
-            (place, tick)
-            for place, tick in zip(at, _TICKS)
-            if span[0] <= place <= span[1]
-            and (tick == 0.0 or abs(place - at[_TICKS.index(0.0)]) > 0.08 * (span[1] - span[0]))
-        ]
-        axis.set_ticks([place for place, _ in shown], [_power(tick) for _, tick in shown])
+        at, ticks = scale.apply(np.array(_TICKS)), np.array(_TICKS)
+        near = np.abs(at - at[ticks == 0.0]) <= 0.08 * (span[1] - span[0])
+        shown = (span[0] <= at) & (at <= span[1]) & ~(near & (ticks != 0.0))
+        axis.set_ticks(at[shown], [_power(tick) for tick in ticks[shown]])
 
 
 def _power(tick):
@@ -276,11 +256,9 @@ def _power(tick):
 def _colours(n):
     """Colours that differ as far as so many can, shape (n, 3)."""
     table = need("matplotlib", "plot", "figures").colormaps["tab20"].colors
-    hues = need("matplotlib.colors", "plot", "figures").hsv_to_rgb
-    more = [
-        hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)))
-        for number in range(max(n - 20, 0))
-    ]
+    number = np.arange(max(n - 20, 0))
+    hues = number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)
+    more = need("matplotlib.colors", "plot", "figures").hsv_to_rgb(np.column_stack(hues))
     return np.array([*(table[:20:2] + table[1:20:2]), *more])[:n]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -48,10 +48,7 @@ class Scale:
             return np.arcsinh(x / self.numbers[0])
         if self.kind == "none":
             return np.asarray(x, np.float64)
-        t, w, m = self.numbers
-        return need("flowutils.transforms", "cytometry", "logicle scales").logicle(
-            np.array(x, np.float64), None, t, m, w, 0
-        )
+        return self._logicle("logicle", x)
 
     def invert(self, y: np.ndarray) -> np.ndarray:
         """Values on the instrument's scale."""
@@ -59,10 +56,11 @@ class Scale:
             return self.numbers[0] * np.sinh(y)
         if self.kind == "none":
             return np.asarray(y, np.float64)
-        t, w, m = self.numbers
-        return need("flowutils.transforms", "cytometry", "logicle scales").logicle_inverse(
-            np.array(y, np.float64), None, t, m, w, 0
-        )
+        return self._logicle("logicle_inverse", y)
+
+    def _logicle(self, name, x):
+        (t, w, m), library = self.numbers, need("flowutils.transforms", "cytometry", "logicle scales")
+        return getattr(library, name)(np.array(x, np.float64), None, t, m, w, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,22 +135,27 @@ class Panel:
         """
         _check_samples(samples)
         check_choice(transform, "transform", TRANSFORMS)
-        _check_numbers(cofactor, saturation)
+        if cofactor is not None:
+            check_number(cofactor, "cofactor", above=0.0)
+        if saturation is not None:
+            check_number(saturation, "saturation")
         first, compensation = samples[0], _compensation(compensation, samples)
         places = _places(first, channels)
-        chosen, names = (
-            tuple(first.channels[place] for place in places),
-            names_of(first.channels, first.markers, places),
-        )
+        chosen = tuple(first.channels[place] for place in places)
+        names = names_of(first.channels, first.markers, places)
         bare = cls(chosen, names, (), np.zeros(0), np.zeros(0), compensation, saturation)
         pooled = np.concatenate([bare._good(sample) for sample in samples])
-        scales = tuple(
-            _scale(first, place, column, transform, cofactor) for place, column in zip(places, pooled.T)
-        )
-        for number, scale in enumerate(scales):
-            pooled[:, number] = scale.apply(pooled[:, number])
-        centres, spreads = _standard(pooled, names)
-        return cls(chosen, names, scales, centres, spreads, compensation, saturation)
+        columns = zip(places, pooled.T)
+        scales = tuple(_scale(first, place, column, transform, cofactor) for place, column in columns)
+        bare = replace(bare, scales=scales)
+        centres, spreads = _standard(bare._scaled(pooled), names)
+        return replace(bare, centres=centres, spreads=spreads)
+
+    def _scaled(self, X, how="apply"):
+        """Put columns on their scales, in place, or back."""
+        for number, scale in enumerate(self.scales):
+            X[..., number] = getattr(scale, how)(X[..., number])
+        return X
 
     def _good(self, sample):
         """Intensities of the cells that are used, of which there must be enough."""
@@ -199,18 +202,14 @@ class Panel:
         """
         X, good = self.values(sample)
         X[~good] = 0.0
-        for number, scale in enumerate(self.scales):
-            X[:, number] = scale.apply(X[:, number])
+        self._scaled(X)
         X -= self.centres
         X /= self.spreads
         return X, good
 
     def intensities(self, points: np.ndarray) -> np.ndarray:
         """Points, shape (..., n_channels), on the instrument's scale."""
-        found = np.array(points, np.float64) * self.spreads + self.centres
-        for number, scale in enumerate(self.scales):
-            found[..., number] = scale.invert(found[..., number])
-        return found
+        return self._scaled(np.array(points, np.float64) * self.spreads + self.centres, "invert")
 
     def _saturated(self, sample):
         limits = sample.limits
@@ -256,13 +255,6 @@ def _check_samples(samples):
     for sample in samples:
         if not isinstance(sample, Sample):
             raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
-
-
-def _check_numbers(cofactor, saturation):
-    if cofactor is not None:
-        check_number(cofactor, "cofactor", above=0.0)
-    if saturation is not None:
-        check_number(saturation, "saturation")
 
 
 def _places(sample, channels):
@@ -318,8 +310,9 @@ def _compensation(compensation, samples):
         check_choice(compensation, "compensation", COMPENSATIONS)
         if compensation == "none":
             return compensation
-        having = [sample.name for sample in samples if _own_matrix(sample)[0]]
-        lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
+        having, lacking = [], []
+        for sample in samples:
+            (having if _own_matrix(sample)[0] else lacking).append(sample.name)
         if having and lacking:
             raise InputError(
                 f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "

@@ -131,7 +131,7 @@ def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...]
     n = int(number) if re.fullmatch(r"\s*[0-9]{1,4}\s*", number) else -1
     if n == 0 and not rest.strip(" ,"):
         return None
-    words = [word.strip() for word in rest.split(",")]
+    words = list(map(str.strip, rest.split(",")))
     while len(words) > n + n * n and not words[-1]:
         del words[-1]
     if len(words) > n + n * n > 0:  # names of channels may hold commas

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from portable.errors import InputError
@@ -74,15 +72,14 @@ def simulate(
     check_count(n_samples, "n_samples", 1)
     _check_populations(n_populations, n_markers, n_rare, rare)
     random = np.random.default_rng(check_seed(seed))
-    stained = _Stained.drawn(random, n_populations, n_markers)
+    light = _stained(random, n_populations, n_markers)
     common = random.dirichlet(np.full(n_populations - n_rare, 1.5))
-    instrument = _Instrument.drawn(random, n_populations, n_markers)
+    measured = _instrument(random, n_populations, n_markers)
     samples, populations = [], []
     for number in range(n_samples):
         shares = common if n_samples == 1 else random.dirichlet(40.0 * common)
         own = random.choice(n_populations, n_cells, p=_with_rare(shares, n_rare, rare))
-        light = stained.light(random, own)
-        samples.append(instrument.sample(random, own, light, f"simulated{number + 1}"))
+        samples.append(measured(own, light(own), f"simulated{number + 1}"))
         populations.append(own)
     return samples, populations
 
@@ -97,61 +94,46 @@ def _check_populations(n_populations, n_markers, n_rare, rare):
         )
 
 
-@dataclass(frozen=True)
-class _Instrument:
-    """Mean scatter of populations, shape (n_populations, 2), and a spillover matrix."""
+def _stained(random, n_populations, n_markers):
+    """Return what gives the light of cells of some populations, shape (n_cells, n_markers).
 
-    scatter: np.ndarray
-    spill: np.ndarray
+    Each population has a level in each marker, and log10 of its cells' mean about that, their deviation and
+    the shape of a skew normal distribution.
+    """
+    levels = _patterns(random, n_populations, n_markers)
+    offset = random.uniform(-_OFFSET, _OFFSET, n_markers)
+    centre = offset + random.normal(0.0, _JITTER, levels.shape)
+    spread = random.uniform(*_SPREAD, levels.shape)
+    shape = random.uniform(-_SKEW, _SKEW, levels.shape)
 
-    @classmethod
-    def drawn(cls, random, n_populations, n_markers):
-        scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
-        shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
-        return cls(scatter, np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS))
-
-    def sample(self, random, own, light, name):
-        """What is written of cells of these populations, of which light comes."""
-        n_cells, n_markers = light.shape
-        seen = light @ self.spill
-        seen += np.sqrt(_FLOOR**2 + _PHOTONS * seen) * random.normal(size=seen.shape)
-        body = self.scatter[own] * np.exp(0.12 * random.normal(size=(n_cells, 2)))
-        time = np.sort(random.uniform(0.0, 6000.0, n_cells))
-        X = np.minimum(np.column_stack([body, seen, time]), RANGE - 1.0).astype(np.float32)
-        channels = ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time")
-        markers, limits = ("", "", *MARKERS[:n_markers], ""), np.full(len(channels), RANGE - 1.0)
-        return Sample(X, channels, markers, name, limits, (channels[2:-1], self.spill))
-
-
-@dataclass(frozen=True)
-class _Stained:
-    """How bright populations are in markers: levels, and log10 of the cells' mean about them, deviation and
-    the shape of a skew normal distribution; ndarrays, shape (n_populations, n_markers)."""
-
-    levels: np.ndarray
-    centre: np.ndarray
-    spread: np.ndarray
-    shape: np.ndarray
-
-    @classmethod
-    def drawn(cls, random, n_populations, n_markers):
-        levels = _patterns(random, n_populations, n_markers)
-        offset = random.uniform(-_OFFSET, _OFFSET, n_markers)
-        centre = offset + random.normal(0.0, _JITTER, levels.shape)
-        return cls(
-            levels,
-            centre,
-            random.uniform(*_SPREAD, levels.shape),
-            random.uniform(-_SKEW, _SKEW, levels.shape),
-        )
-
-    def light(self, random, own):
-        """Of cells of these populations, shape (n_cells, n_markers)."""
-        skewed = _skew_normal(random, self.shape[own])
+    def light(own):
+        skewed = _skew_normal(random, shape[own])
         size = _SIZE * random.normal(size=(len(own), 1))
-        return np.array(_LEVELS)[self.levels[own]] * 10.0 ** (
-            self.centre[own] + self.spread[own] * skewed + size
-        )
+        return np.array(_LEVELS)[levels[own]] * 10.0 ** (centre[own] + spread[own] * skewed + size)
+
+    return light
+
+
+def _instrument(random, n_populations, n_markers):
+    """Return what writes the sample of cells of some populations, from which such light comes."""
+    scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
+    shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
+    spill = np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS)
+    channels, markers = (
+        ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time"),
+        ("", "", *MARKERS[:n_markers], ""),
+    )
+
+    def sample(own, light, name):
+        seen = light @ spill
+        seen += np.sqrt(_FLOOR**2 + _PHOTONS * seen) * random.normal(size=seen.shape)
+        body = scatter[own] * np.exp(0.12 * random.normal(size=(len(own), 2)))
+        time = np.sort(random.uniform(0.0, 6000.0, len(own)))
+        X = np.minimum(np.column_stack([body, seen, time]), RANGE - 1.0).astype(np.float32)
+        limits = np.full(len(channels), RANGE - 1.0)
+        return Sample(X, channels, markers, name, limits, (channels[2:-1], spill))
+
+    return sample
 
 
 def _with_rare(shares, n_rare, rare):
