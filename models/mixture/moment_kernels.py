@@ -5,29 +5,7 @@ import portable as pk
 from .kernels import BATCH, NEGLIGIBLE, PAD, passes, place
 
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
-FEW_BLOCKS = 3  # of features: so many have code of their own, with numbers that are known
 AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
-
-
-@pk.function
-def products(team, p, base, first, last, at, some, points, features):
-    """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to
-    `last`; d_0 = 1."""
-    for q in range(passes(team, PAD, COLUMNS)):
-        t, column = place(team, q, COLUMNS)
-        if t < PAD:
-            for c in range(pk.static(p // COLUMNS + 1)):
-                b = c * COLUMNS + column
-                own = points[at + t, b]
-                a = first
-                while a < last:
-                    for k in range(pk.static(some.shape[0])):
-                        some[k] = points[at + t, min(a + k, p)]
-                    for k in range(pk.static(some.shape[0])):
-                        f = (a + k) * (a + k + 1) // 2 + b - base
-                        if b <= a + k < last and 0 <= f < features.shape[1]:
-                            features[t, f] = some[k] * own
-                    a += some.shape[0]
 
 
 @pk.function
@@ -68,7 +46,7 @@ def factors(p, diagonal, f):
 
 @pk.function
 def own_features(team, span, at, one, other, made, points, features):
-    """Features of a tile's points by a team of more members than a row has columns: a member makes the same
+    """Features of a tile's points: a member makes the same
     ones, of which `one` and `other` are the factors, of all its points, as many at a time as `made` has rows,
     for scratch that is written holds back what is read of it."""
     for q in range(0, pk.static(PAD * span // (team.size * one.shape[0])), made.shape[0]):
@@ -178,7 +156,6 @@ def moments(
     features = team.scratch((2, PAD, wide + 4), x.dtype)
     shares = team.scratch((2, group, PAD + 4), x.dtype)
     total = team.tile((group, wide), x.dtype)
-    some = pk.local(min(p + 1, BATCH), x.dtype)
     ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
     ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
     ahead = pk.local(ahead_lse.shape[0], x.dtype)
@@ -188,7 +165,8 @@ def moments(
     at_once = max(PAD * span // (team.size * one.shape[0]), 1)
     made = pk.local((min(at_once, BATCH if x.dtype == pk.float32 else 2), one.shape[0]), x.dtype)
     reference = references[number]
-    for u in range(pk.static(one.shape[0] if team.size > COLUMNS else 0)):
+    by_powers = diagonal and team.size <= COLUMNS
+    for u in range(pk.static(0 if by_powers else one.shape[0])):
         one[u], other[u] = factors(p, diagonal, base + (team.rank + u * team.size) % span)
     for t in range(2 * PAD):
         for f in team.thread_range(wide):
@@ -204,20 +182,10 @@ def moments(
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2
         after, now = min(tile + 1, end_tile - 1), features[half, :, :wide]
-        if team.size > COLUMNS:
-            own_features(team, span, half * PAD, one, other, made, points, now)
-        elif diagonal:
+        if by_powers:
             powers(team, p, base, half * PAD, points, now)
-        elif n_blocks == 1:
-            products(team, p, 0, 0, p + 1, half * PAD, some, points, now)
-        elif n_blocks <= FEW_BLOCKS:
-            for s in range(pk.static(n_blocks)):
-                if base == s * wide:
-                    last = min(row_of(s * wide + wide - 1), p) + 1
-                    products(team, p, s * wide, row_of(s * wide), last, half * PAD, some, points, now)
         else:
-            last = min(row_of(base + wide - 1), p) + 1
-            products(team, p, base, row_of(base), last, half * PAD, some, points, now)
+            own_features(team, span, half * PAD, one, other, made, points, now)
         stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares[half])
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()

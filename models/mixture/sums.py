@@ -16,6 +16,7 @@ from .launches import launch
 SLICE, LEAST_SLICE, FEW_SLICES = 1024, 256, 96
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
+_FEW_BLOCKS = 3  # of features, for whose teams scratch holds more components
 _SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
@@ -56,7 +57,7 @@ def group_of(k, dtype, n_blocks):
     """Components of a team of `moments`, and its members: k in even groups, of which each member has as
     many."""
     # to make several blocks of features costs more; of many blocks, scratch does not hold as much
-    most = max(_GROUP.values()) if 1 < n_blocks <= moment_kernels.FEW_BLOCKS else _GROUP[dtype]
+    most = max(_GROUP.values()) if 1 < n_blocks <= _FEW_BLOCKS else _GROUP[dtype]
     even = -(-k // -(-k // most))
     team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE[dtype], 32)
     unit = team // moment_kernels.COLUMNS
