@@ -18,7 +18,7 @@ from . import kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
 from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, slices_of, triangle
-from .sweeps import Piece, Sweeps, padded
+from .sweeps import OfPoints, Piece, Sweeps, padded, results
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
 # multiprocessors with two teams each the last of a block's teams end together.
@@ -71,7 +71,7 @@ class Components:
         return references(self, centre, limit)
 
 
-class Points:
+class Points(OfPoints):
     """Points, shared out over places, and sums over them.
 
     Parameters
@@ -323,28 +323,18 @@ class Points:
             "group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64)
         )[0]
 
-    def log_densities(self, components, as_view=False):
-        """lse_i, shape (n,), in the points' dtype; a View on the space if asked for, else on the host."""
-        return self._by_point("log_densities", components, (), self.dtype, as_view)
-
-    def labels(self, components, as_view=False):
-        """The most probable component of each point, int64, shape (n,); as `log_densities`."""
-        return self._by_point("labels", components, (), np.int64, as_view)
-
-    def responsibilities(self, components, as_view=False):
-        """r_ij, shape (n, k): stored, since asked for; as `log_densities`."""
-        return self._by_point("responsibilities", components, (self.k,), self.dtype, as_view)
-
-    def _by_point(self, name, components, shape, dtype, as_view):
-        shape, records = (self.n, *shape), self._records(components)
+    def by_point(self, what, components, as_view):
+        """As `OfPoints` wants it."""
+        shape, dtype = results(what, self.k, self.dtype)
+        records = self._records(components)
         if self._client is not None:
-            parts, totals = zip(*self._shards.map(name, records))
+            parts, totals = zip(*self._shards.map("by_point", records, what))
             self._check(sum(totals), components)
             found = np.concatenate(parts)
             return pk.copy_of(found, self.space) if as_view else found
-        found = pk.empty(shape, dtype, self.space if as_view else "serial")
+        found = pk.empty((self.n, *shape), dtype, self.space if as_view else "serial")
         if not as_view:
             found = found.to_numpy()
-        (total,) = self._shards.reduce(name, records, found, stay=True)
+        (total,) = self._shards.reduce("by_point", records, what, found, stay=True)
         self._check(float(on_host(total)[0]), components)
         return found

@@ -16,15 +16,14 @@ from portable.errors import FiniteError, InputError
 from . import covariance
 from .blocks import Components, Points
 from .rows import on_host
+from .sweeps import OfPoints, results
 from .prior import WithoutPrior, WithPrior, centred, joined
 
 _ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
 
 
-class Patterns:
+class Patterns(OfPoints):
     """Points, shape (n, p), by what is missing of them; sums and densities as of `blocks.Points`."""
-
-    as_view = False
 
     def __init__(self, X, k, space, centre, diagonal):
         X = on_host(X)
@@ -83,27 +82,13 @@ class Patterns:
         spread[:, lost[:, None], lost] += n[:, None, None] * rest
         return n, every, spread
 
-    def _by_point(self, name, components, shape=(), dtype=np.float64):
+    def by_point(self, what, components, as_view):
+        """As `OfPoints` wants it: of what is known of each point."""
+        shape, dtype = results(what, len(components.means), np.float64)
         out = np.empty((self.n, *shape), dtype)
         for rows, own, _, points in self.parts:
-            out[rows] = getattr(points, name)(self._marginal(components, own)[0])
+            out[rows] = points.by_point(what, self._marginal(components, own)[0], False)
         return out
-
-    def log_likelihood(self, components):
-        """sum_i lse_i."""
-        return self.log_densities(components).sum()
-
-    def log_densities(self, components, as_view=False):
-        """lse_i of what is known of each point."""
-        return self._by_point("log_densities", components)
-
-    def labels(self, components, as_view=False):
-        """The most probable component of each point."""
-        return self._by_point("labels", components, (), np.int64)
-
-    def responsibilities(self, components, as_view=False):
-        """r_ij."""
-        return self._by_point("responsibilities", components, components.log_weights.shape)
 
     def completed(self, components):
         """The points with what is missing as it is expected, given what is known."""

@@ -41,7 +41,7 @@ from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .spread import spread_of
 from .starts import Few
-from .sweeps import by_tile
+from .sweeps import OfPoints, by_tile
 
 LEAST_DOF, MOST_DOF = 0.5, 1000.0  # of those that are estimated
 _FIRST_DOF = 10.0
@@ -111,36 +111,23 @@ class _Tails:
         )
 
 
-class _Asked:
-    """Points of a call of a fitted mixture; as `blocks.Points`, noise the last component."""
-
-    as_view = False
+class _Asked(OfPoints):
+    """Points of a call of a fitted mixture, noise the last component."""
 
     def __init__(self, points, noise):
         self._points, self._noise, self.n = points, noise, points.n
 
-    def _gather(self, components, change):
-        return np.concatenate(self._points.gather(components, change)[1])
-
-    def log_densities(self, fitted, as_view=False):
-        """Log-density of each point."""
-        return self._gather(*fitted[:2])
-
-    def log_likelihood(self, fitted):
-        """Their sum."""
-        return float(self.log_densities(fitted).sum(dtype=np.float64))
-
-    def responsibilities(self, fitted, as_view=False):
-        """Probabilities, shape (n, k), or of one more with noise."""
-        shares = self._gather(fitted[0], fitted[2])
-        rest = np.maximum(1.0 - shares.sum(axis=1), 0.0)
-        return np.column_stack([shares, rest]) if self._noise else shares
-
-    def labels(self, fitted, as_view=False):
-        """The most probable component; -1 for noise."""
-        shares = self.responsibilities(fitted)
-        labels = shares.argmax(axis=1)
-        return np.where(labels == shares.shape[1] - self._noise, -1, labels) if self._noise else labels
+    def by_point(self, what, fitted, as_view):
+        """As `OfPoints` wants it; -1 labels noise."""
+        components, densities, shares = fitted
+        change = densities if what == "densities" else shares
+        found = np.concatenate(self._points.gather(components, change)[1])
+        if what != "densities" and self._noise:
+            found = np.column_stack([found, np.maximum(1.0 - found.sum(axis=1), 0.0)])
+        if what != "most_probable":
+            return found
+        labels = found.argmax(axis=1)
+        return np.where(labels == found.shape[1] - self._noise, -1, labels) if self._noise else labels
 
 
 class TMixture(Fitted):

@@ -243,48 +243,63 @@ class Sweeps:
         """0, or NaN where a point is not finite."""
         return ((Held(block.flaw),) for block in blocks)
 
-    def log_densities(self, blocks: Blocks, records: Numbers, out: Numbers | None = None) -> Iterator[tuple]:
-        """lse_i of each point; as `_by_point`."""
-        return self._by_point(blocks, records, kernels.densities, (), self.dtype, out)
-
-    def labels(self, blocks: Blocks, records: Numbers, out: Numbers | None = None) -> Iterator[tuple]:
-        """The most probable component of each point; as `_by_point`."""
-        return self._by_point(blocks, records, kernels.most_probable, (), np.int64, out)
-
-    def responsibilities(
-        self, blocks: Blocks, records: Numbers, out: Numbers | None = None
+    def by_point(
+        self, blocks: Blocks, records: Numbers, what: str, out: Numbers | None = None
     ) -> Iterator[tuple]:
-        """r_ij of each point; as `_by_point`."""
-        return self._by_point(blocks, records, kernels.responsibilities, (self.k,), self.dtype, out)
-
-    def _write(self, block: Block, kernel: pk.Kernel, values: pk.View) -> None:
-        args = {"densities": (block.lse,), "most_probable": (self.k, block.joint)}
-        over = block.n if kernel is kernels.densities else by_tile(block.joint)
-        launch(self.space, over, kernel, *args.get(kernel.name, (block.joint, block.lse)), values)
-
-    def _by_point(
-        self,
-        blocks: Blocks,
-        records: Numbers,
-        kernel: pk.Kernel,
-        shape: tuple[int, ...],
-        dtype: type,
-        out: Numbers | None,
-    ) -> Iterator[tuple]:
-        """Results of each point of a `shape`: written to `out`, of all points, with (sum_i lse_i,) of each
-        block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
+        """Results of each point, as `results` has them: written to `out`, of all points, with (sum_i lse_i,)
+        of each block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
         lse_i) of each block."""
-        landing = None if out is None else Landing(out, self.space)
+        landing, (shape, dtype) = None, results(what, self.k, self.dtype)
+        if out is not None:
+            landing = Landing(out, self.space)
         for block in self._computed(blocks, records):
+            n, joint, lse = block.n, block.joint, block.lse
+            values = (
+                pk.empty((n, *shape), dtype, self.space)
+                if landing is None
+                else landing.rows(block.start, block.start + n)
+            )
+            over, given = {
+                "densities": (n, (lse,)),
+                "most_probable": (by_tile(joint), (self.k, joint)),
+                "responsibilities": (by_tile(joint), (joint, lse)),
+            }[what]
+            launch(self.space, over, getattr(kernels, what), *given, values)
             if landing is None:
-                values = pk.empty((block.n, *shape), dtype, self.space)
-                self._write(block, kernel, values)
                 yield values.to_numpy(), float(block.total.to_numpy()[0])
             else:
-                self._write(block, kernel, landing.rows(block.start, block.start + block.n))
                 yield (Held(block.total),)
         if landing is not None:
             landing.flush()
+
+
+def results(what: str, k: int, dtype: type) -> tuple[tuple[int, ...], type]:
+    """Return the shape and dtype of each point's results, by the kernel that makes them: lse_i, the most
+    probable component, or r_ij."""
+    own = {"most_probable": ((), np.int64), "responsibilities": ((k,), dtype)}
+    return own.get(what, ((), dtype))
+
+
+class OfPoints:
+    """What is asked of points, of whatever kind: a subclass has `by_point(what, components, as_view)`."""
+
+    as_view = False
+
+    def log_densities(self, components, as_view=False):
+        """lse_i, shape (n,), in the points' dtype; a View on the space if asked for, else on the host."""
+        return self.by_point("densities", components, as_view)
+
+    def labels(self, components, as_view=False):
+        """The most probable component of each point, int64, shape (n,); as `log_densities`."""
+        return self.by_point("most_probable", components, as_view)
+
+    def responsibilities(self, components, as_view=False):
+        """r_ij, shape (n, k): stored, since asked for; as `log_densities`."""
+        return self.by_point("responsibilities", components, as_view)
+
+    def log_likelihood(self, components):
+        """sum_i lse_i."""
+        return float(self.log_densities(components).sum(dtype=np.float64))
 
 
 def by_tile(joint: pk.View) -> tuple[int, int]:
