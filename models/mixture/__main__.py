@@ -4,6 +4,7 @@ tables and figures.
 Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
 """
 
+import argparse
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from ..shared.files import check_folder
 from . import cytometry
 from .cytometry import figures, tables
 from .cytometry.files import stem_of
+from .cytometry.fitting import folder_of
 from .cytometry.labels import FORMATS
 from .cytometry.panel import COMPENSATIONS
 
@@ -45,18 +47,28 @@ def _parser():
     for name, act, folder, words, *adds in (
         ("fit", _fit, "mixture", "fit a mixture to samples; write labelled cells, tables and figures")
         + (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs, _add_figures, add_cluster),
-        ("predict", _predict, "labelled", "label samples by a mixture that was fitted", _add_labels),
+        ("predict", _predict, "labelled", "label samples by a mixture that was fitted")
+        + (_add_labels, _add_checkpoint),
         ("merge", _merge, "merged", "join components into other populations", _add_merging),
         ("figures", _figures, "figures", "draw a fitted mixture and samples", _add_pairs),
+        (
+            "compensate",
+            _compensate,
+            "controls",
+            "estimate a spillover matrix from single stains",
+            _add_unstained,
+        ),
     ):
         one = commands.add_parser(name, help=words)
         one.set_defaults(act=act)
-        if act is not _fit:
+        if act not in (_fit, _compensate):
             one.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
         one.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
         for add in adds:
             add(one)
-        command.add(one, cytometry.fit, "space")
+        if act is not _compensate:
+            one.add_argument("--clean", action="store_true", help="leave out doublets and unsteady times")
+            command.add(one, cytometry.fit, "space")
         one.add_argument(
             "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
         )
@@ -65,7 +77,8 @@ def _parser():
 
 def _add_mixture(parser):
     names = "n_components", "covariance", "start", "n_starts", "max_iter", "rare", "seed", "dtype"
-    command.add(parser, cytometry.fit, *names, "checkpoint", "cells_per_sample")
+    halves = {"action": argparse.BooleanOptionalAction, "default": True}
+    command.add(parser, cytometry.fit, *names, "checkpoint", "cells_per_sample", halves=halves)
 
 
 def _add_panel(parser):
@@ -78,7 +91,7 @@ def _add_panel(parser):
 
 
 def _add_merging(parser):
-    command.add(parser, cytometry.fit, "method", "n_populations", "least_cells")
+    command.add(parser, cytometry.fit, "method", "n_populations", "least_cells", "least_share")
 
 
 def _add_labels(parser):
@@ -89,6 +102,14 @@ def _add_labels(parser):
         help="kinds of files with a label for each cell (default: fcs if CELLS are, else csv)",
     )
     parser.add_argument("--all-probabilities", action="store_true", help="write those of every population")
+
+
+def _add_checkpoint(parser):
+    command.add(parser, cytometry.tally, "checkpoint")
+
+
+def _add_unstained(parser):
+    command.add(parser, cytometry.spillover_of, unstained={"metavar": "FILE", "type": cytometry.read})
 
 
 def _add_pairs(parser):
@@ -105,7 +126,7 @@ def _add_figures(parser):
 def _fit(options):
     drawn = () if options.figures == "none" else _FIGURES
     folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
-    samples = [cytometry.read(path) for path in options.cells]
+    samples = [_thinned(path, options, number) for number, path in enumerate(options.cells)]
     panel, start = _panel(options, samples), time.perf_counter()
     if options.pairs:
         figures.check_pairs(panel, options.pairs)
@@ -114,13 +135,36 @@ def _fit(options):
     found = cytometry.fit(samples, options.n_components, **asked)
     seconds = time.perf_counter() - start
     _save(found, folder)
-    labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    tables.write_components(folder / "components.csv", found, labels)
+    tallies = _tallied(found, folder, kinds, options)
+    tables.write_components(folder / "components.csv", found, tallies)
     if drawn:
-        figures.draw(folder, found, samples, labels, options.pairs)
+        labels = [found.predict(sample) for sample in samples]
+        figures.draw(folder, found, samples, labels, tallies, options.pairs)
     console = Console()
-    console.print(_table(found, labels))
-    console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
+    console.print(_table(found, tallies))
+    console.print(_said(found, tallies), f"{seconds:.2f} s on {options.space or pk.default_space()}")
+
+
+def _read(path, options):
+    sample = cytometry.read(path)
+    return cytometry.clean(sample) if options.clean else sample
+
+
+def _thinned(path, options, number):
+    """Return a sample, with no more cells than --cells-per-sample says."""
+    sample, most = _read(path, options), options.cells_per_sample
+    if most is None or sample.n_cells <= most:
+        return sample
+    random = np.random.default_rng([options.seed, number])
+    return sample.take(np.sort(random.choice(sample.n_cells, most, replace=False)))
+
+
+def _compensate(options):
+    folder = check_folder(options.out, "--out", ("spillover.csv",), options.cells[0])
+    samples = [cytometry.read(path) for path in options.cells]
+    found = cytometry.spillover_of(samples, options.unstained)
+    folder.mkdir(parents=True, exist_ok=True)
+    cytometry.write_spillover(folder / "spillover.csv", *found)
 
 
 def _save(found, folder):
@@ -137,7 +181,7 @@ def _panel(options, samples):
 
 
 def _said(found, labels):
-    n = sum(len(own.population) for own in labels)
+    n = sum(own.n_cells for own in labels)
     left_out = sum(own.n_left_out for own in labels)
     ended = "converged" if found.model.converged_ else "stopped"
     return (
@@ -149,27 +193,27 @@ def _said(found, labels):
 
 def _predict(options):
     folder, kinds = _checked(options, ("shares.csv",))
-    found, samples = _loaded(options)
-    labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    Console().print(_table(found, labels))
+    found = _loaded(options)
+    Console().print(_table(found, _tallied(found, folder, kinds, options)))
 
 
 def _merge(options):
     folder, _ = _checked(options, (_MODEL, "populations.csv"))
-    found, samples = _loaded(options)
-    found = found.merged(samples, options.method, options.n_populations, options.least_cells)
+    found, samples = _loaded(options), [_read(path, options) for path in options.cells]
+    how = options.method, options.n_populations, options.least_cells, options.least_share
+    found = found.merged(samples, *how)
     _save(found, folder)
     Console().print(_table(found, [found.predict(sample) for sample in samples]))
 
 
 def _figures(options):
     folder, _ = _checked(options, _FIGURES)
-    found, samples = _loaded(options)
+    found, samples = _loaded(options), [_read(path, options) for path in options.cells]
     if options.pairs:
         figures.check_pairs(found.panel, options.pairs)
     labels = [found.predict(sample) for sample in samples]
     folder.mkdir(parents=True, exist_ok=True)
-    figures.draw(folder, found, samples, labels, options.pairs)
+    figures.draw(folder, found, samples, labels, labels, options.pairs)
 
 
 def _checked(options, files):
@@ -200,30 +244,40 @@ def _usual(paths):
 
 
 def _loaded(options):
-    found = cytometry.Populations.load(options.model, space=str(options.space or pk.default_space()))
-    return found, [cytometry.read(path) for path in options.cells]
+    return cytometry.Populations.load(options.model, space=str(options.space or pk.default_space()))
 
 
-def _label(found, samples, folder, kinds, probabilities):
-    """Labels of all samples, written with the table of shares."""
+def _tallied(found, folder, kinds, options):
+    """Return the counts of all samples, a file at a time, whose labels are written, and write their shares."""
     folder.mkdir(parents=True, exist_ok=True)
-    labels = []
-    for sample in samples:
-        labels.append(found.predict(sample, probabilities=probabilities))
+
+    def write(sample, labels):
         for kind in kinds:
-            labels[-1].write(folder / f"{sample.name}.labelled.{kind}", sample, found.panel)
-    tables.write_shares(folder / "shares.csv", labels)
-    return labels
+            labels.write(folder / f"{sample.name}.labelled.{kind}", sample, found.panel)
+
+    tallies = cytometry.tally(
+        found,
+        options.cells,
+        prepare=cytometry.clean if options.clean else None,
+        write=write,
+        probabilities=options.all_probabilities,
+        checkpoint=folder_of(options.checkpoint, "files"),
+        progress=sys.stderr.isatty() and not options.quiet,
+    )
+    tables.write_shares(folder / "shares.csv", tallies)
+    return tallies
 
 
 def _table(found, labels):
     """The largest populations: their markers, and their shares of the samples' cells."""
     table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
-    for name in ("", "cells", "share", "lowest", "highest"):
+    stable = [] if found.stability is None else ["stability"]
+    for name in ("", "cells", "share", "lowest", "highest", *stable):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("markers")
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
-    columns = counts / max(counts.sum(), 1), own.min(axis=0), own.max(axis=0)
+    columns = [counts / max(counts.sum(), 1), own.min(axis=0), own.max(axis=0)]
+    columns += [found.stability] * len(stable)
     for number, name in enumerate(found.names[:_SHOWN]):
         spread = (f"{column[number]:.2%}" for column in columns)
         table.add_row(str(number), f"{counts[number]:,}", *spread, escape(printable(name)))

@@ -401,11 +401,8 @@ class DirichletMixture(Fitted):
         self._check_fitted()
         if self.prior is None:
             raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
-        counts = (
-            check_count(n_draws, "n_draws", 1),
-            check_count(n_warmup, "n_warmup", 0),
-            check_count(n_thin, "n_thin", 1),
-        )
+        n_draws = check_count(n_draws, "n_draws", 1)
+        n_warmup, n_thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin", 1)
         X = opened(X, "X")
         streamed = isinstance(X, (np.memmap, Streamed))
         X = self._check(X)
@@ -413,21 +410,10 @@ class DirichletMixture(Fitted):
             raise ShapeError(
                 f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0"
             )
-        n_draws, n_warmup, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
-        settings = (
-            vars(self.prior_)
-            | vars(start)
-            | {
-                "X": X if checkpoint is None else on_host(X),
-                "centre": self._centre,
-                "covariance": self.covariance,
-                "n_warmup": n_warmup,
-                "n_thin": n_thin,
-                "seed": seed,
-                "n_moves": n_moves,
-            }
-        )
+        sweeps = {"n_warmup": n_warmup, "n_thin": n_thin, "seed": seed, "n_moves": n_moves}
+        settings = vars(self.prior_) | vars(start) | sweeps | {"X": X if checkpoint is None else on_host(X)}
+        settings |= {"centre": self._centre, "covariance": self.covariance}
         with bar(progress) as shown, connected(client) as client:
             points = self._over(X, streamed=streamed, client=client)
             points.check()
@@ -439,12 +425,9 @@ class DirichletMixture(Fitted):
                     self.prior_,
                     start,
                     n_draws,
-                    n_warmup,
-                    n_thin,
-                    seed,
-                    n_moves,
-                    store,
-                    lambda done: shown.update(task, completed=done),
+                    store=store,
+                    step=lambda done: shown.update(task, completed=done),
+                    **sweeps,
                 )
 
     def _check_parameters(self):

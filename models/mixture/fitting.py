@@ -11,7 +11,7 @@ from . import covariance
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves
-from .prior import WithoutPrior, WithPrior, exceeds
+from .prior import exceeds, steps_of
 from .starts import Few, typical
 
 # growth of the objective per point below which moves are looked for, before `tol` is asked for
@@ -105,9 +105,7 @@ class Fit:
         return _n_active(self.climb)
 
     def _model(self, weights):
-        if self.prior is None:
-            return WithoutPrior(self._asked.reg_covar, self._kind, weights)
-        return WithPrior(self.prior, self._kind, weights)
+        return steps_of(self.prior, self._asked.reg_covar, self._kind, weights)
 
     def _begin(self, few, random):
         """The best start, followed by EM and moves among the few where the points are many; a start whose

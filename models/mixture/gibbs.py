@@ -40,14 +40,14 @@ class Draw:
         self._seed, self._sweep, self._labels = seed, sweep, labels
 
     def __call__(self, sweeps, block, joint, lse):
-        at, labels = block.start, self._labels
+        start, n, labels = block.start, block.n, self._labels
         if labels is None:
-            at, labels = 0, pk.empty((block.n,), np.int64, sweeps.space)
-        given = sweeps.k, block.n, self._seed, block.start, self._sweep, joint, lse, at, labels
+            own = pk.empty((n,), np.int64, sweeps.space)
+        else:
+            own = labels[start : start + n]
+        given = sweeps.k, n, self._seed, start, self._sweep, joint, lse, own
         launch(sweeps.space, by_tile(joint), gibbs_kernels.draw_labels, *given)
-        if self._labels is not None:
-            return ()
-        return ([labels.to_numpy().astype(np.min_scalar_type(sweeps.k))],)
+        return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if labels is None else ()
 
 
 class Assignments:
@@ -79,7 +79,17 @@ class Assignments:
 
 
 def sample(
-    points, kind, prior, components, n_draws, n_warmup, n_thin, seed, n_moves=1, store=NOWHERE, step=None
+    points,
+    kind,
+    prior,
+    components,
+    n_draws,
+    n_warmup,
+    n_thin,
+    seed,
+    n_moves=1,
+    store=NOWHERE,
+    step=lambda sweep: None,
 ):
     """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
@@ -87,8 +97,7 @@ def sample(
     n_sweeps, parts = n_warmup + n_draws * n_thin, []
     try:
         for part in store.chain("sweeps", n_sweeps, chain.run):
-            if step is not None:
-                step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
+            step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
             parts.append(part)
             if chain.stop is not None:
                 break
@@ -121,13 +130,8 @@ class _Chain:
     """
 
     def __init__(self, points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step):
-        self._points, self._kind, self._prior, self._start, self._store = (
-            points,
-            kind,
-            prior,
-            components,
-            store,
-        )
+        self._points, self._kind, self._prior, self._start = points, kind, prior, components
+        self._store = store
         self._n_warmup, self._n_thin, self._seed, self._n_moves = n_warmup, n_thin, seed, n_moves
         self._step, self.stop = step, None
         self._assignments, self._labels = Assignments(points, seed), None
@@ -135,27 +139,25 @@ class _Chain:
 
     def run(self, before, begin, end):
         """For `Store.chain`: the draws of some sweeps, and the state after them."""
-        components, alpha = self._start, self._prior.shape / self._prior.rate
-        reference, best = self._start, -np.inf
+        state = self._start, self._prior.shape / self._prior.rate, self._start, -np.inf
         if before is not None:
-            components, alpha = _components(before, "state"), float(before["state_alpha"])
-            reference, best = _components(before, "reference"), float(before["best"])
+            named = (_components(before, name) for name in ("state", "reference"))
+            state = next(named), float(before["state_alpha"]), next(named), float(before["best"])
         rows, likelihoods, accepted, sweep = [], [], [], begin
         while sweep < end and not (sweep > begin and self._store.due()) and self.stop is None:
             try:
-                found = self._sweep(sweep, components, alpha, reference, best)
+                state, likelihood, done, row = self._sweep(sweep, *state)
             except KeyboardInterrupt as error:
                 if sweep == begin:
                     raise
                 self.stop = error
                 break
-            components, alpha, reference, best, likelihood, done, row = found
             likelihoods.append(likelihood)
             accepted.append(done)
             rows += row
             sweep += 1
-            if self._step is not None:
-                self._step(sweep)
+            self._step(sweep)
+        components, alpha, reference, best = state
         k, p = components.means.shape
         columns = zip(*rows) if rows else [()] * len(_ROW)
         shapes = (k,), (k, p), covariance.shape(self._kind, k, p), (), (k,)
@@ -192,7 +194,7 @@ class _Chain:
             order = self._order(reference)
             own = covariances if self._kind == "tied" else covariances[order]
             row = [(np.exp(log_weights)[order], means[order], own, alpha, sums[0][order])]
-        return components, alpha, reference, best, likelihood, done, row
+        return (components, alpha, reference, best), likelihood, done, row
 
     def _order(self, reference):
         """The draw's components in the order of their names."""

@@ -14,11 +14,11 @@ from .kernels import LOG_ZERO, PAD
 
 
 @pk.kernel
-def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, at, labels):
+def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
     """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
 
-    E_ij is exponential, draw sweep k + j of stream start + i. The block's labels begin at `at`. What is left
-    is what `moments` takes for r_ij = 1 or 0.
+    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for
+    r_ij = 1 or 0.
     """
     i = tile * PAD + column
     best = 0
@@ -28,7 +28,7 @@ def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, at, labels):
         best = pk.where(term > top, j, best)
         top = max(term, top)
     if i < n:
-        labels[at + i] = best
+        labels[i] = best
     lse[0, i] = 0.0
     for j in range(k):
         joint[tile, j, column] = pk.where(j == best and i < n, 0.0, LOG_ZERO)

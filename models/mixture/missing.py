@@ -17,7 +17,7 @@ from . import covariance
 from .blocks import Components, Points
 from .rows import on_host
 from .sweeps import OfPoints, results
-from .prior import WithoutPrior, WithPrior, centred, joined
+from .prior import centred, joined, steps_of
 
 _ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
 
@@ -125,9 +125,7 @@ def fit(model, X, clone):
     vars(model).update({name: v for name, v in vars(clone).items() if name.endswith("_")})
     model._centre, kind = clone._centre, model.covariance
     points = model._over(X, kind=Patterns)
-    steps = WithoutPrior(model.reg_covar, kind, model.weights_)
-    if model.prior_ is not None:
-        steps = WithPrior(model.prior_, kind, model.weights_)
+    steps = steps_of(model.prior_, model.reg_covar, kind, model.weights_)
     _climb(model, points, kind, steps)
     model._warn_if_stopped(points.n)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import covariance
-from .prior import WithoutPrior, WithPrior, centred, joined
+from .prior import centred, joined, steps_of
 
 _POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges (Cappé and Moulines 2009)
 
@@ -39,11 +39,7 @@ def step(points, kind, components, prior, reg_covar, before):
     n, own_n, scatter = old * n, new * own_n, old * scatter + new * own_scatter
     n, xbar, scatter = joined(kind, (n, xbar, scatter), (own_n, own_xbar, 0.0))
     weights = np.exp(components.log_weights)
-    model = (
-        WithoutPrior(reg_covar, kind, weights)
-        if prior is None
-        else WithPrior(prior, kind, weights / weights.sum())
-    )
+    model = steps_of(prior, reg_covar, kind, weights / weights.sum())
     model.weigh(n)
     means, covariances = model.maximum(n, xbar, scatter)
     found = np.exp(model.log_weights()), means, covariances, covariance.factors_of(kind, covariances)

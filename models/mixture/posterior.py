@@ -22,6 +22,9 @@ from ..shared.extras import need
 from ..shared.shown import Shown
 
 
+_NAMES = "weights", "means", "covariances", "alpha"
+
+
 @dataclass(frozen=True)
 class Posterior(Shown):
     """Draws; component j is the same one in all of them.
@@ -104,25 +107,13 @@ class Posterior(Shown):
             ArviZ is not installed.
         """
         base = need("arviz_base", "arviz", "ArviZ objects")
-        features = {
-            "full": ["component", "feature", "other"],
-            "tied": ["feature", "other"],
-            "diag": ["component", "feature"],
-            "spherical": ["component"],
-        }
+        own = ["component"]
+        features = {"full": [*own, "feature", "other"], "tied": ["feature", "other"], "spherical": own}
+        of_covariances = features.get(self.covariance, [*own, "feature"])
+        stats = {"lp": self.log_likelihood[None], "counts": self.counts[None]}
         tree = base.from_dict(
-            {
-                "posterior": {
-                    name: getattr(self, name)[None] for name in ("weights", "means", "covariances", "alpha")
-                },
-                "sample_stats": {"lp": self.log_likelihood[None], "counts": self.counts[None]},
-            },
-            dims={
-                "weights": ["component"],
-                "means": ["component", "feature"],
-                "covariances": features[self.covariance],
-                "counts": ["component"],
-            },
+            {"posterior": {name: getattr(self, name)[None] for name in _NAMES}, "sample_stats": stats},
+            dims={"weights": own, "means": [*own, "feature"], "covariances": of_covariances, "counts": own},
         )
         told = {"covariance": self.covariance, "accepted": self.accepted, "notes": json.dumps(self.notes)}
         tree["posterior"].attrs.update(told)
@@ -162,10 +153,9 @@ class Posterior(Shown):
         InputError
             It cannot be read, or holds something else; h5netcdf or xarray is not installed.
         """
-        names = "weights", "means", "covariances", "alpha"
         with posteriors.read(path, "mixture") as (draws, told, stats):
             return cls(
-                *(draws[name].to_numpy()[0] for name in names),
+                *(draws[name].to_numpy()[0] for name in _NAMES),
                 stats["lp"].to_numpy()[0],
                 stats["counts"].to_numpy()[0],
                 check_choice(str(told["covariance"]), "covariance", covariance.KINDS),

@@ -221,6 +221,13 @@ class WithoutPrior:
         return log_likelihood
 
 
+def steps_of(prior, reg_covar, kind, weights):
+    """Return the M-step under a prior, or without one."""
+    if prior is None:
+        return WithoutPrior(reg_covar, kind, weights)
+    return WithPrior(prior, kind, weights)
+
+
 def check_prior(prior):
     if prior is not None and not isinstance(prior, Prior):
         raise DTypeError(

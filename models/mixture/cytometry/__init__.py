@@ -6,13 +6,16 @@ channel, points. `fit` describes the points of all samples by one mixture, merge
 panel.
 """
 
+from .controls import spillover_of, write_spillover
 from .fcs import write
 from .files import read, read_spillover
 from .fitting import fit
-from .labels import Labels
+from .labels import Labels, Tally
 from .merging import Join, merge
 from .panel import Panel, Scale
+from .plates import tally
 from .populations import Populations
+from .quality import clean
 from .samples import Sample
 from .simulation import simulate
 from .tables import shares
@@ -24,11 +27,16 @@ __all__ = [
     "Populations",
     "Sample",
     "Scale",
+    "Tally",
+    "clean",
     "fit",
     "merge",
     "read",
     "read_spillover",
     "shares",
     "simulate",
+    "spillover_of",
+    "tally",
     "write",
+    "write_spillover",
 ]

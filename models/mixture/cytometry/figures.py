@@ -15,7 +15,7 @@ from ...shared.files import replacing
 from .. import covariance, figures
 from ...shared.extras import need, new_figure
 from ...shared.annotations import PathLike
-from .labels import Labels
+from .labels import Labels, Tally
 from .panel import Panel, Scale
 from .populations import Populations
 from .samples import Sample
@@ -142,7 +142,7 @@ def medians(populations: Populations):
     return figure
 
 
-def shares_of(labels: Sequence[Labels]):
+def shares_of(labels: Sequence[Labels | Tally]):
     """Stacked bars: which share of the cells of each sample each population has.
 
     Returns
@@ -169,9 +169,10 @@ def draw(
     populations: Populations,
     samples: Sequence[Sample],
     labels: Sequence[Labels],
+    tallies: Sequence[Labels | Tally],
     pairs: Sequence[Sequence[str]] | None = None,
 ) -> None:
-    """Write all figures, one .png each, and figures.pdf, a page each.
+    """Write all figures, one .png each, and figures.pdf, a page each; `tallies` have the samples' shares.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def draw(
     drawn = (
         biaxial(populations, samples, labels, pairs),
         medians(populations),
-        shares_of(labels),
+        shares_of(tallies),
         figures.marginals_of(populations.model, points, [_shown(name) for name in populations.panel.names]),
     )
     for name, figure in zip(NAMES, drawn):

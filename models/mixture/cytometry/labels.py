@@ -30,6 +30,28 @@ FORMATS = {
 
 
 @dataclass(frozen=True, eq=False)
+class Tally(Result):
+    """Counts of a sample's cells.
+
+    Parameters
+    ----------
+    sample : str
+    n_cells, n_left_out : int
+    counts : ndarray of int, shape (n_populations,)
+    components : ndarray of int, shape (n_components,)
+    names : tuple of str
+        Of the populations.
+    """
+
+    sample: str
+    n_cells: int
+    n_left_out: int
+    counts: np.ndarray
+    components: np.ndarray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Labels(Result):
     """Which population each cell of a sample belongs to.
 
@@ -62,8 +84,17 @@ class Labels(Result):
         return np.bincount(self.population[self.population >= 0], minlength=len(self.names))
 
     @property
+    def n_cells(self) -> int:
+        return len(self.population)
+
+    @property
     def n_left_out(self) -> int:
         return int((self.population < 0).sum())
+
+    def tally(self, n_components: int) -> Tally:
+        """Return how many cells the sample, its populations and its components have."""
+        components = np.bincount(self.component[self.component >= 0], minlength=n_components)
+        return Tally(self.sample, self.n_cells, self.n_left_out, self.counts, components, self.names)
 
     def columns(self) -> dict[str, np.ndarray]:
         """What is written for each cell, by names."""

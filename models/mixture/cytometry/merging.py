@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared.checks import check_choice, check_count
+from ...shared.checks import check_choice, check_count, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
@@ -47,6 +47,7 @@ def merge(
     method: Merging = "entropy",
     n_populations: int | None = None,
     least_cells: int = LEAST_CELLS,
+    least_share: float = 0.0,
 ) -> tuple[np.ndarray, list[Join]]:
     """Which population each component belongs to.
 
@@ -65,6 +66,8 @@ def merge(
     least_cells : int, default 20
         Groups to which fewer cells belong are no populations: their components are counted to the population
         that is most probable at their mean. If all are so small, the largest is one.
+    least_share : float, default 0
+        The same for groups to which a smaller share of the cells belongs.
 
     Returns
     -------
@@ -88,8 +91,9 @@ def merge(
     of Machine Learning Research 8 (2007), 1687.
     """
     check_merging(method, n_populations)
-    least_cells = check_count(least_cells, "least_cells", 1)
     X = check_table(X, n_features=model.n_features_in_)
+    share = check_number(least_share, "least_share", least=0.0)
+    least_cells = max(check_count(least_cells, "least_cells", 1), share * len(X))
     cells = np.bincount(model.predict(X), minlength=len(model.weights_))
     # Of a number that is asked for none is spent on a group that is too small in the end.
     active = _large_enough(model.weights_ * len(X), 1.0 if n_populations is None else least_cells)

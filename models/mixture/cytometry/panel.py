@@ -188,6 +188,8 @@ class Panel:
         places = list(map(sample.channels.index, used))
         linear = sample.X[:, places].astype(np.float64) / sample.gains[places]
         good = np.isfinite(linear).all(axis=1) & ~self._saturated(sample).any(axis=1)
+        if sample.left_out is not None:
+            good &= np.asarray(sample.left_out) == 0
         with np.errstate(invalid="ignore"):
             linear[:, : len(names)] = np.linalg.solve(matrix.T, linear[:, : len(names)].T).T
         return linear[:, list(map(used.index, self.channels))], good

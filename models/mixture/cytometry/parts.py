@@ -454,13 +454,15 @@ def _alone(own, begin, stop):
 def _counted(own, places, bits):
     """The same without $TOT, from the length of DATA."""
     width, excess = divmod(sum(bits), 8)
-    for over in (0, 1):
-        right = [place for place in places if (place.stop - place.begin) % max(width, 1) == over]
-        right = [place for place in right if place.stop - over <= own.size and place.stop > place.begin]
-        ends = {(place.begin, place.stop) for place in right}
-        if not excess and len(ends) == 1 and _alone(own, right[0].begin, right[0].stop - over):
-            extent = _Extent(right[0].begin, right[0].stop - over, right[0].by)
-            return extent, bits, (extent.stop - extent.begin) // width
+    for over in (0, 1) if not excess else ():
+        ends = {
+            (place.begin, place.stop - over): place.by
+            for place in places[::-1]
+            if place.begin < place.stop <= own.size + over and (place.stop - place.begin) % width == over
+        }
+        if len(ends) == 1 and _alone(own, *min(ends)):
+            (begin, stop), by = ends.popitem()
+            return _Extent(begin, stop, by), bits, (stop - begin) // width
     raise InputError(
         f"the keyword $TOT is missing, and DATA is {_either(places)}: no whole number of events "
         f"of {sum(bits) / 8:g} bytes, or more than one"

@@ -39,6 +39,8 @@ class Populations(Result):
     cells : ndarray of int, shape (n_populations,)
         How many they were.
     joins : tuple of Join
+    stability : ndarray, shape (n_populations,), optional
+        How far fits to halves of the cells find each population again, 0 to 1; see `fit`.
     """
 
     panel: Panel
@@ -49,6 +51,7 @@ class Populations(Result):
     medians: np.ndarray
     cells: np.ndarray
     joins: tuple[Join, ...] = ()
+    stability: np.ndarray | None = None
 
     @property
     def n_populations(self) -> int:
@@ -95,6 +98,7 @@ class Populations(Result):
         method: Merging = "entropy",
         n_populations: int | None = None,
         least_cells: int = LEAST_CELLS,
+        least_share: float = 0.0,
     ) -> Populations:
         """The same mixture with other populations.
 
@@ -102,7 +106,7 @@ class Populations(Result):
         ----------
         samples : sequence of Sample
             Whose cells say which components are told apart.
-        method, n_populations, least_cells
+        method, n_populations, least_cells, least_share
             As in `merge`.
 
         Returns
@@ -115,7 +119,9 @@ class Populations(Result):
             An option out of its range; samples of another panel.
         """
         points = pooled(self.panel, samples)
-        return populations_of(self.panel, self.model, points, method, n_populations, least_cells)
+        return populations_of(
+            self.panel, self.model, points, (method, n_populations, least_cells, least_share)
+        )
 
     @classmethod
     def load(cls, path: PathLike, *, space: str | None = None) -> Populations:
@@ -175,12 +181,11 @@ def populations_of(
     panel: Panel,
     model: DirichletMixture,
     points: np.ndarray,
-    method: Merging,
-    n_populations: int | None,
-    least_cells: int,
+    how: tuple,
 ) -> Populations:
-    """The populations of a mixture that was fitted to points of a panel."""
-    members, joins = merge(model, points, method, n_populations, least_cells)
+    """Return the populations of a mixture that was fitted to points of a panel; `how`: arguments of
+    `merge`."""
+    members, joins = merge(model, points, *how)
     own, n = members[model.predict(points)], members.max() + 1
     cells = np.bincount(own, minlength=n)
     # A population that is no cell's most probable one has the mean of its components, and others' deviations.

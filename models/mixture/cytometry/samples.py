@@ -41,6 +41,8 @@ class Sample:
     keywords : dict of str, optional
         What else the file says, names in lower case without the "$". A matrix that cannot be used stays
         here, as "spillover" or "spill".
+    left_out : array-like of int, shape (n_cells,), optional
+        Cells that are not to be used: those of a number other than 0. See `clean`.
 
     Raises
     ------
@@ -56,6 +58,7 @@ class Sample:
     spillover: tuple[tuple[str, ...], np.ndarray] | None = None
     gains: np.ndarray | None = None
     keywords: dict[str, str] = field(default_factory=dict)
+    left_out: np.ndarray | None = None
 
     def __post_init__(self):
         channels = tuple(map(str, self.channels))
@@ -86,7 +89,8 @@ class Sample:
 
     def take(self, cells: np.ndarray) -> Sample:
         """The same sample of some of its cells, by their numbers or a mask."""
-        return replace(self, X=self.X[cells])
+        left_out = None if self.left_out is None else self.left_out[cells]
+        return replace(self, X=self.X[cells], left_out=left_out)
 
     def place(self, channel: str) -> int:
         """Where a channel is, by its name or its marker's.

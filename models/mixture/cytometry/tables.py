@@ -13,7 +13,7 @@ from ...shared.files import replacing
 from .. import covariance
 
 if TYPE_CHECKING:
-    from .labels import Labels
+    from .labels import Labels, Tally
     from .populations import Populations
 
 _ROWS = 1 << 16  # written together
@@ -33,19 +33,19 @@ def _each(names: Sequence[str], what: str, values: np.ndarray) -> dict[str, np.n
     return {f"{name}{what}": own for name, own in zip(names, values.T)}
 
 
-def write_components(path: PathLike, populations: Populations, labels: Sequence[Labels]) -> None:
+def write_components(path: PathLike, populations: Populations, tallies: Sequence[Tally]) -> None:
     """Write weights, means and deviations of all components on the channels' scales, the largest first.
 
     Parameters
     ----------
     path : path
     populations : Populations
-    labels : sequence of Labels
-        Of the samples, whose cells are counted.
+    tallies : sequence of Tally
+        Of the samples.
     """
     model, panel = populations.model, populations.panel
     k, p = model.means_.shape
-    cells = sum(np.bincount(own.component[own.component >= 0], minlength=k) for own in labels)
+    cells = sum(own.components for own in tallies)
     variances = covariance.variances(model.covariance, model.covariances_, k, p)
     columns = {"component": np.arange(k), "population": populations.members, "weight": model.weights_}
     columns |= {"cells": cells} | _each(panel.names, " mean", panel.centres + panel.spreads * model.means_)
@@ -61,20 +61,22 @@ def write_populations(path: PathLike, populations: Populations) -> None:
     members = [" ".join(map(str, np.flatnonzero(populations.members == number))) for number in numbers]
     columns = {"population": numbers, "name": np.array(names), "signature": np.array(populations.signatures)}
     columns |= {"components": np.array(members), "cells": cells, "share": cells / max(cells.sum(), 1)}
+    if populations.stability is not None:
+        columns["stability"] = populations.stability
     write_csv(path, columns | _each(populations.panel.names, " median", populations.medians))
 
 
-def write_shares(path: PathLike, labels: Sequence[Labels]) -> None:
+def write_shares(path: PathLike, labels: Sequence[Labels | Tally]) -> None:
     """Write the cells of each sample, those that were left out, and each population's cells and share of the
     others."""
     names, counts = labels[0].names, np.array([own.counts for own in labels])
     columns = {"sample": np.array([own.sample for own in labels])}
-    columns["cells"] = np.array([len(own.population) for own in labels])
+    columns["cells"] = np.array([own.n_cells for own in labels])
     columns["left out"] = np.array([own.n_left_out for own in labels])
     write_csv(path, columns | _each(names, ": cells", counts) | _each(names, ": share", shares(labels)))
 
 
-def shares(labels: Sequence[Labels]) -> np.ndarray:
+def shares(labels: Sequence[Labels | Tally]) -> np.ndarray:
     """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
     counts = np.array([own.counts for own in labels], np.float64)
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

@@ -2,6 +2,7 @@
 end."""
 
 import csv
+import json
 import sys
 
 import numpy as np
@@ -103,20 +104,70 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
 
 def test_files_that_hold_no_populations(tmp_path):
     fitted().model.save(tmp_path / "m.npz")
-    with pytest.raises(pk.InputError, match="m.npz holds a mixture, but no populations"):
+    with pytest.raises(pk.InputError, match="holds mixture.DirichletMixture; mixture.cytometry"):
         cytometry.Populations.load(tmp_path / "m.npz")
     fitted().save(tmp_path / "p.npz")
     with np.load(tmp_path / "p.npz") as file:
         arrays = dict(file)
+    members = fitted().members
+    name = next(name for name, array in arrays.items() if np.array_equal(array, members))
+    header = json.loads(str(arrays["header"]))
     for name, value in (
-        ("cytometry.members", np.zeros(3, int)),
-        ("cytometry", np.array('{"version": 9}')),
-        ("cytometry", np.array("[")),
-        ("cytometry.members", np.full(len(arrays["cytometry.members"]), 99)),
+        (name, np.zeros(3, int)),
+        ("header", np.array(json.dumps(header | {"version": 9}))),
+        ("header", np.array("[")),
+        (name, np.full(len(members), 99)),
     ):
         np.savez(tmp_path / "bad.npz", **{**arrays, name: value})
-        with pytest.raises(pk.InputError, match="bad.npz h"):
+        with pytest.raises(pk.InputError, match="bad.npz' (has|holds|is damaged)"):
             cytometry.Populations.load(tmp_path / "bad.npz")
+
+
+def earlier(model, header=None):
+    """Arrays and header of a mixture as releases before 0.2 wrote them."""
+    arrays = {name: getattr(model, name) for name in ("weights_", "means_", "covariances_", "_centre")}
+    arrays |= {name: getattr(model, name) for name in ("precisions_cholesky_", "objective_history_")}
+    sums, *online = model._online
+    arrays |= dict(zip(("online_n", "online_xbar", "online_scatter"), sums))
+    numbers = {name: getattr(model, name) for name in ("n_iter_", "n_features_in_", "n_active_")}
+    prior = model.prior_
+    arrays |= {"prior_.mean": prior.mean, "prior_.scale": prior.scale}
+    named = ("mean_scale", "dof", "shape", "rate")
+    moves = [[move.entry, move.kind, list(move.components), move.gain] for move in model.moves_]
+    header = {
+        **{"format": "models.mixture", "version": 1, "arguments": {"n_components": len(model.weights_)}},
+        **{"numbers": numbers | {"lower_bound_": model.lower_bound_, "converged_": model.converged_}},
+        **{"online": online, "moves": moves, "prior": "default", "feature_names": None},
+        "prior_": {name: getattr(prior, name) for name in named},
+    }
+    return arrays | {"header": np.array(json.dumps(header))}
+
+
+def test_files_of_earlier_releases(tmp_path):
+    """Their mixture and populations, told from each other and from other results."""
+    found, sample = fitted(), simulated()[0][0]
+    arrays = earlier(found.model)
+    np.savez(tmp_path / "m.npz", **arrays)
+    again = DirichletMixture.load(tmp_path / "m.npz")
+    assert (again.means_ == found.model.means_).all() and again.moves_ == found.model.moves_
+    assert again.prior_.dof == found.model.prior_.dof and again.prior == "default"
+    with pytest.raises(pk.InputError, match="holds models.mixture; mixture.cytometry.Populations"):
+        cytometry.Populations.load(tmp_path / "m.npz")
+    panel = found.panel
+    about = {
+        **{"channels": panel.channels, "names": panel.names, "saturation": None, "compensation": "file"},
+        **{"scales": [[scale.kind, *scale.numbers] for scale in panel.scales]},
+        **{"populations": found.names, "signatures": found.signatures},
+        "joins": [[join.components, join.uncertainty, join.n_groups] for join in found.joins],
+    }
+    arrays["cytometry"] = np.array(json.dumps(about))
+    arrays |= {f"cytometry.{name}": getattr(panel, name) for name in ("centres", "spreads")}
+    arrays |= {f"cytometry.{name}": getattr(found, name) for name in ("members", "medians", "cells")}
+    np.savez(tmp_path / "p.npz", **arrays)
+    again = cytometry.Populations.load(tmp_path / "p.npz")
+    assert (again.names, again.joins, again.panel.scales) == (found.names, found.joins, panel.scales)
+    assert (again.predict(sample).probability == found.predict(sample).probability).all()
+    assert (DirichletMixture.load(tmp_path / "p.npz").means_ == found.model.means_).all()
 
 
 def test_labels_as_fcs(tmp_path):
@@ -268,7 +319,7 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     np.savez(tmp_path / "bare.npz", X=new.X, channels=new.channels)
     for wrong, words in (
         (["figures", *request, "--pairs", "CD3;CD8"], "two channels are wanted"),
-        (["predict", str(tmp_path / "bare.npz"), *request[1:]], "bare.npz is not a mixture"),
+        (["predict", str(tmp_path / "bare.npz"), *request[1:]], "bare.npz' holds no result"),
         (["predict", request[0], str(tmp_path / "bare.npz"), *request[2:]], "bare has no spillover matrix"),
         (["merge", request[0], str(tmp_path / "bare.npz"), "--out", str(tmp_path)], "the file that is read"),
     ):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.errors import StorageError
 from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior
 
 from .problems import draw, random_mixture
@@ -193,23 +194,24 @@ def test_files_that_are_no_saved_mixtures(tmp_path):
     with pytest.raises(pk.InputError, match="not fitted yet"):
         model.save(tmp_path / "a")
     model.fit(X)
-    with pytest.raises(pk.InputError, match="there is no folder"):
+    with pytest.raises(StorageError, match="none/a' cannot be written: No such file"):
         model.save(tmp_path / "none" / "a")
-    with pytest.raises(pk.InputError, match="which is not a file"):
+    with pytest.raises(pk.InputError, match="a' cannot be read: No such file"):
         DirichletMixture.load(tmp_path / "a")
     (tmp_path / "a").write_text("nonsense")
-    with pytest.raises(pk.InputError, match="is not a mixture that DirichletMixture.save wrote"):
+    with pytest.raises(pk.InputError, match="a' cannot be read"):
         DirichletMixture.load(tmp_path / "a")
     np.savez(tmp_path / "b.npz", header=np.array({"format": "models.mixture"}, dtype=object))
-    with pytest.raises(pk.InputError, match="is not a mixture .*allow_pickle=False"):
+    with pytest.raises(pk.InputError, match="cannot be read: .*allow_pickle=False"):
         DirichletMixture.load(tmp_path / "b.npz")
     model.save(tmp_path / "c")
     with np.load(tmp_path / "c") as file:
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
     np.savez(tmp_path / "d.npz", **arrays | {"header": np.array(json.dumps(header | {"version": 99}))})
-    with pytest.raises(pk.InputError, match="has version 99 of the format; this release reads up to 1"):
+    with pytest.raises(pk.InputError, match="has version 99 of the format; 1 and less are read"):
         DirichletMixture.load(tmp_path / "d.npz")
-    np.savez(tmp_path / "e.npz", **arrays | {"weights_": np.ones(7)})
+    first = next(name for name, array in arrays.items() if array.shape == (2,))
+    np.savez(tmp_path / "e.npz", **arrays | {first: np.ones(7)})
     with pytest.raises(pk.InputError, match="is damaged"):
         DirichletMixture.load(tmp_path / "e.npz")

@@ -1,0 +1,136 @@
+"""Spillover matrices from single stains."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ...shared.annotations import PathLike
+from ..estimator import DirichletMixture
+from .channels import colours_of
+from .samples import Sample, check_spillover
+from .tables import write_csv
+
+_COFACTOR = 150.0  # of the scale on which stained and unstained cells are parted
+_LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # on either side
+_APART = 3.0  # deviations between stained and unstained cells, at least
+_ENDS = 0.01, 0.99  # quantiles that say in which detector cells differ most
+
+
+def spillover_of(
+    controls: Sequence[Sample] | Mapping[str, Sample], unstained: Sample | None = None
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Estimate a spillover matrix from single stains, by medians of stained and unstained cells.
+
+    Parameters
+    ----------
+    controls : sequence of Sample, or dict of them by their detector
+        Cells or beads with one dye each. The detector is the one in which a control's cells differ most, if
+        it is not given.
+    unstained : Sample, optional
+        Cells without any dye. If not given, each control holds unstained cells beside the stained ones.
+
+    Returns
+    -------
+    channels : tuple of str
+        Detectors that have a control, in the order of the first control's channels.
+    matrix : ndarray, shape (n, n)
+        What share of a dye's light (rows) each detector sees (columns), as `Panel.of` takes it.
+
+    Raises
+    ------
+    InputError
+        Controls of different panels, two for one detector, or one whose stained cells cannot be told from
+        unstained ones.
+
+    Warns
+    -----
+    UserWarning
+        A detector has no control.
+
+    References
+    ----------
+    C. B. Bagwell, E. G. Adams: Fluorescence spectral overlap compensation for any number of flow cytometry
+    parameters. Annals of the New York Academy of Sciences 677 (1993), 167.
+    """
+    named = dict(controls) if isinstance(controls, Mapping) else {}
+    samples = list(named.values() if named else controls)
+    if not samples:
+        raise InputError("controls is empty; a single stain for each dye is wanted")
+    first = samples[0]
+    colours = [first.channels[place] for place in colours_of(first.channels)]
+    for sample in [*samples, *([] if unstained is None else [unstained])]:
+        _check_same(sample, first, colours)
+    negative = None if unstained is None else _light(unstained, colours)
+    rows: dict[str, np.ndarray] = {}
+    for sample, channel in zip(samples, list(named) or [None] * len(samples)):
+        light = _light(sample, colours)
+        place = int(np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax())
+        if channel is not None:
+            place = colours.index(sample.channels[sample.place(channel)])
+        if colours[place] in rows:
+            raise InputError(
+                f"controls: {sample.name} is brightest in {colours[place]}, as another control is; name "
+                "the detectors by a dict"
+            )
+        rows[colours[place]] = _row(sample.name, light, place, colours[place], negative)
+    own = [channel for channel in colours if channel in rows]
+    if len(own) < len(colours):
+        without = ", ".join(channel for channel in colours if channel not in rows)
+        warnings.warn(f"no control for {without}; these are left as they are", stacklevel=2)
+    at = [colours.index(channel) for channel in own]
+    return check_spillover("controls", tuple(own), np.array([rows[channel][at] for channel in own]))
+
+
+def write_spillover(path: PathLike, channels: Sequence[str], matrix: np.ndarray) -> None:
+    """Write a matrix as `read_spillover` reads it, and `--compensation`."""
+    write_csv(path, {"": np.array(channels)} | dict(zip(channels, np.asarray(matrix).T)))
+
+
+def _check_same(sample, first, colours):
+    own = [sample.channels[place] for place in colours_of(sample.channels)]
+    odd = sorted({*own} ^ {*colours})
+    if odd:
+        raise InputError(
+            f"controls: {sample.name} has the colours {', '.join(own)}, {first.name} {', '.join(colours)}: "
+            f"only one has {odd[0]}. Single stains of one panel are wanted"
+        )
+
+
+def _light(sample, colours):
+    """Return what detectors gave of cells that reach no limit, on the linear scale."""
+    places = list(map(sample.channels.index, colours))
+    light = np.asarray(sample.X, np.float64)[:, places]
+    return (light / sample.gains[places])[(light < sample.limits[places]).all(axis=1)]
+
+
+def _row(name, light, place, channel, negative):
+    """Return how much brighter detectors see stained cells than unstained ones, over what their own sees."""
+    stained = _stained(np.arcsinh(light[:, place : place + 1] / _COFACTOR))
+    if stained is None and negative is None:
+        raise InputError(
+            f"controls: the stained cells of {name} cannot be told from unstained ones in {channel}; give "
+            "unstained=, or name the detectors by a dict"
+        )
+    bright = np.median(light if stained is None else light[stained], axis=0)
+    gain = bright - np.median(light[~stained] if negative is None else negative, axis=0)
+    if not gain[place] > 0.0:
+        raise InputError(f"controls: {name} is no brighter in {channel} than unstained cells")
+    return gain / gain[place]
+
+
+def _stained(scaled):
+    """Return which cells are stained, by a mixture of two components, or None where all are alike."""
+    least = max(_LEAST_CELLS, _LEAST_SHARE * len(scaled))
+    if len(scaled) < 2 * least or not np.ptp(scaled):
+        return None
+    model = DirichletMixture(2, tol=1e-4, random_state=0, space="serial").fit(scaled)
+    high = model.predict(scaled) == model.means_[:, 0].argmax()
+    if min(high.sum(), (~high).sum()) < least:
+        return None
+    width = max(scaled[high].std(), scaled[~high].std())
+    return high if scaled[high].mean() - scaled[~high].mean() > _APART * width else None

@@ -1,0 +1,97 @@
+"""Many files, one after the other: what a mixture finds in each, kept so that an interrupted run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...shared.annotations import PathLike
+from ...shared.progress import bar
+from ...shared.store import Store
+from .files import read
+from .labels import Labels, Tally
+from .populations import Populations
+from .samples import Sample
+
+
+def tally(
+    populations: Populations,
+    paths: Sequence[PathLike],
+    *,
+    prepare: Callable[[Sample], Sample] | None = None,
+    write: Callable[[Sample, Labels], None] | None = None,
+    probabilities: bool = False,
+    checkpoint: PathLike | None = None,
+    progress: bool = False,
+) -> list[Tally]:
+    """Count the cells of each population in many files, of which one is in memory at a time.
+
+    Parameters
+    ----------
+    populations : Populations
+    paths : sequence of paths
+    prepare : callable, optional
+        Of a sample: what to use instead, as `clean`.
+    write : callable, optional
+        Of a sample and its labels: called once each file is labelled.
+    probabilities : bool, default False
+        Whether these labels have the probabilities of every population.
+    checkpoint : path, optional
+        A folder that keeps what was found in each file: the same call goes on from there. A file that has
+        changed since is read again; more files may be added.
+    progress : bool, default False
+        Show a bar of files on standard error.
+
+    Returns
+    -------
+    list of Tally, one of each file
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or lacks a channel; a checkpoint of another mixture, or in use.
+    StorageError
+        The checkpoint cannot be written.
+    """
+    model, found = populations.model, []
+    k, n = len(model.weights_), populations.n_populations
+    settings = {name: getattr(model, name) for name in ("weights_", "means_", "covariances_")}
+    settings |= {"members": populations.members, "channels": populations.panel.channels}
+    settings |= {"prepare": prepare, "probabilities": probabilities, "write": write is not None}
+    with bar(progress) as shown, Store(checkpoint, "cytometry.tally", settings) as store:
+        task = shown.add_task("files", total=len(paths))
+        for path in paths:
+            part, about = _named(path)
+            kept = store.get(part)
+            if kept is None or kept["about"].tolist() != about:
+                sample = read(path)
+                used = sample if prepare is None else prepare(sample)
+                labels = populations.predict(used, probabilities=probabilities)
+                if write is not None:
+                    write(sample, labels)
+                own = labels.tally(k)
+                numbers = [own.n_cells, own.n_left_out, *own.counts, *own.components]
+                kept = {"about": np.array(about), "name": np.array(own.sample), "numbers": np.array(numbers)}
+                store.put(part, **kept)
+            (n_cells, n_left_out), (counts, components) = (
+                kept["numbers"][:2],
+                np.split(kept["numbers"][2:], [n]),
+            )
+            own = str(kept["name"]), int(n_cells), int(n_left_out)
+            found.append(Tally(*own, counts, components, populations.names))
+            shown.advance(task)
+    return found
+
+
+def _named(path):
+    """Return the name of a file's part, and what tells that the file is the same: its size and time."""
+    whole = Path(path).absolute()
+    digest = hashlib.sha256(str(whole).encode()).hexdigest()
+    try:
+        about = whole.stat()
+    except OSError:  # `read` says what is wrong
+        return f"file-{digest[:24]}", []
+    return f"file-{digest[:24]}", [about.st_size, about.st_mtime_ns]

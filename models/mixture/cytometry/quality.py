@@ -1,0 +1,103 @@
+"""Cells that no mixture should describe: two that passed as one, and those of times at which a sample did
+not run evenly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...shared.warned import warn
+from .channels import colours_of, is_clock, is_scatter
+from .samples import Sample
+
+REASONS = ("used", "doublet", "unsteady")  # by the numbers in `Sample.left_out`
+_DOUBLET = 4.0  # deviations from the median of area over height (Emmaneel et al. 2022)
+_UNSTEADY = 6.0  # deviations of a stretch of time from the median of all
+_CELLS, _MOST = 500, 200  # of a stretch, at least; stretches, at most
+_FEWEST = 10  # stretches, below which nothing is said of time
+_DEVIATION = 1.4826  # of a normal distribution, in median absolute deviations
+_OF_MEDIAN = 1.2533  # standard error of a median, in those of a mean
+_COFACTOR = 150.0
+
+
+def clean(sample: Sample) -> Sample:
+    """Find doublets and times at which the sample did not run evenly; such cells are labelled -1.
+
+    A cell is a doublet if the area of its scatter is large for its height, or its width is large: by four
+    robust deviations from the median. Cells are cut into stretches of time with as many cells each. A
+    stretch is unsteady if its duration, or its median in some colour, is six robust deviations away from the
+    median of all stretches. A slow drift is not found: it moves the deviation as well.
+
+    Parameters
+    ----------
+    sample : Sample
+
+    Returns
+    -------
+    Sample
+        With `left_out`.
+
+    Warns
+    -----
+    RuntimeWarning
+        There is no height or width of scatter, or no time, or there are too few cells to look at time.
+
+    References
+    ----------
+    A. Emmaneel et al.: PeacoQC: peak-based selection of high quality cytometry data. Cytometry A 101 (2022),
+    325.
+    """
+    found = np.zeros(sample.n_cells, np.int8)
+    shape = _shape(sample)
+    if shape is None:
+        warn(f"{sample.name} has no height or width of scatter; doublets are not looked for")
+    else:
+        with np.errstate(invalid="ignore"):
+            found[shape - np.nanmedian(shape) > _DOUBLET * _spread(shape)] = 1
+    clock = next((place for place, name in enumerate(sample.channels) if is_clock(name)), None)
+    if clock is None or sample.n_cells < _FEWEST * _CELLS:
+        why = "no time" if clock is None else f"{sample.n_cells} cells, fewer than {_FEWEST * _CELLS}"
+        warn(f"{sample.name} has {why}; unsteady times are not looked for")
+    else:
+        found[_unsteady(sample, sample.X[:, clock]) & (found == 0)] = 2
+    return replace(sample, left_out=found)
+
+
+def _shape(sample):
+    """Return area over height of the first scatter that has both, or its width, or None; NaN without light."""
+    places = {name.strip().upper(): place for place, name in enumerate(sample.channels) if is_scatter(name)}
+    for name, place in places.items():
+        base, kind = name[:-1], name[-1:]
+        if kind == "A" and f"{base}H" in places:
+            area, height = (sample.X[:, at].astype(np.float64) for at in (place, places[f"{base}H"]))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where((area > 0.0) & (height > 0.0), area / height, np.nan)
+        if kind == "W":
+            return sample.X[:, place].astype(np.float64)
+    return None
+
+
+def _spread(values):
+    """Return the robust deviation of values, down the first axis."""
+    return _DEVIATION * np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0)
+
+
+def _unsteady(sample, time):
+    """Return which cells lie in unsteady stretches, a bool each."""
+    n_parts = min(len(time) // _CELLS, _MOST)
+    order = np.argsort(time, kind="stable")
+    light = np.arcsinh(np.nan_to_num(sample.X[:, colours_of(sample.channels)]) / _COFACTOR)
+    parts = np.array_split(order, n_parts)
+    middles = np.array([np.median(light[part], axis=0) for part in parts])
+    within = np.array([light[part].std(axis=0) for part in parts]) * _OF_MEDIAN
+    counts = np.array(list(map(len, parts)), np.float64)
+    took = np.array([np.ptp(time[part]) for part in parts], np.float64)
+    took = np.log(np.maximum(took, np.median(took) * 1e-3) + np.finfo(float).tiny)
+    looked = np.column_stack([middles, took])
+    least = np.column_stack([np.median(within, axis=0)[None] / np.sqrt(counts)[:, None], counts**-0.5])
+    away = np.abs(looked - np.median(looked, axis=0)) / np.maximum(_spread(looked), least)
+    found = np.zeros(len(time), bool)
+    for part, odd in zip(parts, (away > _UNSTEADY).any(axis=1)):
+        found[part] = odd
+    return found
