@@ -109,7 +109,7 @@ def _add_checkpoint(parser):
 
 
 def _add_unstained(parser):
-    command.add(parser, cytometry.spillover_of, unstained={"metavar": "FILE", "type": cytometry.read})
+    command.add(parser, cytometry.spillover_of, unstained={"metavar": "FILE"})
 
 
 def _add_pairs(parser):
@@ -128,8 +128,7 @@ def _fit(options):
     folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
     samples = [_thinned(path, options, number) for number, path in enumerate(options.cells)]
     panel, start = _panel(options, samples), time.perf_counter()
-    if options.pairs:
-        figures.check_pairs(panel, options.pairs)
+    figures.check_pairs(panel, options.pairs)
     space = options.space or (None if options.client else str(pk.default_space()))
     asked = command.given(options, cytometry.fit) | {"panel": panel, "space": space}
     found = cytometry.fit(samples, options.n_components, **asked)
@@ -161,8 +160,8 @@ def _thinned(path, options, number):
 
 def _compensate(options):
     folder = check_folder(options.out, "--out", ("spillover.csv",), options.cells[0])
-    samples = [cytometry.read(path) for path in options.cells]
-    found = cytometry.spillover_of(samples, options.unstained)
+    dark = options.unstained and cytometry.read(options.unstained)
+    found = cytometry.spillover_of([cytometry.read(path) for path in options.cells], dark)
     folder.mkdir(parents=True, exist_ok=True)
     cytometry.write_spillover(folder / "spillover.csv", *found)
 
@@ -209,8 +208,7 @@ def _merge(options):
 def _figures(options):
     folder, _ = _checked(options, _FIGURES)
     found, samples = _loaded(options), [_read(path, options) for path in options.cells]
-    if options.pairs:
-        figures.check_pairs(found.panel, options.pairs)
+    figures.check_pairs(found.panel, options.pairs)
     labels = [found.predict(sample) for sample in samples]
     folder.mkdir(parents=True, exist_ok=True)
     figures.draw(folder, found, samples, labels, labels, options.pairs)
@@ -248,7 +246,7 @@ def _loaded(options):
 
 
 def _tallied(found, folder, kinds, options):
-    """Return the counts of all samples, a file at a time, whose labels are written, and write their shares."""
+    """Return the counts of all samples, of which one is in memory at a time; write labels and shares."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def write(sample, labels):

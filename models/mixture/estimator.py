@@ -262,7 +262,7 @@ class DirichletMixture(Fitted):
         self.lower_bound_ = found.history[-1] / found.points.total
         self._online = found.climb.moments, found.points.total, 0
         self._named(names)
-        self._warn_if_stopped(found.points.total)
+        self._warn(found.points.total, found.points.total)
         return self
 
     def partial_fit(

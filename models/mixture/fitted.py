@@ -26,6 +26,7 @@ from .starts import STARTS
 from .sklearn_protocol import Parameters, convergence_warning, not_fitted
 
 
+_LONE = 1e-6  # of a count that is one
 _NOT_SAVED, _HIDDEN = ("random_state", "space"), ("_centre", "_online")
 
 
@@ -301,11 +302,19 @@ class Fitted(Parameters, Saved):
             raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         return means
 
-    def _warn_if_stopped(self, n):
-        """Warn of a fit to n points that ended before it had converged."""
+    def _warn(self, n, per=1.0):
+        """Warn of a fit to n points that ended before it had converged, or has components of one point;
+        `per`: points that an entry of its history is for."""
+        lone = np.flatnonzero(np.abs(self.weights_ * n - 1.0) < _LONE)
+        if lone.size and getattr(self, "prior", None) is None:
+            warn(
+                f"components {lone.tolist()} have one point each, so that reg_covar={self.reg_covar:g} alone "
+                "says how wide they are. Ask for fewer components, or give a prior",
+                UserWarning,
+            )
         history = self.objective_history_
         if not self.converged_ and self.tol >= 0.0:
-            grew = (history[-1] - history[-2]) / n if len(history) > 1 else np.nan
+            grew = (history[-1] - history[-2]) / per if len(history) > 1 else np.nan
             warn(
                 f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by"
                 f" {grew:.2g}, more than tol={self.tol:g}. Raise max_iter or tol",

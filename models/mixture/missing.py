@@ -127,7 +127,7 @@ def fit(model, X, clone):
     points = model._over(X, kind=Patterns)
     steps = steps_of(model.prior_, model.reg_covar, kind, model.weights_)
     _climb(model, points, kind, steps)
-    model._warn_if_stopped(points.n)
+    model._warn(points.n, points.n)
 
 
 def _climb(model, points, kind, steps):

@@ -446,17 +446,13 @@ class _Division:
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = np.nan_to_num(scatter / n.reshape(-1, *[1] * (scatter.ndim - 1)), posinf=0.0, neginf=0.0)
         if covariance.is_diagonal(self._kind):
-            axes = np.zeros((k, p))
-            longest = spread.argmax(axis=1)
-            axes[np.arange(k), longest] = np.sqrt(spread[np.arange(k), longest])
+            longest = np.arange(p) == spread.argmax(axis=1)[:, None]
+            axes = np.where(longest, np.sqrt(spread), 0.0)
         else:
             values, vectors = np.linalg.eigh(spread)
             axes = vectors[:, :, -1] * np.sqrt(np.maximum(values[:, -1], 0.0))[:, None]
         # The mean of a half of a normal distribution is sqrt(2 / pi) of its deviation away.
         away = np.sqrt(2.0 / np.pi) * axes
         inner = 0.5 * (scatter - covariance.squared(self._kind, np.sqrt(n)[:, None] * away))
-        return (
-            np.repeat(0.5 * n, 2),
-            np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p),
-            np.repeat(inner, 2, axis=0),
-        )
+        middles = np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p)
+        return np.repeat(0.5 * n, 2), middles, np.repeat(inner, 2, axis=0)

@@ -36,11 +36,12 @@ def step(points, kind, components, prior, reg_covar, before):
     own_n, own_xbar, own_scatter = centred(kind, *sums, components.means)
     share, after = (number + 2.0) ** -_POWER, total + points.total
     old, new = (1.0 - share) * after / total, share * after / points.total
-    n, own_n, scatter = old * n, new * own_n, old * scatter + new * own_scatter
-    n, xbar, scatter = joined(kind, (n, xbar, scatter), (own_n, own_xbar, 0.0))
+    before, own = (old * n, xbar, old * scatter + new * own_scatter), (new * own_n, own_xbar, 0.0)
+    n, xbar, scatter = joined(kind, before, own)
     weights = np.exp(components.log_weights)
     model = steps_of(prior, reg_covar, kind, weights / weights.sum())
     model.weigh(n)
     means, covariances = model.maximum(n, xbar, scatter)
     found = np.exp(model.log_weights()), means, covariances, covariance.factors_of(kind, covariances)
-    return log_likelihood / points.total, ((n, xbar, scatter), after, number + 1), found
+    own = (n, xbar, scatter), after, number + 1
+    return log_likelihood / points.total, own, found

@@ -237,7 +237,7 @@ class TMixture(Fitted):
         self.noise_density_ = math.exp(-volume) * self.noise
         self.objective_history_, self.lower_bound_ = np.array(history), history[-1]
         self.n_iter_, self.n_features_in_ = len(history) - 1, p
-        self._warn_if_stopped(1)
+        self._warn(n)
         return self._named(names)
 
     def _best(self, few, some, variances, volume, random):

@@ -16,7 +16,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +117,11 @@ def _either(kinds: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 
-def read_csv(path: PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
+def read_csv(
+    path: PathLike,
+    choose: Callable[[list[str]], list[str]] = list,
+    rename: Callable[[list[str]], list[str]] = list,
+) -> dict[str, list[str]]:
     """Columns of a .csv or .csv.gz, as text.
 
     Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas
@@ -128,6 +132,8 @@ def read_csv(path: PathLike, choose: Callable[[list[str]], list[str]] = list) ->
     path : path
     choose : callable
         Of the header's names those that are wanted, once each; all if not given.
+    rename : callable
+        Of the header's names: what to call the columns instead.
 
     Returns
     -------
@@ -145,7 +151,7 @@ def read_csv(path: PathLike, choose: Callable[[list[str]], list[str]] = list) ->
             first = next(lines, "")
             apart = ";" if ";" in first and "," not in first else ","
             rows = csv.reader(itertools.chain([first], lines), delimiter=apart)
-            names = [name.strip() for name in next(rows, [])]
+            names = rename([name.strip() for name in next(rows, [])])
             wanted = choose(names)
             _check_once(path, names, wanted)
             place_of = dict(zip(names, range(len(names))))
@@ -374,6 +380,28 @@ def write(path: PathLike, content: str | bytes | memoryview, name: str = "out", 
                 done += os.write(file, body[done : done + _PIECE])
         finally:
             os.close(file)
+
+
+def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
+    """Write columns of equal length by their names, as text; the file is whole or not there.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the argument, for messages.
+    columns : dict of ndarrays, shape (n_rows,)
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
+    """
+    with replacing(path, name) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(columns)
+        for start in range(0, len(next(iter(columns.values()))), _CELLS):
+            lines.writerows(zip(*(own[start : start + _CELLS].tolist() for own in columns.values())))
 
 
 def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLike) -> Path:

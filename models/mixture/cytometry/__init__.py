@@ -10,7 +10,7 @@ from .controls import spillover_of, write_spillover
 from .fcs import write
 from .files import read, read_spillover
 from .fitting import fit
-from .labels import Labels, Tally
+from .labels import Labels, Tally, shares
 from .merging import Join, merge
 from .panel import Panel, Scale
 from .plates import tally
@@ -18,7 +18,6 @@ from .populations import Populations
 from .quality import clean
 from .samples import Sample
 from .simulation import simulate
-from .tables import shares
 
 __all__ = [
     "Join",

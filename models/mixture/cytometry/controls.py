@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from portable.errors import InputError
 
 from ...shared.annotations import PathLike
+from ...shared.files import write_csv
+from ...shared.warned import warn
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover
-from .tables import write_csv
 
 _COFACTOR = 150.0  # of the scale on which stained and unstained cells are parted
 _LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # on either side
@@ -57,38 +57,36 @@ def spillover_of(
     C. B. Bagwell, E. G. Adams: Fluorescence spectral overlap compensation for any number of flow cytometry
     parameters. Annals of the New York Academy of Sciences 677 (1993), 167.
     """
-    named = dict(controls) if isinstance(controls, Mapping) else {}
-    samples = list(named.values() if named else controls)
+    samples = list(controls.values() if isinstance(controls, Mapping) else controls)
+    detectors = list(controls) if isinstance(controls, Mapping) else [None] * len(samples)
     if not samples:
         raise InputError("controls is empty; a single stain for each dye is wanted")
     first = samples[0]
     colours = [first.channels[place] for place in colours_of(first.channels)]
-    for sample in [*samples, *([] if unstained is None else [unstained])]:
+    dark = [] if unstained is None else [unstained]
+    for sample in (*samples, *dark):
         _check_same(sample, first, colours)
-    negative = None if unstained is None else _light(unstained, colours)
+    negative = _light(unstained, colours) if dark else None
     rows: dict[str, np.ndarray] = {}
-    for sample, channel in zip(samples, list(named) or [None] * len(samples)):
-        light = _light(sample, colours)
-        place = int(np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax())
-        if channel is not None:
-            place = colours.index(sample.channels[sample.place(channel)])
-        if colours[place] in rows:
+    for sample, channel in zip(samples, detectors):
+        channel, row = _row(sample, channel, colours, negative)
+        if channel in rows:
             raise InputError(
-                f"controls: {sample.name} is brightest in {colours[place]}, as another control is; name "
-                "the detectors by a dict"
+                f"controls: {sample.name} is brightest in {channel}, as another control is; name the "
+                "detectors by a dict"
             )
-        rows[colours[place]] = _row(sample.name, light, place, colours[place], negative)
-    own = [channel for channel in colours if channel in rows]
-    if len(own) < len(colours):
-        without = ", ".join(channel for channel in colours if channel not in rows)
-        warnings.warn(f"no control for {without}; these are left as they are", stacklevel=2)
-    at = [colours.index(channel) for channel in own]
-    return check_spillover("controls", tuple(own), np.array([rows[channel][at] for channel in own]))
+        rows[channel] = row
+    without = [channel for channel in colours if channel not in rows]
+    if without:
+        warn(f"no control for {', '.join(without)}; these are left as they are", UserWarning)
+    at = [place for place, channel in enumerate(colours) if channel in rows]
+    own = tuple(colours[place] for place in at)
+    return check_spillover("controls", own, np.array([rows[channel][at] for channel in own]))
 
 
 def write_spillover(path: PathLike, channels: Sequence[str], matrix: np.ndarray) -> None:
     """Write a matrix as `read_spillover` reads it, and `--compensation`."""
-    write_csv(path, {"": np.array(channels)} | dict(zip(channels, np.asarray(matrix).T)))
+    write_csv(path, "path", {"": np.array(channels)} | dict(zip(channels, np.asarray(matrix).T)))
 
 
 def _check_same(sample, first, colours):
@@ -108,8 +106,15 @@ def _light(sample, colours):
     return (light / sample.gains[places])[(light < sample.limits[places]).all(axis=1)]
 
 
-def _row(name, light, place, channel, negative):
-    """Return how much brighter detectors see stained cells than unstained ones, over what their own sees."""
+def _row(sample, channel, colours, negative):
+    """Return the detector of a control, and how much brighter all see its stained cells than unstained ones,
+    over what that one sees."""
+    light, name = _light(sample, colours), sample.name
+    if channel is None:
+        place = int(np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax())
+    else:
+        place = colours.index(sample.channels[sample.place(channel)])
+    channel = colours[place]
     stained = _stained(np.arcsinh(light[:, place : place + 1] / _COFACTOR))
     if stained is None and negative is None:
         raise InputError(
@@ -120,7 +125,7 @@ def _row(name, light, place, channel, negative):
     gain = bright - np.median(light[~stained] if negative is None else negative, axis=0)
     if not gain[place] > 0.0:
         raise InputError(f"controls: {name} is no brighter in {channel} than unstained cells")
-    return gain / gain[place]
+    return channel, gain / gain[place]
 
 
 def _stained(scaled):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from ...shared.files import reading, replacing
 from ...shared.annotations import PathLike
 from .channels import is_mass
 from .parts import number, read_parts
-from .samples import SPILLOVER, Sample, parse_spillover
+from .samples import SPILLOVER, Sample, numbered, parse_spillover
 
 _OWN = re.compile(r"p\d+(b|e|n|r|s|datatype)")  # keywords that follow from a sample's other fields
 _STRUCTURE = (
@@ -174,18 +173,8 @@ def _names(parts):
         if not channels[at - 1]:
             parts.notes.append(f"$P{at}N is missing; the channel is called 'P{at}'")
             channels[at - 1] = f"P{at}"
-    places_of = defaultdict(list)
-    for at in numbers:
-        places_of[channels[at - 1]].append(at)
-    for own, places in places_of.items():
-        if len(places) == 1:
-            continue
-        for at in places:
-            channels[at - 1] = f"{own} {at}"
-        parts.notes.append(
-            f"{len(places)} channels are called '{own}'; they are read as "
-            + ", ".join(f"'{own} {at}'" for at in places)
-        )
+    channels, notes = numbered(channels)
+    parts.notes.extend(notes)
     return tuple(channels), tuple(markers)
 
 

@@ -15,11 +15,10 @@ from ...shared.files import replacing
 from .. import covariance, figures
 from ...shared.extras import need, new_figure
 from ...shared.annotations import PathLike
-from .labels import Labels, Tally
+from .labels import Labels, Tally, shares
 from .panel import Panel, Scale
 from .populations import Populations
 from .samples import Sample
-from .tables import shares
 
 _MOST_CELLS = 20_000  # drawn in a biaxial plot
 _PAIRS, _COLUMNS = 6, 3
@@ -32,7 +31,7 @@ _LETTERS = 40  # of a name in a figure, at most
 NAMES = ("biaxial", "medians", "shares", "marginals")
 
 
-def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]] | None) -> list[tuple[int, int]]:
     """Places of the channels that biaxial plots show, by names of channels or markers.
 
     Raises
@@ -41,7 +40,7 @@ def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]]) -> list[tuple[int,
         Not two names, or one that the panel has not.
     """
     found = []
-    for pair in pairs:
+    for pair in pairs or ():
         if len(pair) != 2:
             raise InputError(f"pairs holds {list(pair)!r}; two channels are wanted")
         every = [*panel.names, *panel.channels]

@@ -11,9 +11,10 @@ from portable.errors import InputError, printable
 
 from ...shared.checks import check_count
 from ...shared.files import check_file, numbers, read_csv, read_npz
+from ...shared.warned import warn
 from ...shared.annotations import PathLike
 from .fcs import read_fcs
-from .samples import Sample, check_spillover
+from .samples import Sample, check_spillover, numbered
 
 KINDS = (".fcs", ".lmd", ".npz", ".csv", ".csv.gz")
 
@@ -81,7 +82,14 @@ def _of_arrays(path):
 
 def _of_table(path):
     """X, channels and no markers of a .csv file."""
-    columns = read_csv(path)
+
+    def rename(names):
+        found, notes = numbered(names)
+        for note in notes:
+            warn(f"'{path}': {printable(note)}", UserWarning)
+        return found
+
+    columns = read_csv(path, rename=rename)
     channels = tuple(map(printable, columns))
     if not all(channels):
         raise InputError(

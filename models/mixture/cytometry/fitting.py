@@ -3,6 +3,7 @@ misses."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -120,26 +121,28 @@ def fit(
     ConvergenceWarning
     """
     check_merging(method, n_populations)
-    panel, merging = panel or Panel.of(samples), (method, n_populations, least_cells, least_share)
+    panel = panel or Panel.of(samples)
     points = pooled(panel, samples, cells_per_sample, seed).astype(check_choice(dtype, "dtype", DTYPES))
     options = {"covariance": covariance, "max_iter": max_iter, "tol": _TOL, "random_state": seed}
     options["space"] = space
-
-    def made(some, of=""):
-        first, second = (folder_of(checkpoint, f"{of}{stage}") for stage in ("first", "rare"))
-        model = DirichletMixture(n_components, n_init=n_starts, init_params=start, **options)
-        model.fit(some, checkpoint=first, client=client)
-        n_worst = round(_WORST * len(some))
-        if rare and covariance != "tied" and n_worst >= _CELLS_A_COORDINATE * (some.shape[1] + 1):
-            model = _with_rare(model, some, n_worst, options, second, client)
-        return populations_of(panel, model, some, merging)
-
+    first = {"n_components": n_components, "n_init": n_starts, "init_params": start}
+    where = rare and covariance != "tied", checkpoint, client
+    merging = method, n_populations, least_cells, least_share
+    made = functools.partial(_made, panel, merging, first, options, where)
     found = made(points)
-    if not halves:
-        return found
-    if len(points) < _FEWEST_HALVED:
-        return replace(found, stability=np.full(found.n_populations, np.nan))
-    return replace(found, stability=_stability(found, points, made, seed))
+    return replace(found, stability=_stability(found, points, made, seed)) if halves else found
+
+
+def _made(panel, merging, first, options, where, points, stage=""):
+    """Return the populations of some points; `stage` begins the names of the folders of checkpoints."""
+    rare, checkpoint, client = where
+    model = DirichletMixture(**first, **options)
+    model.fit(points, checkpoint=folder_of(checkpoint, f"{stage}first"), client=client)
+    n_worst = round(_WORST * len(points))
+    if rare and n_worst >= _CELLS_A_COORDINATE * (points.shape[1] + 1):
+        second = folder_of(checkpoint, f"{stage}rare")
+        model = _with_rare(model, points, n_worst, options, second, client)
+    return populations_of(panel, model, points, merging)
 
 
 def folder_of(checkpoint, stage):
@@ -154,6 +157,8 @@ def folder_of(checkpoint, stage):
 
 def _stability(found, points, made, seed):
     """Return the least similarity (Jaccard's) of each population to its best match in fits to two halves."""
+    if len(points) < _FEWEST_HALVED:
+        return np.full(found.n_populations, np.nan)
     own, similar = found.members[found.model.predict(points)], []
     side = np.random.default_rng(seed).permutation(len(points)) % 2
     for half in range(2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,12 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...shared.files import replacing
+from ...shared.files import replacing, write_csv
 from ...shared.extras import need
 from ...shared.results import Result
 from ...shared.annotations import PathLike
 from .fcs import write
 from .samples import Sample
-from .tables import write_csv
 
 if TYPE_CHECKING:
     from .panel import Panel
@@ -134,7 +134,7 @@ class Labels(Result):
             keywords = {f"population_{n}": name for n, name in enumerate(self.names)}
             write(sample, path, self.columns(), keywords)
         elif kind == "csv":
-            write_csv(path, {"cell": np.arange(len(self.population)), **named}, "path")
+            write_csv(path, "path", {"cell": np.arange(self.n_cells), **named})
         elif kind == "parquet":
             library = need(*FORMATS[kind], "Parquet files")
             table = need("pyarrow", "files", "Parquet files").table(named)
@@ -177,3 +177,9 @@ class Labels(Result):
                 f"'{self.sample}' were "
                 "labelled"
             )
+
+
+def shares(labels: Sequence[Labels | Tally]) -> np.ndarray:
+    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
+    counts = np.array([own.counts for own in labels], np.float64)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

@@ -103,12 +103,7 @@ def merge(
     elif method == "modes":
         groups = groups_by_mode(model, active)
     large = _large_enough(np.array([cells[list(group)].sum() for group in groups]), least_cells)
-    groups = [groups[number] for number in large]
-    groups.sort(key=lambda group: -model.weights_[list(group)].sum())
-    members = np.full(len(model.weights_), -1)
-    for number, group in enumerate(groups):
-        members[list(group)] = number
-    return _with_idle(model, members), joins
+    return _members(model, [groups[number] for number in large]), joins
 
 
 def _large_enough(cells, least):
@@ -150,8 +145,13 @@ def _measure(left, pairs, both, one, other):
     left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
 
 
-def _with_idle(model, members):
-    """Components without cells join the population that is most probable where they are."""
+def _members(model, groups):
+    """Return the population of each component, the largest first; components without cells join the one that
+    is most probable where they are."""
+    members = np.full(len(model.weights_), -1)
+    groups.sort(key=lambda group: -model.weights_[list(group)].sum())
+    for number, group in enumerate(groups):
+        members[list(group)] = number
     idle = np.flatnonzero(members < 0)
     if idle.size:
         active = np.flatnonzero(members >= 0)

@@ -56,34 +56,40 @@ def tally(
     StorageError
         The checkpoint cannot be written.
     """
-    model, found = populations.model, []
-    k, n = len(model.weights_), populations.n_populations
+    model = populations.model
     settings = {name: getattr(model, name) for name in ("weights_", "means_", "covariances_")}
     settings |= {"members": populations.members, "channels": populations.panel.channels}
     settings |= {"prepare": prepare, "probabilities": probabilities, "write": write is not None}
+
+    def label(path):
+        sample = read(path)
+        used = sample if prepare is None else prepare(sample)
+        labels = populations.predict(used, probabilities=probabilities)
+        if write is not None:
+            write(sample, labels)
+        return labels.tally(len(model.weights_))
+
+    found = []
     with bar(progress) as shown, Store(checkpoint, "cytometry.tally", settings) as store:
         task = shown.add_task("files", total=len(paths))
         for path in paths:
-            part, about = _named(path)
-            kept = store.get(part)
-            if kept is None or kept["about"].tolist() != about:
-                sample = read(path)
-                used = sample if prepare is None else prepare(sample)
-                labels = populations.predict(used, probabilities=probabilities)
-                if write is not None:
-                    write(sample, labels)
-                own = labels.tally(k)
-                numbers = [own.n_cells, own.n_left_out, *own.counts, *own.components]
-                kept = {"about": np.array(about), "name": np.array(own.sample), "numbers": np.array(numbers)}
-                store.put(part, **kept)
-            (n_cells, n_left_out), (counts, components) = (
-                kept["numbers"][:2],
-                np.split(kept["numbers"][2:], [n]),
-            )
-            own = str(kept["name"]), int(n_cells), int(n_left_out)
-            found.append(Tally(*own, counts, components, populations.names))
+            found.append(_counted(store, path, label, populations.names))
             shown.advance(task)
     return found
+
+
+def _counted(store, path, label, names):
+    """Return the tally of a file: what was kept, unless the file has changed since."""
+    part, about = _named(path)
+    kept = store.get(part)
+    if kept is not None and kept["about"].tolist() == about:
+        sample, n_cells, n_left_out = str(kept["name"]), *kept["cells"].tolist()
+        return Tally(sample, n_cells, n_left_out, kept["counts"], kept["components"], names)
+    own = label(path)
+    arrays = {"about": about, "name": own.sample, "cells": [own.n_cells, own.n_left_out]}
+    arrays |= {"counts": own.counts, "components": own.components}
+    store.put(part, **{name: np.array(value) for name, value in arrays.items()})
+    return own
 
 
 def _named(path):

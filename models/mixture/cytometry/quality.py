@@ -65,7 +65,7 @@ def clean(sample: Sample) -> Sample:
 
 
 def _shape(sample):
-    """Return area over height of the first scatter that has both, or its width, or None; NaN without light."""
+    """Return area over height of the first scatter that has both, or its width, or None; NaN in the dark."""
     places = {name.strip().upper(): place for place, name in enumerate(sample.channels) if is_scatter(name)}
     for name, place in places.items():
         base, kind = name[:-1], name[-1:]
@@ -84,20 +84,19 @@ def _spread(values):
 
 
 def _unsteady(sample, time):
-    """Return which cells lie in unsteady stretches, a bool each."""
-    n_parts = min(len(time) // _CELLS, _MOST)
-    order = np.argsort(time, kind="stable")
+    """Return which cells lie in unsteady stretches, a bool for each."""
     light = np.arcsinh(np.nan_to_num(sample.X[:, colours_of(sample.channels)]) / _COFACTOR)
-    parts = np.array_split(order, n_parts)
-    middles = np.array([np.median(light[part], axis=0) for part in parts])
-    within = np.array([light[part].std(axis=0) for part in parts]) * _OF_MEDIAN
-    counts = np.array(list(map(len, parts)), np.float64)
-    took = np.array([np.ptp(time[part]) for part in parts], np.float64)
+    parts = np.array_split(np.argsort(time, kind="stable"), min(len(time) // _CELLS, _MOST))
+    middles, errors, took = map(np.array, zip(*(_looked_at(light[part], time[part]) for part in parts)))
     took = np.log(np.maximum(took, np.median(took) * 1e-3) + np.finfo(float).tiny)
-    looked = np.column_stack([middles, took])
-    least = np.column_stack([np.median(within, axis=0)[None] / np.sqrt(counts)[:, None], counts**-0.5])
-    away = np.abs(looked - np.median(looked, axis=0)) / np.maximum(_spread(looked), least)
     found = np.zeros(len(time), bool)
-    for part, odd in zip(parts, (away > _UNSTEADY).any(axis=1)):
-        found[part] = odd
+    for values, error in ((middles, np.median(errors, axis=0)), (took[:, None], len(parts[0]) ** -0.5)):
+        away = np.abs(values - np.median(values, axis=0)) / np.maximum(_spread(values), error)
+        for part, odd in zip(parts, (away > _UNSTEADY).any(axis=1)):
+            found[part] |= odd
     return found
+
+
+def _looked_at(light, time):
+    """Return medians of a stretch, their standard errors, and the time that it took."""
+    return np.median(light, axis=0), light.std(axis=0) * _OF_MEDIAN / np.sqrt(len(light)), float(np.ptp(time))

@@ -112,15 +112,28 @@ class Sample:
         return found[0]
 
 
+def numbered(channels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Put the channel's number behind names that several have; what was done, a sentence for each name."""
+    times = {own: n for own, n in Counter(channels).items() if n > 1 and own}
+    found = [f"{own} {at}" if own in times else own for at, own in enumerate(channels, 1)]
+    return found, [
+        f"{n} channels are called '{own}'; they are read as "
+        + ", ".join(f"'{new}'" for old, new in zip(channels, found) if old == own)
+        for own, n in times.items()
+    ]
+
+
 def _check_names(sample, channels):
-    times = Counter(channels)
-    for place, channel in enumerate(channels):
-        if not channel.strip():
-            raise InputError(f"{sample}: the name of channel {place + 1} is empty")
-        if times[channel] > 1:
-            raise InputError(
-                f"{sample}: {times[channel]} channels are called '{channel}'; names that differ are wanted"
-            )
+    if "" in map(str.strip, channels):
+        at = list(map(str.strip, channels)).index("") + 1
+        raise InputError(f"{sample}: the name of channel {at} is empty")
+    new, notes = numbered(channels)
+    if notes:
+        own = next(own for own in channels if own not in new)
+        raise InputError(
+            f"{sample}: {channels.count(own)} channels are called '{own}'; names that differ are wanted, such "
+            f"as '{own} {channels.index(own) + 1}'"
+        )
 
 
 def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray] | None:

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...shared.annotations import PathLike
-from ...shared.files import replacing
+from ...shared.files import write_csv
 from .. import covariance
-
-if TYPE_CHECKING:
-    from .labels import Labels, Tally
-    from .populations import Populations
-
-_ROWS = 1 << 16  # written together
-
-
-def write_csv(path: PathLike, columns: Mapping[str, np.ndarray], name: str = "--out") -> None:
-    """Write columns of equal length, by their names; the file is whole or not there."""
-    with replacing(path, name) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(columns)
-        for start in range(0, len(next(iter(columns.values()))), _ROWS):
-            lines.writerows(zip(*(own[start : start + _ROWS].tolist() for own in columns.values())))
+from .labels import Labels, Tally, shares
+from .populations import Populations
 
 
 def _each(names: Sequence[str], what: str, values: np.ndarray) -> dict[str, np.ndarray]:
@@ -51,7 +36,7 @@ def write_components(path: PathLike, populations: Populations, tallies: Sequence
     columns |= {"cells": cells} | _each(panel.names, " mean", panel.centres + panel.spreads * model.means_)
     columns |= _each(panel.names, " deviation", panel.spreads * np.sqrt(variances))
     order = np.argsort(-model.weights_)
-    write_csv(path, {name: own[order] for name, own in columns.items()})
+    write_csv(path, "--out", {name: own[order] for name, own in columns.items()})
 
 
 def write_populations(path: PathLike, populations: Populations) -> None:
@@ -63,7 +48,7 @@ def write_populations(path: PathLike, populations: Populations) -> None:
     columns |= {"components": np.array(members), "cells": cells, "share": cells / max(cells.sum(), 1)}
     if populations.stability is not None:
         columns["stability"] = populations.stability
-    write_csv(path, columns | _each(populations.panel.names, " median", populations.medians))
+    write_csv(path, "--out", columns | _each(populations.panel.names, " median", populations.medians))
 
 
 def write_shares(path: PathLike, labels: Sequence[Labels | Tally]) -> None:
@@ -73,10 +58,6 @@ def write_shares(path: PathLike, labels: Sequence[Labels | Tally]) -> None:
     columns = {"sample": np.array([own.sample for own in labels])}
     columns["cells"] = np.array([own.n_cells for own in labels])
     columns["left out"] = np.array([own.n_left_out for own in labels])
-    write_csv(path, columns | _each(names, ": cells", counts) | _each(names, ": share", shares(labels)))
-
-
-def shares(labels: Sequence[Labels | Tally]) -> np.ndarray:
-    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
-    counts = np.array([own.counts for own in labels], np.float64)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    write_csv(
+        path, "--out", columns | _each(names, ": cells", counts) | _each(names, ": share", shares(labels))
+    )

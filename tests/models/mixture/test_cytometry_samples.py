@@ -322,3 +322,15 @@ def test_a_spillover_matrix_of_a_table(tmp_path):
     (tmp_path / "m.csv").write_text("a,b\n1,0.1\n")
     with pytest.raises(pk.InputError, match="m.csv"):
         cytometry.read_spillover(tmp_path / "m.csv")
+
+
+def test_names_that_occur_twice_in_a_table(tmp_path):
+    """They are numbered, with a warning, as in FCS; a Sample says how to call them."""
+    (tmp_path / "twice.csv").write_text("FL1-A,FSC-A,FL1-A\n1,2,3\n4,5,6\n")
+    with pytest.warns(
+        UserWarning, match="2 channels are called 'FL1-A'; they are read as 'FL1-A 1', 'FL1-A 3'"
+    ):
+        found = cytometry.read(tmp_path / "twice.csv")
+    assert found.channels == ("FL1-A 1", "FSC-A", "FL1-A 3") and found.X[1].tolist() == [4, 5, 6]
+    with pytest.raises(pk.InputError, match="names that differ are wanted, such as 'A 1'"):
+        cytometry.Sample(np.zeros((1, 2)), ("A", "A"))

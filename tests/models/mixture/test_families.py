@@ -1,6 +1,7 @@
 """Mixtures of t, uniform noise, missing values, and the choice among families."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -146,6 +147,16 @@ def test_components_are_merged_by_name():
     model = DirichletMixture(6, random_state=0, space="serial").fit(X)
     members, joins = mixture.merge(model, X, n_populations=3)
     assert members.shape == (6,) and set(members) == {0, 1, 2} and isinstance(joins, list)
+
+
+@pytest.mark.parametrize("make", [partial(DirichletMixture, prior=None), TMixture])
+def test_components_of_one_point_are_named(make):
+    with pytest.warns(
+        UserWarning, match=r"components \[\d, \d\] have one point each, so that reg_covar=1e-06"
+    ):
+        make(3, random_state=0, space="serial").fit(
+            np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0], [4.0, 4.0]])
+        )
 
 
 @pytest.mark.parametrize(

@@ -384,11 +384,11 @@ def test_unfitted_and_other_features():
         model.score_samples(np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_estimator_checks_of_scikit_learn(k):
+@pytest.mark.parametrize("k, options", [(1, {}), (3, {}), (2, {"prior": None})], ids=str)
+def test_estimator_checks_of_scikit_learn(k, options):
     """All of them; the one that is skipped wants an environment variable for another array library."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    model = DirichletMixture(k, random_state=0, space="serial")
+    model = DirichletMixture(k, random_state=0, space="serial", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the checks themselves bring about
         results = checks.check_estimator(model, on_fail=None, on_skip=None)
