@@ -447,7 +447,7 @@ class _Division:
             spread = np.nan_to_num(scatter / n.reshape(-1, *[1] * (scatter.ndim - 1)), posinf=0.0, neginf=0.0)
         if covariance.is_diagonal(self._kind):
             longest = np.arange(p) == spread.argmax(axis=1)[:, None]
-            axes = np.where(longest, np.sqrt(spread), 0.0)
+            axes = np.sqrt(np.where(longest, spread, 0.0))
         else:
             values, vectors = np.linalg.eigh(spread)
             axes = vectors[:, :, -1] * np.sqrt(np.maximum(values[:, -1], 0.0))[:, None]

@@ -131,8 +131,8 @@ def _check_names(sample, channels):
     if notes:
         own = next(own for own in channels if own not in new)
         raise InputError(
-            f"{sample}: {channels.count(own)} channels are called '{own}'; names that differ are wanted, such "
-            f"as '{own} {channels.index(own) + 1}'"
+            f"{sample}: {channels.count(own)} channels are called '{own}'; names that differ are wanted, "
+            f"such as '{own} {channels.index(own) + 1}'"
         )
 
 

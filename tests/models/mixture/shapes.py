@@ -69,27 +69,27 @@ def _t(random, dof, n, p):
     return random.normal(size=(n, p)) / np.sqrt(random.chisquare(dof, (n, 1)) / dof)
 
 
-def candidates(seed=0, space=None):
+def candidates(seed=0, space=None, most=MOST):
     """Mixtures of each family, by name."""
     keys = {"random_state": seed, "space": space}
     found = {"normal": mixture.DirichletMixture(OFFERED, **keys)}
-    for k in range(1, MOST + 1):
+    for k in range(1, most + 1):
         found[f"t {k}"] = mixture.TMixture(k, n_init=4, **keys)
-    for k in range(1, MOST + 1):
+    for k in range(1, most + 1):
         found[f"normal and noise {k}"] = mixture.TMixture(k, dof=np.inf, noise=True, n_init=4, **keys)
     return found
 
 
-def found_in(shape, seed=0, space="serial", n_folds=3):
+def found_in(shape, seed=0, space="serial", n_folds=3, most=MOST):
     """Labels by the best family, and its name."""
     tried = {"": shape.X}
     if (shape.X > 0.0).all():
         tried["log "] = np.log(shape.X)
     best = None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mixture.ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)  # some candidates are too many for the points
         for prefix, X in tried.items():
-            models = candidates(seed, space)
+            models = candidates(seed, space, most)
             chosen = mixture.select(models, X, n_folds=n_folds, seed=seed)
             score = chosen.scores[chosen.names.index(chosen.best)]
             # a density of logarithms as one of the points

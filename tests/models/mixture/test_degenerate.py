@@ -118,6 +118,7 @@ def test_dependent_columns_leave_the_number_of_clusters():
         assert DirichletMixture(5, random_state=0, space="serial").fit(X).n_active_ == 2
 
 
+@pytest.mark.filterwarnings("ignore:components .* have one point each")
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_points_far_apart_in_float32(kind):
     """A variance that is smaller than what a sum about the centre of all is right to."""

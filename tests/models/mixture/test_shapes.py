@@ -15,12 +15,10 @@ def test_there_are_ten_shapes():
 
 
 @pytest.mark.slow
-def test_the_right_number_of_clusters_in_eight_of_ten():
-    """t and noise among them; their labels agree with the truth."""
-    right, rand = [], {}
-    for shape in shapes(900):
-        labels, _ = found_in(shape)
-        rand[shape.name] = agreement(labels, shape.labels)
-        right += [shape.name] * (len(set(labels.tolist()) - {-1}) == shape.k)
-    assert len(right) >= 8 and {"t", "noise"} <= {*right}, right
-    assert min(rand["t"], rand["noise"], rand["unequal"]) > 0.85, rand
+@pytest.mark.parametrize("name", ["t", "noise"])
+def test_the_right_number_of_clusters(name):
+    """Of the two that normal components cut in pieces; `python -m tests.models.mixture.shapes` shows ten."""
+    shape = next(shape for shape in shapes(600) if shape.name == name)
+    labels, _ = found_in(shape, n_folds=2, most=4)
+    assert len(set(labels.tolist()) - {-1}) == shape.k
+    assert agreement(labels, shape.labels) > 0.85
