@@ -140,7 +140,7 @@ def _fit(options):
         labels = [found.predict(sample) for sample in samples]
         figures.draw(folder, found, samples, labels, tallies, options.pairs)
     console = Console()
-    console.print(_table(found, tallies))
+    console.print(_table(options, found, tallies))
     console.print(_said(found, tallies), f"{seconds:.2f} s on {options.space or pk.default_space()}")
 
 
@@ -164,6 +164,7 @@ def _compensate(options):
     found = cytometry.spillover_of([cytometry.read(path) for path in options.cells], dark)
     folder.mkdir(parents=True, exist_ok=True)
     cytometry.write_spillover(folder / "spillover.csv", *found)
+    command.write_json(options, channels=found[0], spillover=found[1])
 
 
 def _save(found, folder):
@@ -193,7 +194,7 @@ def _said(found, labels):
 def _predict(options):
     folder, kinds = _checked(options, ("shares.csv",))
     found = _loaded(options)
-    Console().print(_table(found, _tallied(found, folder, kinds, options)))
+    Console().print(_table(options, found, _tallied(found, folder, kinds, options)))
 
 
 def _merge(options):
@@ -202,7 +203,7 @@ def _merge(options):
     how = options.method, options.n_populations, options.least_cells, options.least_share
     found = found.merged(samples, *how)
     _save(found, folder)
-    Console().print(_table(found, [found.predict(sample) for sample in samples]))
+    Console().print(_table(options, found, [found.predict(sample) for sample in samples]))
 
 
 def _figures(options):
@@ -266,14 +267,17 @@ def _tallied(found, folder, kinds, options):
     return tallies
 
 
-def _table(found, labels):
-    """The largest populations: their markers, and their shares of the samples' cells."""
+def _table(options, found, labels):
+    """Return the largest populations, with their markers and shares of the samples' cells; keep all for
+    --json."""
     table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
     stable = [] if found.stability is None else ["stability"]
     for name in ("", "cells", "share", "lowest", "highest", *stable):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("markers")
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
+    more = {} if found.stability is None else {"stability": found.stability}
+    command.write_json(options, populations=found.names, cells=counts, **more)
     columns = [counts / max(counts.sum(), 1), own.min(axis=0), own.max(axis=0)]
     columns += [found.stability] * len(stable)
     for number, name in enumerate(found.names[:_SHOWN]):

@@ -76,8 +76,8 @@ def main(argv=None):
             seconds, cpu, megabytes = run(paths[:n], folder / f"out{n}", folder / f"kept{n}")
             rate = n * options.cells / seconds
             print(
-                f"{n} files of {options.cells:,}: {seconds:.1f} s, {cpu:.1f} s of cores, {rate:,.0f} events a "
-                f"second, {megabytes:.0f} MB",
+                f"{n} files of {options.cells:,}: {seconds:.1f} s, {cpu:.1f} s of cores, {rate:,.0f} events "
+                f"a second, {megabytes:.0f} MB",
                 flush=True,
             )
         if options.kill:
