@@ -78,9 +78,9 @@ FLOORS = {
 CAPS = {
     "core": 142_750,
     "portable": 247_250,
-    "models": 343_050,
+    "models": 344_050,
     "roofline as shipped": 69_950,
     "cases, peers and truth": 83_450,
     "docs": 43_600,
-    "tests": 608_500,
+    "tests": 613_850,
 }
