@@ -44,10 +44,14 @@ def _divide(ops, op, x, y, dtype, const_b):
     if const_b is not None or dtype in t.UNSIGNED:
         return _any_divided(ops, op, x, y, dtype, const_b)
     near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # one that wraps around
-    if ops.target.straight:
+    if ops.target.straight and not ops.target.crowded:
         ops.diverges()
         return _called(ops, op, x, y, dtype, near)
-    return _nearly(ops, x, y, dtype) if near else _any_divided(ops, op, x, y, dtype, None)
+    return (
+        _nearly(ops, x, y, dtype)
+        if near and not ops.target.straight
+        else _any_divided(ops, op, x, y, dtype, None)
+    )
 
 
 def _nearly(ops, x, y, dtype):

@@ -70,7 +70,8 @@ def text_of(entry, target, emit):
         entry.one_lane(str(why))
         code = Code(entry, target)
         emit(code)
-    code.lower.memory.facts.tell(code.module)
+    if not target.crowded:
+        code.lower.memory.facts.tell(code.module)
     text, links = str(code.module), code.lower.links
     return registry.part("functions of numba's").linked(target, text, links) if links else text
 

@@ -96,8 +96,9 @@ class Ops:
     Parameters
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
-        indices lie; `straight`, whether it has packs of its own for straight-line code; `look`, which lets a
-        launch end at this place; `strip`, trips of a light loop between two looks, 0 for none
+        indices lie; `straight`, whether it has packs of its own for straight-line code; `crowded`, whether
+        registers are worth more than shorter ways; `look`, which lets a launch end at this place;
+        `strip`, trips of a light loop between two looks, 0 for none
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 

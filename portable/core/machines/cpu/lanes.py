@@ -14,7 +14,7 @@ from .guard import guard
 class CpuTarget:
     """The CPU's part of lowering."""
 
-    step, straight, strip = 1, False, looks.STRIP
+    step, straight, crowded, strip = 1, False, False, looks.STRIP
     product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
     guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
 

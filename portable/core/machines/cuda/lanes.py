@@ -75,7 +75,7 @@ class CudaTarget:
     """CUDA's part of opsing. A pack's indices lie a block apart, so that threads at neighbouring places
     read neighbours."""
 
-    step, straight = RANGE_THREADS, True
+    step, straight, crowded = RANGE_THREADS, True, False
     look, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
 
@@ -128,11 +128,17 @@ def _roots(ops, x):
     return roots
 
 
-class CrowdedTarget(CudaTarget):
-    """The same where several teams are to share a multiprocessor: trips of a loop written side by side would
-    want the registers that these have."""
+class TeamTarget(CudaTarget):
+    """CUDA's part for teams. Registers decide how many of them share a multiprocessor: facts of a launch, by
+    which loads move ahead of loops, and a second way of divisions would take these."""
 
-    unrolled = staticmethod(lambda blocks: "")
+    crowded = True
+
+
+class CrowdedTarget(CudaTarget):
+    """The same for kernels that ask for several teams a multiprocessor: no trips of a loop side by side."""
+
+    crowded, unrolled = True, staticmethod(lambda blocks: "")
 
 
 class BoxTarget(CudaTarget):

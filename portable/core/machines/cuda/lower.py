@@ -22,6 +22,7 @@ from .lanes import (
     CrowdedTarget,
     CudaTarget,
     CudaTeam,
+    TeamTarget,
     barrier,
     block,
     combine_block,
@@ -50,7 +51,7 @@ class Blocks:
         self.tensor = tensor
         self.team_size, self.identity = team_size, f"{team_size} {teams}"
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
-        usual = CudaTarget if teams == 1 else CrowdedTarget
+        usual = CrowdedTarget if teams > 1 else TeamTarget if policy_kind == "team" else CudaTarget
         self.target = BoxTarget if policy_kind.startswith("box") else usual
         self.step = self.target.step
 
