@@ -1,4 +1,4 @@
-"""How fast kernels run, on this machine, against what, and how fast they could run.
+"""Measure kernels on this machine, compare them with peers, and bound their speed.
 
 `roofline.count` tells the operations of a launch, `roofline.ceilings` what the machine can do,
 `roofline.profile` what launches took. `python -m portable.roofline report` times every method and holds it

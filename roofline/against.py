@@ -44,16 +44,16 @@ class Interval:
 
     @property
     def width(self):
-        """As a share of the median."""
+        """Return the interval's width as a share of the median."""
         return (self.upper - self.lower) / self.median
 
     def as_dict(self):
-        """The JSON object."""
+        """Return the JSON object."""
         return {name: finite(value) for name, value in vars(self).items()}
 
 
 def interval(sittings, seed=1) -> Interval:
-    """The median of ratios and its 95 % interval, by a bootstrap in two stages.
+    """Return the median of ratios and its 95 % interval, by a bootstrap in two stages.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class Row:
 
     @property
     def rounds(self):
-        """Of all sittings."""
+        """Return the rounds of all sittings."""
         return [pair for sitting in self.sittings for pair in sitting]
 
     @property
     def interval(self):
-        """Of this revision's time over the other's; None before there is a round."""
+        """Return the interval of this revision's time over the other's; None before there is a round."""
         found = [[this / other for this, other in sitting] for sitting in self.sittings if sitting]
         return interval(found) if found else None
 
@@ -115,15 +115,15 @@ class Row:
 
     @property
     def done(self):
-        """Whether no further round is wanted."""
+        """Return True if no further round is needed."""
         return self.problem is not None or (len(self.sittings) >= SITTINGS and self.interval.width < NARROW)
 
     def seconds(self, side):
-        """Samples of this revision (0) or of the other (1)."""
+        """Return samples of this revision (0) or of the other (1)."""
         return Samples(tuple(pair[side] for pair in self.rounds), self.calls)
 
     def as_dict(self):
-        """The JSON object of a row."""
+        """Return the JSON object of a row."""
         found = self.interval
         return {
             **picked(self, "title problem verdict"),
@@ -139,7 +139,7 @@ class Row:
 
 @dataclass
 class Outcome:
-    """What was found so far; filled in place, so that an interruption loses nothing."""
+    """Results so far; filled in place, so that an interruption loses nothing."""
 
     name: str  # of the other revision
     rows: list[Row] = field(default_factory=list)
@@ -155,18 +155,18 @@ class Outcome:
 
     @property
     def passed(self):
-        """Whether no row is slower, undecided, or disagrees."""
+        """Return True if no row is slower, undecided, or disagrees."""
         return self.verdict == NOT_SLOWER and not any(row.problem for row in self.rows)
 
     def as_dict(self):
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "rows": [row.as_dict() for row in self.rows],
             **picked(self, "only_this only_other seconds verdict"),
         }
 
     def table(self):
-        """The terminal's table."""
+        """Return the terminal's table."""
         caption = (
             f"times: median (quartiles); this / {self.name}: median (95 % interval), above 1 this revision is"
             f" slower; '{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than"
@@ -186,7 +186,7 @@ class Outcome:
 
 
 def match(here, there):
-    """Rows that both revisions have, by title and label, and the titles of those that only one has.
+    """Return rows that both revisions have, by title and label, and the titles of those that only one has.
 
     Operations in a title that were counted in compiled code may differ between revisions, for the same work.
 

@@ -92,7 +92,7 @@ def _prepare(chosen):
 
 
 def _compile_ceilings():
-    """What measures the device, so that it is found on disk when it is wanted."""
+    """Compile the kernels that measure the device, so that they are on disk when they are needed."""
     ceiling.ceilings(_asked["space"], quick=True)
 
 
@@ -108,7 +108,7 @@ def _counts_of(case, method, source):
 
 
 def counts_of(run: Run, executed: bool = False) -> list[list[Counts]]:
-    """Counts of the launches of a call that is neither the first nor the second, event by event."""
+    """Return counts of the launches of a call that is neither the first nor the second, event by event."""
 
     def count(launch):
         made.meet(launch, executed=executed)

@@ -78,7 +78,7 @@ class Data:
 
 
 def _with_room(array):
-    """The array with as many zeros before and behind it; pages that nobody touches cost nothing."""
+    """Return the array with as many zeros before and behind it; pages that nobody touches cost nothing."""
     room = np.zeros(3 * array.size, array.dtype)
     room[array.size : 2 * array.size] = array.reshape(-1)
     return room[array.size : 2 * array.size].reshape(array.shape)

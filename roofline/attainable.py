@@ -1,5 +1,4 @@
-"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of
-them.
+"""Bound a launch's time: the time of each resource at its measured ceiling, and the largest of them.
 
 arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision,
                 those of a team's products in float64 at their own peak, and special functions at their own
@@ -32,7 +31,7 @@ TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted 
 
 @dataclass(frozen=True)
 class Bound:
-    """What one launch could take.
+    """Bound of one launch.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class Bound:
 
 
 def bound(counts, ceilings):
-    """The bound of one launch.
+    """Return the bound of one launch.
 
     Parameters
     ----------
@@ -98,8 +97,8 @@ def bound(counts, ceilings):
 
 
 def atomics(counts, ceilings, where):
-    """Seconds of the atomic operations, each to its own place ("apart") or all to one ("together"): at the
-    rate of additions of integers or floats."""
+    """Return seconds of the atomic operations, each to its own place ("apart") or all to one ("together"):
+    at the rate of additions of integers or floats."""
     seconds = 0.0
     for (_, dtype), n in counts.atomics.items():
         kind = "float64" if dtype.startswith("float") else "int64"
@@ -109,9 +108,9 @@ def atomics(counts, ceilings, where):
 
 
 def moving(counts, ceilings, level=None):
-    """Seconds of the compulsory bytes as the machine moves them, which a roof, the best of all patterns,
-    leaves out: a CPU's cache fetches the lines of what is written and not read, and a cache that others use
-    too holds less than it could.
+    """Return seconds of the compulsory bytes as the machine moves them, which a roof, the best of all
+    patterns, leaves out: a CPU's cache fetches the lines of what is written and not read, and a cache that
+    others use too holds less than it could.
 
     Parameters
     ----------
@@ -138,8 +137,8 @@ def moving(counts, ceilings, level=None):
 
 
 def _level_that_held(counts, ceilings):
-    """Where bytes come from: of several cores one may write what another wrote the launch before, which goes
-    by way of the cache that they share."""
+    """Return the memory level that held the bytes: one of several cores may write what another wrote the
+    launch before, by way of the cache that they share."""
     level, shared = ceilings.level_of(counts.reach), ceilings.measured_at("L3")
     written = any(written for _, written in counts.arrays.values())
     several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1
@@ -191,8 +190,8 @@ def of_products(counts):
 
 
 def _of_a_call(rate, additions, alone):
-    """Seconds of a special function: measured with two additions a call, which are taken off where they share
-    its units."""
+    """Return seconds of a special function: measured with two additions a call, which are taken off where
+    they share its units."""
     each = 1.0 / rate
     return each if alone or not additions else max(each - 2.0 / additions, 0.5 * each)
 
@@ -227,7 +226,7 @@ def shares(counts, ceilings):
 
 
 def other_operations(counts):
-    """Operations of the text that are no flops: of integers, atomics, loads and stores."""
+    """Return operations of the text that are no flops: of integers, atomics, loads and stores."""
     reached = sum(
         n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic "))
     )
@@ -235,7 +234,7 @@ def other_operations(counts):
 
 
 def _mean(bounds):
-    """The Bound of a launch in the mean."""
+    """Return the Bound of a launch in the mean."""
     if all(b is bounds[0] for b in bounds):
         return bounds[0]
     wants = Counter()
@@ -270,8 +269,9 @@ class Kernel:
 
     @property
     def near_bytes(self):
-        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they
-        were counted, and of scratch; an element that a GPU's warp wants as one, once."""
+        """Return the bytes requested from the nearest memory level: loads and stores, those that the
+        optimiser left if they were counted, and of scratch; an element that a GPU's warp reads as one,
+        once."""
         totals, alike = self.counts.executed_totals, self.counts.alike
         text = {"loaded": self.counts.loaded, "stored": self.counts.stored}
         asked = totals or text
@@ -299,7 +299,7 @@ class Kernel:
         return other_operations(self.counts)
 
     def as_dict(self, seconds, ceilings=None):
-        """The JSON object; `seconds` is what the whole call took."""
+        """Return the JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
             **picked(self, "label seconds operations"),
@@ -359,7 +359,7 @@ class Analysis:
         )
 
     def against(self, ceilings):
-        """The same call, held against other ceilings."""
+        """Return the same call, held against other ceilings."""
         launches = [
             (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
         ]
@@ -385,7 +385,7 @@ class Analysis:
 
     @property
     def by(self):
-        """What bounds the call: the resource that wants most of the attainable time."""
+        """Return the resource that bounds the call: the one with most of the attainable time."""
         return self._summed(lambda _, b: {b.by: b.seconds}).most_common(1)[0][0]
 
     def _summed(self, quantities):
@@ -396,7 +396,7 @@ class Analysis:
         return found
 
     def total(self, quantity):
-        """The sum of a quantity of Counts over the launches."""
+        """Return the sum of a quantity of Counts over the launches."""
         return sum(getattr(counts, quantity) for _, counts, _, _ in self.launches)
 
     @property
@@ -443,7 +443,7 @@ class Analysis:
         return {name: sum(n * found[name] for n, found in of_kernels) for name in names}
 
     def as_dict(self):
-        """The JSON object; every number says where it comes from."""
+        """Return the JSON object; every number says where it comes from."""
         return {
             "seconds": {"value": self.seconds, "provenance": "measured"},
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
@@ -465,7 +465,7 @@ class Analysis:
 
 
 def _together(label, launches):
-    """The Kernel of launches, (Counts, Bound, seconds) each."""
+    """Return the Kernel of launches, (Counts, Bound, seconds) each."""
     same = Counter(id(counts) for counts, *_ in launches)
     different = {id(counts): counts for counts, *_ in launches}
     counts = mean([(same[key], different[key]) for key in same])
@@ -480,7 +480,7 @@ def _together(label, launches):
 
 
 def analyse_launch(label, counts, seconds, ceilings):
-    """One launch against its roof; `seconds` is what it took."""
+    """Return one launch against its roof; `seconds` is what it took."""
     found = bound(counts, ceilings)
     notes = [*counts.notes, *found.notes]
     analysis = Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
@@ -489,7 +489,7 @@ def analyse_launch(label, counts, seconds, ceilings):
 
 
 def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
-    """One profiled call against its roof.
+    """Return one profiled call against its roof.
 
     Parameters
     ----------

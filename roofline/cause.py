@@ -1,4 +1,4 @@
-"""What a cause is: something that costs a kernel time, the time that it explains, and what it gains."""
+"""Define a cause: something that costs a kernel time, the time that it explains, and its gain."""
 
 import math
 import re
@@ -32,9 +32,9 @@ class Cause:
     alone: float = 0.0
 
     def without(self, took, least, launch=0.0):
-        """This cause with its gain: all of the time but `launch` and `alone` shrinks as what it explains
-        does, or to what the work wants without it, where it explains more than was seen; nothing gets faster
-        than `least`."""
+        """Return this cause with its gain: all of the time but `launch` and `alone` shrinks as what it
+        explains does, or to what the work wants without it, where it explains more than was seen; nothing
+        gets faster than `least`."""
         stays = min(launch + self.alone, took) if self.name != "launch" else 0.0
         left = self.ideal * (1.0 if self.fixed else max(1.0, (took - stays) / self.seconds))
         return replace(self, gain=took / (stays + max(least if self.least is None else self.least, left)))
@@ -47,7 +47,7 @@ class Cause:
         )
 
     def as_dict(self, subject):
-        """The JSON object; `subject` is what the clause is about."""
+        """Return the JSON object; `subject` is what the clause is about."""
         told = {
             **picked(self, "name seconds provenance"),
             "text": f"{subject}{self.told}",
@@ -56,13 +56,13 @@ class Cause:
 
 
 def extent_of(kernel):
-    """How many indices or teams a launch has, and which of both."""
+    """Return the number of indices or teams of a launch, and which of both."""
     extents, unit = _extents(kernel)
     return math.prod(extents), unit
 
 
 def rows_of(kernel):
-    """How many indices lie side by side: those of a box's last extent, or all."""
+    """Return the number of indices side by side: those of a box's last extent, or all."""
     return _extents(kernel)[0][-1]
 
 

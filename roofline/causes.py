@@ -1,4 +1,4 @@
-"""What may have cost a kernel its time, by what was measured and counted, and what it would take without.
+"""Find the causes of a kernel's time, from measurements and counts, and its time without each.
 
 A roof is the least time of the text's operations and compulsory bytes. Here each further thing that could
 cost time is given the time that it would explain, and the time that the same work wants without it, both
@@ -58,8 +58,8 @@ IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that
 
 
 def causes(kernel, ceilings):
-    """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first;
-    at least one: waiting."""
+    """Return the causes that may have cost one launch of a kernel its time, each with the gain of its end,
+    the largest first; at least one: waiting."""
     n = len(kernel.times)
     took = kernel.seconds / n
     least = max(kernel.bound.seconds, moving(kernel.counts, ceilings))
@@ -85,8 +85,8 @@ def causes(kernel, ceilings):
 
 
 def _amortised(kernel, ceilings, launch):
-    """Seconds of a launch's own work, were it a part of one so large that its launch is a tenth of it: with
-    its bytes from the memory level that holds as much."""
+    """Return seconds of a launch's own work, were it a part of one so large that its launch is a tenth of
+    it: with its bytes from the memory level that holds as much."""
     rest = [s for name, s in kernel.bound.wants.items() if name != "launch" and not name.startswith("memory")]
     counts, work = kernel.counts, max(rest, default=0.0)
     for level, capacity in ceilings.levels if counts.compulsory else ():
@@ -98,8 +98,8 @@ def _amortised(kernel, ceilings, launch):
 
 
 def candidates(kernel, ceilings, took):
-    """The time of one launch by each thing that could have cost it, a list of Cause; `took` is what it
-    took."""
+    """Return the time of one launch by each thing that could have cost it, a list of Cause; `took` is what
+    it took."""
     counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
     text = f"its work is so short that a launch costs as much ({scaled(launch, 's')})"
@@ -124,8 +124,8 @@ def candidates(kernel, ceilings, took):
 
 
 def _filled(kernel, on_device):
-    """The part of the lanes that indices fill: those behind the last one, or the last of each row of a box,
-    are no divergence."""
+    """Return the part of the lanes that indices fill: those behind the last one, or the last of each row
+    of a box, are no divergence."""
     extent, unit = extent_of(kernel)
     pack, extent = (WARP, extent) if on_device else (WIDEST, rows_of(kernel))
     return extent / (-(-extent // pack) * pack) if unit == "indices" and extent else 1.0
@@ -151,8 +151,8 @@ def _of_atomics(counts, ceilings, took):
 
 
 def _meeting(counts, ceilings):
-    """The part of the atomic operations that find another one at their place: of a GPU at an element, so many
-    threads are there; of a CPU's cores each has a line at a time."""
+    """Return the part of the atomic operations that find another one at their place: of a GPU at an
+    element, so many threads are there; of a CPU's cores each has a line at a time."""
     names, on_device, places = {}, ceilings.space.startswith("cuda"), 0
     for (_, operation, dtype), _ in counts.text.items():
         if accesses(operation, "atomic "):
@@ -165,7 +165,7 @@ def _meeting(counts, ceilings):
 
 
 def _of_gathers(kernel, ceilings, took):
-    """What a CPU's code gathers or scatters element by element."""
+    """Return the causes of element-wise gathers or scatters in a CPU's code."""
     counts, gathered, written = kernel.counts, collections.Counter(), 0
     for (place, name, of), n in counts.executed.items():
         if name in ("masked.gather", "masked.scatter"):
@@ -201,8 +201,8 @@ def _of_gathers(kernel, ceilings, took):
 
 
 def _across(counts, ceilings, gathered, took):
-    """Rows across lanes: each index goes along a row of its own, so that its neighbour's element is a row
-    away, and a pack gathers what an index alone would find side by side."""
+    """Return rows across lanes: each index goes along a row of its own, so that its neighbour's element is
+    a row away, and a pack gathers what an index alone would find side by side."""
     place, elements = max(gathered.items(), key=lambda one: one[1], default=("", 0))
     loads = {
         operation.rpartition(" ")[2]: n
@@ -221,8 +221,8 @@ def _across(counts, ceilings, gathered, took):
 
 
 def _in_order(counts, ceilings, scattered):
-    """Seconds of the bytes, and of elements at places that data tell, which stay one by one in any order,
-    from the nearest cache."""
+    """Return seconds of the bytes, and of elements at places that data tell, which stay one by one in any
+    order, from the nearest cache."""
     told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
     gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
     near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
@@ -257,7 +257,7 @@ def _jumps(counts):
 
 
 def _special(counts, ceilings):
-    """Seconds of the special functions that ran in packs."""
+    """Return seconds of the special functions that ran in packs."""
     packs = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
@@ -267,8 +267,8 @@ def _special(counts, ceilings):
 
 
 def _busy_arithmetic(kernel, ceilings):
-    """The part of the special functions that ran which the text asks for; 1 where they are not most of the
-    arithmetic."""
+    """Return the part of the special functions that ran which the text asks for; 1 where they are not most
+    of the arithmetic."""
     counts = kernel.counts
     if (
         counts.executed is None
@@ -288,7 +288,7 @@ def _busy_arithmetic(kernel, ceilings):
 
 
 def _of_memory(kernel, ceilings, took):
-    """Bytes that are moved beside those that are wanted."""
+    """Yield bytes that are moved beside those that are wanted."""
     counts, level, found = kernel.counts, kernel.bound.level, []
     moved, lines = counts.compulsory, counts.line_bytes
     if lines > 1.5 * moved:
@@ -318,12 +318,12 @@ def _of_memory(kernel, ceilings, took):
 
 
 def _packed(counts):
-    """Whether a CPU's code has packs of lanes."""
+    """Return True if a CPU's code has packs of lanes."""
     return any(lanes_and_type(of)[0] > 1 for _, _, of in counts.executed or ())
 
 
 def _of_parallelism(kernel, ceilings, took):
-    """The roof, were there only that part of the machine which so few indices or teams can fill.
+    """Yield the roof, were there only that part of the machine which so few indices or teams can fill.
 
     Few threads on each of a GPU's multiprocessors do not fill these either: teams, of which each has room for
     sixteen, or indices, an eighth of which may be enough. They take a time between the roof of what is enough
@@ -350,7 +350,8 @@ def _of_parallelism(kernel, ceilings, took):
 
 
 def _waiting(kernel, ceilings, took):
-    """The cause of whom no other one fits; without, the instructions alone would take their time."""
+    """Return the cause of whom no other one fits; without, the instructions alone would take their
+    time."""
     counts, started = kernel.counts, 0.0
     if counts.executed and counts.ptx is None and ceilings.clock:
         started = _instructions(counts) / (PER_CYCLE * ceilings.clock * _threads(ceilings))
@@ -366,7 +367,7 @@ def _instructions(counts):
 
 
 def _waits(kernel, ceilings, took):
-    """What shows that nothing but waiting is left, and that few wait where more could."""
+    """Return the evidence that only waiting is left, and that few wait where more could."""
     counts, few = (
         kernel.counts,
         "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took)),

@@ -50,7 +50,7 @@ class Ceiling:
 
     @property
     def reached_once(self) -> bool:
-        """Whether more repeats than usual did not come near the best again."""
+        """Return True if more repeats than usual did not come near the best again."""
         times = self.rate.values if self.unit == "s" else [1.0 / rate for rate in self.rate.values]
         return len(times) > measuring.REPEATS and not physics.steady(times)
 
@@ -61,7 +61,7 @@ class Ceiling:
         return values[min(physics.SEEN - 1, (len(values) - 1) // 4)]
 
     def better(self, other: Ceiling | None) -> Ceiling:
-        """This measurement, or another one of the same ceiling that saw more of the machine.
+        """Return this measurement, or another one of the same ceiling that saw more of the machine.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Ceiling:
         return (min if self.unit == "s" else max)(self, other, key=lambda one: one.best)
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             **picked(self, "name unit best method"),
             "provenance": "measured",
@@ -109,7 +109,7 @@ class Ceilings:
     items: dict[str, Ceiling]
 
     def rate(self, name: str) -> float | None:
-        """The roof of a name.
+        """Return the roof of a name.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Ceilings:
         return self.items[name].best if name in self.items else None
 
     def measured_at(self, level: str) -> list[Ceiling]:
-        """The ceilings of a memory level: its patterns.
+        """Return the ceilings of a memory level: its patterns.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Ceilings:
         return [c for c in self.items.values() if c.name.split(" ")[-1] == level and c.unit == "B"]
 
     def bandwidth(self, level: str) -> float:
-        """The bandwidth of a memory level: the best of its measurements.
+        """Return the bandwidth of a memory level: the best of its measurements.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Ceilings:
 
     @property
     def doubts(self) -> list[str]:
-        """Why these ceilings should not be believed, as sentences; see `portable.roofline.physics`."""
+        """Return the reasons to doubt these ceilings, as sentences; see `portable.roofline.physics`."""
         return physics.doubts(self)
 
     @property
@@ -170,8 +170,8 @@ class Ceilings:
         return [*first, *self.levels]
 
     def level_of(self, n_bytes: float) -> str:
-        """The nearest memory level that was seen to hold so many bytes, where that was looked for: what other
-        guests of a machine leave of a cache that they share.
+        """Return the nearest memory level that was seen to hold so many bytes, where that was looked for:
+        what other guests of a machine leave of a cache that they share.
 
         Parameters
         ----------
@@ -187,12 +187,12 @@ class Ceilings:
         return _holding(seen, n_bytes)
 
     def clock_in_words(self) -> str:
-        """The end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
+        """Return the end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
         which = "the GPU" if self.space.startswith("cuda") else "a core"
         return f", {which} at {scaled(self.clock, 'Hz')}" if self.clock else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON document."""
+        """Return the JSON document."""
         return {
             "schema": "roofline-ceilings",
             "schema_version": SCHEMA_VERSION,
@@ -202,7 +202,7 @@ class Ceilings:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Ceilings:
-        """The inverse of `as_dict`.
+        """Return the inverse of `as_dict`.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class Ceilings:
         return cls(document["space"], document["date"], document["machine"], document["clock"], levels, items)
 
     def table(self) -> Table:
-        """The terminal's table."""
+        """Return the terminal's table."""
         caption = (
             f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
         )
@@ -237,7 +237,7 @@ class Ceilings:
 
 
 def _holding(levels, n_bytes):
-    """The first of (name, capacity) that holds so many bytes; a capacity of None holds all."""
+    """Return the first of (name, capacity) that holds so many bytes; a capacity of None holds all."""
     return next(name for name, capacity in levels if capacity is None or n_bytes <= capacity)
 
 
@@ -250,7 +250,7 @@ def ceilings(
     quick: bool = False,
     on_start: Callable[[str, int, int], object] = lambda name, done, total: None,
 ) -> Ceilings:
-    """The ceilings of a space on this machine.
+    """Return the ceilings of a space on this machine.
 
     Measured on the first call, which takes less than a minute, then read from a file of the user's cache
     folder (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of
@@ -327,7 +327,7 @@ def _measure(plan, result, quick):
 
 
 def _key(facts, space):
-    """What decides whether a measurement still holds."""
+    """Return the key that decides whether a measurement still holds."""
     source = "".join(
         Path(module.__file__).read_text(encoding="utf-8") for module in (microkernels, measuring)
     )
@@ -338,7 +338,7 @@ def _key(facts, space):
 
 
 def _folder():
-    """The folder of measurements, or None where the cache is off or cannot be made."""
+    """Return the folder of measurements, or None where the cache is off or cannot be made."""
     setting = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
         return None
@@ -359,8 +359,8 @@ def _warn(path, error):
 
 
 def _read(path, busy_cores):
-    """A measurement that still holds, or None; a broken file is as good as none, and one of busier hours
-    too."""
+    """Return a measurement that still holds, or None; a broken file is as good as none, and one of busier
+    hours too."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["date"])

@@ -1,4 +1,4 @@
-"""What a report checks of itself: whether its figures can be trusted, each in a sentence."""
+"""Check a report: whether its figures can be trusted, each in a sentence."""
 
 from portable.roofline.attainable import ABOVE
 from portable.roofline.profiling import SHORT
@@ -16,7 +16,7 @@ BUSY = 0.3  # cores taken by others, of which a report says so; less is what an 
 
 
 def of_result(result):
-    """The checks of one result that has a roof.
+    """Return the checks of one result that has a roof.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def of_result(result):
 
 
 def of_part(machine, ceilings, clock, quick=False):
-    """The checks of the machine: what else it did, and whether its clock drifted.
+    """Return the checks of the machine: what else it did, and whether its clock drifted.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def of_part(machine, ceilings, clock, quick=False):
 
 
 def caveats(machine, ceilings, checks=()):
-    """What a reader must know before any figure: that the machine was not quiet, that its ceilings cannot be
+    """Return the warnings before any figure: that the machine was not quiet, that its ceilings cannot be
     right, or that nothing was of full size.
 
     Parameters
@@ -112,5 +112,5 @@ def caveats(machine, ceilings, checks=()):
 
 
 def _check(name, passed, text, why=""):
-    """The JSON object of a check; `why` is added where it did not pass."""
+    """Return the JSON object of a check; `why` is added where it did not pass."""
     return {"check": name, "passed": bool(passed), "text": text if passed or not why else f"{text}: {why}"}

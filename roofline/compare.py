@@ -28,7 +28,7 @@ class Row:
         return min(self.peer_seconds.values) / min(self.ours_seconds.values)
 
     def as_dict(self):
-        """The JSON object of a row."""
+        """Return the JSON object of a row."""
         return {
             "peer": self.peer,
             "ours_seconds": self.ours_seconds.as_dict(),
@@ -52,7 +52,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self):
-        """The JSON object of a duel."""
+        """Return the JSON object of a duel."""
         return {
             **picked(self.duel, "title tolerance bytes flops"),
             **picked(self, "ceiling told problems"),
@@ -68,12 +68,12 @@ class Outcome:
         return work / min(medians) if work and medians else None
 
     def told_row(self, row):
-        """One line on a row, for whoever waits for the table."""
+        """Return one line on a row, for whoever waits for the table."""
         times = f"ours {scaled(row.ours_seconds.median, 's')}, peer {scaled(row.peer_seconds.median, 's')}"
         return f"{self.duel.title}: {row.peer}: {times}, peer / ours {row.ratio.median:.3g}"
 
     def table(self):
-        """The terminal's table."""
+        """Return the terminal's table."""
         caption = "times: median (quartiles); peer / ours: above 1, ours is faster"
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
@@ -167,6 +167,6 @@ def run(
 
 
 def _alone(duel, rounds):
-    """Our seconds, with nobody beside us."""
+    """Return our seconds, with nobody beside us."""
     wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
     return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

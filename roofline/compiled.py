@@ -17,20 +17,21 @@ WORD = 8  # bytes of the largest number that a spill keeps
 
 
 def of_code(kernel, ceilings, took):
-    """The time of one launch by what its code does beside its arithmetic, as Causes."""
+    """Yield the time of one launch by what its code does beside its arithmetic, as Causes."""
     yield from _conversions(kernel, ceilings)
     yield from _spills(kernel, ceilings, took)
     yield from _banks(kernel.counts, ceilings)
 
 
 def alone(counts, ceilings):
-    """Seconds of one block alone beyond a launch that does nothing; 0 where that was not measured."""
+    """Return seconds of one block alone beyond a launch that does nothing; 0 where that was not
+    measured."""
     return max(counts.alone - ceilings.rate("launch"), 0.0)
 
 
 def _in_turn(kernel, ceilings):
-    """Seconds of the arithmetic of a GPU's thread, one operation after the other, in packs of 32 threads; 0
-    of a CPU, and of teams, whose threads nobody knows."""
+    """Return seconds of the arithmetic of a GPU's thread, one operation after the other, in packs of 32
+    threads; 0 of a CPU, and of teams, whose threads nobody knows."""
     counts, (extent, unit) = kernel.counts, extent_of(kernel)
     if counts.ptx is None or not counts.executed or unit == "teams" or not ceilings.clock:
         return 0.0
@@ -39,8 +40,8 @@ def _in_turn(kernel, ceilings):
 
 
 def started(counts, ceilings):
-    """Seconds in which a GPU starts all arithmetic of its code, integers, loads and stores, not what special
-    functions and conversions do inside."""
+    """Return seconds in which a GPU starts all arithmetic of its code, integers, loads and stores, not
+    what special functions and conversions do inside."""
     if counts.ptx is None or not counts.executed or not ceilings.clock:
         return 0.0
     ran = sum(n * lanes_and_type(of)[0] for (_, name, of), n in counts.executed.items() if name in STARTS)
@@ -64,7 +65,7 @@ def _conversions(kernel, ceilings):
 
 
 def converting(counts, ceilings):
-    """Seconds of the conversions alone."""
+    """Return seconds of the conversions alone."""
     return sum(
         _of(counts.conversions, other) / (ceilings.rate(f"convert {other}") or math.inf)
         for other in ("int64", "float32")
@@ -72,13 +73,13 @@ def converting(counts, ceilings):
 
 
 def _of(conversions, other):
-    """Those from a type, or to it, and float64."""
+    """Return the conversions from a type, or to it, and float64."""
     return sum(n for name, n in conversions.items() if other in name)
 
 
 def _spills(kernel, ceilings, took):
-    """What registers have no room for, beside the arithmetic; of a GPU's thread it is known how much, and not
-    how often."""
+    """Return the spills beside the arithmetic; of a GPU's thread their number is known, not their
+    frequency."""
     counts, wants = kernel.counts, kernel.bound.wants
     if counts.spilled and (rate := ceilings.rate("copy L1")):
         seconds = wants["arithmetic"] + counts.spilled / rate
@@ -110,7 +111,7 @@ def _banks(counts, ceilings):
 
 
 def vectors(counts, ceilings):
-    """Seconds of the arithmetic of packs, or of a GPU's threads, that ran."""
+    """Return seconds of the arithmetic of packs, or of a GPU's threads, that ran."""
     seconds = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)

@@ -1,4 +1,5 @@
-"""What a case or a peer hands over: callables with words around them. Nothing here times or draws."""
+"""Define the interface of a case or a peer: callables with words around them. Nothing here times or
+draws."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Work:
-    """What one call amounts to, in the convention that the case states.
+    """Amount of work of one call, in the convention that the case states.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an author says that a kernel costs, to be held against what is counted."""
+"""Declare a kernel's cost by its author, to be compared with counts."""
 
 from __future__ import annotations
 

@@ -177,7 +177,8 @@ def _explained(found, text, moves, policy):
 
 
 def _alone(policy, kernel, args):
-    """Seconds of one block of a launch by itself, of the slowest of some, on a device's data as they are."""
+    """Return seconds of one block of a launch by itself, of the slowest of some, on a device's data as
+    they are."""
     facts = pk.explain(policy, kernel, *args).facts
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     parts, _ = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
@@ -224,7 +225,7 @@ def blocks_of(policy, grid, threads):
 
 
 def in_a_graph(policy, kernel, args, times=IN_A_ROW):
-    """Seconds of a launch that is one of so many in a graph."""
+    """Return seconds of a launch that is one of so many in a graph."""
     with pk.use(policy.space) as space, pk.capture(space) as graph:
         for _ in range(times):
             pk.parallel_for(policy, kernel, *args)
@@ -239,21 +240,22 @@ def _reaches_scratch(text):
 
 
 def _much_arithmetic(executed):
-    """Whether code does so much arithmetic that registers may be too few: it saves a look at the others."""
+    """Return True if code does so much arithmetic that registers may be too few; if not, the others need
+    no test."""
     totals = executed_totals(executed)
     return 4 * sum(totals["flops"].values()) > totals["loaded"] + totals["stored"]
 
 
 def _spills(assembly, executed):
-    """Bytes that a launch wrote to its stack and read again for want of registers: in the block of loops with
-    most arithmetic, as many as the machine code says, as often as arithmetic ran."""
+    """Return bytes that a launch wrote to its stack and read again for want of registers: in the block of
+    loops with most arithmetic, as many as the machine code says, as often as arithmetic ran."""
     each, arithmetic = spilled(assembly)
     ran = sum(n for (_, name, _), n in executed.items() if name in ARITHMETIC)
     return round(each * ran / max(arithmetic, 1))
 
 
 def _on_host(policy):
-    """The policy on a space of the host, and the name of its own space."""
+    """Return the policy on a space of the host, and the name of its own space."""
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     space = getattr(policy, "space", None)
     with pk.use(space if space is not None else pk.default_space()) as here:
@@ -315,7 +317,8 @@ def _several(reducer):
 
 
 def _roomy(policy, size, build):
-    """A policy with scratch for what so many members share out, where those that count are fewer."""
+    """Return a policy with scratch for what so many members share out, where those that count are
+    fewer."""
     _, _, width = build.partition(":")
     parts = -(-size // (int(width) if width.isdigit() else 1))
     return dataclasses.replace(policy, scratch_bytes=parts * policy.scratch_bytes)
@@ -326,17 +329,17 @@ def _counted(kernel, args, reducer, policy, build):
 
 
 def _inputs(args, scan):
-    """The arguments that a text knows: not where a scan writes."""
+    """Return the arguments that a text knows: not where a scan writes."""
     return args[:-1] if scan else args
 
 
 def _as_many_members(kernel, policy):
-    """Whether a kernel's work is laid out for teams of the size that a launch asks for."""
+    """Return True if a kernel's work is laid out for teams of the size of a launch."""
     return isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel)
 
 
 def _asks_for_size(kernel):
-    """True where a text, or a function that it calls, reads how many members its team has."""
+    """Return True where a text, or a function that it calls, reads how many members its team has."""
     return any(isinstance(node, ast.Attribute) and node.attr == "size" for node in _nodes(kernel))
 
 
@@ -359,8 +362,8 @@ def _nodes(function):
 
 
 def _straight(function):
-    """True where neither a text nor a function that it calls decides by values what it does, or calls what it
-    was given: packs then do for each index what it does alone."""
+    """Return True where neither a text nor a function that it calls decides by values what it does, or
+    calls what it was given: packs then do for each index what it does alone."""
     choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(function)
     given = {node.arg for node in nodes if isinstance(node, ast.arg)}
     called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -368,7 +371,8 @@ def _straight(function):
 
 
 def _masked(policy, kernel, data, reducer, scan, build):
-    """The share of lanes that did nothing of what was done for them, in packs or in a GPU's warps."""
+    """Return the share of lanes that did nothing of what was done for them, in packs or in a GPU's
+    warps."""
     data.restore()
     found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build=build)
     issued = found.pop(ISSUED, 0)
@@ -377,15 +381,15 @@ def _masked(policy, kernel, data, reducer, scan, build):
 
 @functools.cache
 def branches(kernel):
-    """True where a text decides by values what it does."""
+    """Return True where a text decides by values what it does."""
     return any(
         isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree)
     )
 
 
 def _changes(text):
-    """What to add where a launch writes what it reads. A second run would tell more, and may write where
-    there is no room: what appends to an array goes on behind its end."""
+    """Return a remark on a launch that writes what it reads. A second run would tell more, and may write
+    outside: a kernel that appends to an array goes on behind its end."""
     read, written = (
         {operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
         for words in (("load ", "atomic "), ("store ", "atomic "))
@@ -395,14 +399,14 @@ def _changes(text):
 
 
 def _extent(policy):
-    """The number of indices or teams; of a box the tuple of its extents."""
+    """Return the number of indices or teams; of a box the tuple of its extents."""
     if isinstance(policy, pk.TeamPolicy):
         return policy.league_size
     return policy.extents if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
 
 
 def in_words(policy):
-    """The size of a policy: "1,000 indices", "20 teams"."""
+    """Return the size of a policy: "1,000 indices", "20 teams"."""
     extent = _extent(policy)
     sizes = " x ".join(f"{n:,}" for n in (extent if isinstance(extent, tuple) else (extent,)))
     return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
@@ -415,7 +419,7 @@ def size_of(policy):
 
 
 def names_of(kernel, policy):
-    """Of the arguments behind the index or the team."""
+    """Return the names of the arguments behind the index or the team."""
     n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
     return [*kernel.portable_text.params[n_indices:], "out"]
 

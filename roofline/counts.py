@@ -1,4 +1,4 @@
-"""What was counted of one launch, by line, operation and type, and the sums that reports tell of it."""
+"""Hold the counts of one launch, by line, operation and type, and the sums that reports need."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Counts:
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
 
     def _by(self, key, wanted):
-        """Sums by what `key` makes of an operation and its type, of those that are wanted, so many times
-        each."""
+        """Return sums by what `key` makes of an operation and its type, of those that are wanted, so many
+        times each."""
         found = collections.Counter()
         for (_, *what), n in self.text.items():
             if times := wanted(*what):
@@ -196,7 +196,8 @@ class Counts:
         return LINE * sum(map(sum, self.lines.values())) if self.lines else self.compulsory
 
     def passed(self, capacity: float) -> float:
-        """Bytes that caches of so many bytes fetch and write back; none if they hold all that is touched.
+        """Return bytes that caches of so many bytes fetch and write back; none if they hold all that is
+        touched.
 
         Parameters
         ----------
@@ -233,7 +234,7 @@ class Counts:
         return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
 
     def table(self) -> Table:
-        """The terminal's table, and a notebook's."""
+        """Return the terminal's table, and a notebook's."""
         named = {
             **{f"flops {dtype}": n for dtype, n in self.flops_by_dtype.items()},
             **_joined(self.special),
@@ -255,7 +256,7 @@ class Counts:
         )
 
     def _repr_html_(self):
-        """The counts, and the kernel's text with what each line does."""
+        """Return the counts, and the kernel's text with what each line does."""
         kernel = self.as_dict() | {"source": self.source()}
         return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
 
@@ -294,8 +295,8 @@ class Counts:
         return sentences
 
     def _more(self):
-        """Where the compiled code of a CPU does more flops than the text: around it, or in the line with most
-        of them."""
+        """Return the lines for which the compiled code of a CPU does more flops than the source: around
+        it, or in the line with most of them."""
         more = collections.Counter()  # by line, those of the layer's own together
         for (line, operation, dtype), n in self.text.items():
             more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
@@ -311,7 +312,7 @@ class Counts:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             **picked(self, "kernel place policy integer comparisons ptx notes"),
             "provenance": "counted",
@@ -333,7 +334,7 @@ def _joined(pairs):
 
 
 def _own(line):
-    """A line of a kernel, or "" for the layer's own."""
+    """Return a line of a kernel, or "" for the layer's own."""
     return "" if line.startswith(LAYER) else line
 
 
@@ -348,7 +349,8 @@ def _is_special(operation):
 
 
 def mean(weighted):
-    """The Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and policy."""
+    """Return the Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and
+    policy."""
     first, total = weighted[0][1], sum(weight for weight, _ in weighted)
     if len(weighted) == 1:
         return first

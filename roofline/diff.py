@@ -40,7 +40,7 @@ class Change:
 
     @property
     def space(self):
-        """Where it ran."""
+        """Return the space of the launch."""
         return " and ".join(dict.fromkeys(row.result["space"] for row in (self.before, self.after) if row))
 
     @property
@@ -80,7 +80,7 @@ class Change:
 
     @property
     def launches(self):
-        """How many launches of each report are compared."""
+        """Return the number of launches of each report that are compared."""
         return tuple(
             1 if self.alike else len(row.result["seconds"]["values"])
             for row in (self.before, self.after)
@@ -89,7 +89,7 @@ class Change:
 
     @property
     def moved(self):
-        """What is another now, in sentences."""
+        """Return the differences, in sentences."""
         held = self.before and self.after and self.before.roof and self.after.roof
         return rendered("moved.txt", c=self).splitlines() if held else []
 
@@ -105,7 +105,7 @@ class Change:
         return kernels
 
     def dot(self, view):
-        """Its mark in a plot of both reports, or None where one of them has none."""
+        """Return its mark in a plot of both reports, or None where one of them has none."""
         old, new = (row and row.dot(view) for row in (self.before, self.after))
         link = f"change{self.number}"
         return replace(new, before=old, number=str(self.number), link=link) if old and new else None
@@ -122,12 +122,12 @@ def _in_words(s):
 
 
 def _done(kernel):
-    """What the lines of a kernel do, by their text."""
+    """Return the operations of a kernel's lines, by their source."""
     return {kernel["source"].get(place, place): done for place, done in kernel["lines"].items()}
 
 
 def read(path):
-    """A saved report; see `portable.roofline.documents.read`.
+    """Return a saved report; see `portable.roofline.documents.read`.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _rows(parts):
 
 
 def _work(row):
-    """What orders launches of one name and size, however long they took."""
+    """Return the order of launches of one name and size, however long they took."""
     roof = row.roof or {"compulsory_bytes": 0, "flops": 0}
     return roof["compulsory_bytes"], roof["flops"]
 
@@ -172,7 +172,7 @@ def _machines(document):
 
 
 def changes(before, after, across=False):
-    """What changed between two reports, the worst first.
+    """Return the changes between two reports, the worst first.
 
     Rows of one method, input and space are the same work. Of what is left over, a method that is once in each
     report is compared with itself on other inputs: a program's by all of its launches.
@@ -228,7 +228,7 @@ def _once(rows, kind):
 
 
 def table(found):
-    """The terminal's table."""
+    """Return the terminal's table."""
     rows = (
         (c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
         for c in found
@@ -241,7 +241,7 @@ def table(found):
 
 
 def lead(found):
-    """The whole in two sentences."""
+    """Return the whole in two sentences."""
     kinds = [c.verdict for c in found]
     timed = [c for c in found if c.speedup and c.verdict != "same"]
     most = max(timed, key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
@@ -269,7 +269,7 @@ def plots(found):
 
 
 def page(before, after, found):
-    """The page of a comparison, as text."""
+    """Return the page of a comparison, as text."""
     overlays = [
         (title, *(Plot(axes.sized(size), dots, f"{title}, before and now") for size in (WIDE, NARROW)))
         for title, axes, dots in plots(found)

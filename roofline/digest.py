@@ -6,7 +6,8 @@ PERIOD = 1009  # a prime, so that no row of a matrix starts where the weights st
 
 
 def digest(array):
-    """The sum of an array's elements, each with a weight between 1 and 2 by its place: order matters.
+    """Return the sum of an array's elements, each with a weight between 1 and 2 by its place: order
+    matters.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ SCHEMA_VERSION = 3
 
 
 def document(parts):
-    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader
-    would have to change."""
+    """Return the JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a
+    reader would have to change."""
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
@@ -27,11 +27,11 @@ class Shown(dict[str, Any]):
     """A report's document that a notebook shows as the page, and `print` of rich as tables."""
 
     def page(self) -> str:
-        """The offline page, as text."""
+        """Return the offline page, as text."""
         return html.page(self)
 
     def _repr_html_(self):
-        """The page in a frame of its own, so that its styles stay inside."""
+        """Return the page in a frame of its own, so that its styles stay inside."""
         framed = escape(self.page())
         return (
             '<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0"'
@@ -81,7 +81,7 @@ def report(made: Profile, source: str = "launches") -> Shown:
 
 
 def read(path):
-    """A saved report's document.
+    """Return a saved report's document.
 
     Raises
     ------

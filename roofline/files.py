@@ -8,7 +8,7 @@ from portable.errors import InputError
 
 
 def data_folder(given):
-    """The folder of real data: `--data`, else PORTABLE_DATA, else None for simulated inputs.
+    """Return the folder of real data: `--data`, else PORTABLE_DATA, else None for simulated inputs.
 
     Raises
     ------

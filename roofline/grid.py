@@ -5,7 +5,7 @@ from rich.table import Table
 
 
 def grid(title, columns, rows, caption=None):
-    """A rich Table.
+    """Return a rich Table.
 
     Parameters
     ----------

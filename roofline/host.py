@@ -1,4 +1,4 @@
-"""Where the host spends a call, or a program, while no kernel runs: a hint, not a time.
+"""Find the host's lines while no kernel runs, in a call or a program: a hint, not a time.
 
 Of a call by Python's own profiler; of a program by looks at its line every few milliseconds, which cost it
 nothing that can be measured.
@@ -78,8 +78,8 @@ def _place(frame):
 
 
 def busiest(call):
-    """The functions that take most themselves, in words: "numpy.array 40%, check_runs (tmap/checks.py:12)
-    20%"; "" for none.
+    """Return the functions that take most themselves, in words: "numpy.array 40%, check_runs
+    (tmap/checks.py:12) 20%"; "" for none.
 
     Parameters
     ----------

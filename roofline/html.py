@@ -13,7 +13,7 @@ LEAST = 0.03  # of a call, below which its kernels share a line
 
 
 def page(document):
-    """The page of a report's document (see `portable.roofline.documents.document`), as text."""
+    """Return the page of a report's document (see `portable.roofline.documents.document`), as text."""
     parts = parts_of(document)
     rows = rows_of(parts)
     return rendered(

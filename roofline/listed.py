@@ -1,4 +1,4 @@
-"""What is timed. One file a method; nothing else in `roofline` knows the models.
+"""List the cases to be timed. One file for each method; nothing else in `roofline` knows the models.
 
 A case is a module of cases/ with one or both of the functions of `Case`. A new method adds its file here and
 its name below.
@@ -59,7 +59,7 @@ class Case(Protocol):
 
 
 def file(name: str) -> str:
-    """The file of the case of that name."""
+    """Return the file of the case of that name."""
     return str(Path(__file__).parent / "cases" / f"{name}.py")
 
 

@@ -27,7 +27,7 @@ def cpu_id(table=None):
 
 
 def _table():
-    """The Linux kernel's facts of the first processor."""
+    """Return the Linux kernel's facts of the first processor."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
@@ -36,8 +36,8 @@ def _table():
 
 
 def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
-    """The name of the GPU of a space such as "cuda:1", from the driver's own files, where there are none from
-    nvidia-smi; None where neither tells."""
+    """Return the name of the GPU of a space such as "cuda:1", from the driver's own files, where there are
+    none from nvidia-smi; None where neither tells."""
     if not space.startswith("cuda"):
         return None
     number = int(space.partition(":")[2] or 0)
@@ -55,8 +55,8 @@ def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
 
 
 def _ours():
-    """The numbers of the cores that this process may use, of which a container or a batch system may leave
-    fewer than there are."""
+    """Return the numbers of the cores that this process may use, of which a container or a batch system
+    may leave fewer than there are."""
     asked = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return asked() if asked else list(range(psutil.cpu_count() or 1))
 
@@ -97,7 +97,7 @@ def versions():
 
 
 def facts(space):
-    """The machine card of a report.
+    """Return the machine card of a report.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which micro-kernels measure which ceiling, at which sizes."""
+"""List the micro-kernels of each ceiling, and their sizes."""
 
 import functools
 import math
@@ -65,7 +65,7 @@ CHAINS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """How one ceiling is measured: `amount` of `unit` a call."""
+    """Measurement of one ceiling: `amount` of `unit` for each call."""
 
     name: str
     unit: str
@@ -76,8 +76,8 @@ class Plan:
     shared: bool = True  # with work that nobody knows of
 
     def measure(self, quick):
-        """The rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on until the
-        best of them stands."""
+        """Return the rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on
+        until the best of them stands."""
         start, spread = time.perf_counter(), SPREAD_SECONDS if self.shared else SPREAD_SECONDS / ALONE
 
         def enough(values):
@@ -91,8 +91,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Held:
-    """How much of a cache is there: of `sizes` the largest whose bytes are read and written rather like the
-    smallest's than like the largest's. A cache that a machine's other guests share keeps less than it has."""
+    """Size of a cache: of `sizes` the largest whose bytes are read and written rather like the smallest's
+    than like the largest's. A cache that a machine's other guests share keeps less than it has."""
 
     name: str
     sizes: tuple
@@ -101,11 +101,11 @@ class Held:
 
     @property
     def method(self):
-        """How it is found."""
+        """Return the method of measurement."""
         return "the largest working set that is copied rather like the smallest than like the largest"
 
     def measure(self, quick):
-        """The bytes, of a few repeats."""
+        """Return the bytes, of a few repeats."""
         plans, found = {size: self.plan(size) for size in self.sizes}, []
         for _ in range(timing.MIN_SAMPLES):
             rates = {size: max(plan.measure(quick=True).values) for size, plan in plans.items()}
@@ -114,7 +114,8 @@ class Held:
 
 
 def _largest_like_the_smallest(rates):
-    """Of {size: rate} the largest size whose rate lies nearer to the highest than to the lowest."""
+    """Return, of {size: rate}, the largest size whose rate lies nearer to the highest than to the
+    lowest."""
     between = math.sqrt(max(rates.values()) * min(rates.values()))
     return max(size for size, rate in rates.items() if rate >= between)
 
@@ -129,7 +130,7 @@ def check(space):
 
 
 def plans(space, quick):
-    """What to measure on a space.
+    """Return the measurements of a space.
 
     Returns
     -------
@@ -242,7 +243,7 @@ def three_rows(block):
 
 
 def _cpu_bandwidth(space, levels, quick):
-    """The triad: on rows that stay in a core's own cache, then over arrays that all cores share."""
+    """Yield the triad: on rows that stay in a core's own cache, then over arrays that all cores share."""
     sizes = dict(levels)
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
@@ -290,7 +291,7 @@ def _gathers(space, levels, quick):
 
 
 def _copy_of(space, n_bytes):
-    """A copy from one half of so many bytes to the other."""
+    """Return a copy from one half of so many bytes to the other."""
     n = n_bytes // 16
     policy = pk.RangePolicy(0, n, space=space)
     return _plan(space, "copy", "B", 16 * n, "copy", policy, kernels.copy, *_ones(space, (n,), (n,)))
@@ -306,7 +307,7 @@ def _ones(space, *shapes):
 
 
 def _memory():
-    """Bytes of the machine's memory."""
+    """Return bytes of the machine's memory."""
     return psutil.virtual_memory().total
 
 
@@ -335,7 +336,7 @@ def gpu_levels(space, quick):
 
 
 def read_around(space, n_bytes, league=2048):
-    """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
+    """Return a working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
     length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
     policy, amount = pk.TeamPolicy(league, _TEAM, space=space), 8 * length * kernels.ROWS * trips * league

@@ -27,7 +27,7 @@ def high_water():
 
 
 def _held(name):
-    """A line of the process's status in bytes, or None."""
+    """Return a line of the process's status in bytes, or None."""
     with contextlib.suppress(OSError):
         found = re.search(rf"{name}:\s+(\d+) kB", (PROCESS / "status").read_text())
         return int(found[1]) << 10 if found else None

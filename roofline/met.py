@@ -42,11 +42,11 @@ class Met:
         self.numbers = _whole_numbers(launch.args)
 
     def _may_differ(self, launch):
-        """Whether a launch may do other work than the one that was counted last."""
+        """Return True if a launch may do other work than the one that was counted last."""
         return branches(launch.kernel) or _whole_numbers(launch.args) != self.numbers
 
     def mean(self):
-        """Each sample stands for the launches up to the next."""
+        """Return each sample stands for the launches up to the next."""
         if self._mean is None:
             ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
             self._mean = mean(
@@ -99,7 +99,8 @@ class Counted:
         return met
 
     def of(self, keys):
-        """The counts of a launch in the mean of several kinds, given with their numbers of launches."""
+        """Return the counts of a launch in the mean of several kinds, given with their numbers of
+        launches."""
         weights, counted = collections.Counter(), {}
         for key, n in keys:
             found = self._kinds[key]
@@ -118,7 +119,7 @@ class _Sizes:
         self.met, self.next, self.last = 0, 1, None
 
     def wants(self):
-        """Whether a size that is met for the first time is to be counted."""
+        """Return True if a new size is to be counted."""
         self.met += 1
         if self.met < self.next:
             return False
@@ -127,7 +128,7 @@ class _Sizes:
 
 
 def kind_of(launch, region):
-    """What launches of one kind have in common."""
+    """Return the traits that launches of one kind share."""
     shapes = shapes_of(launch.args)
     return (
         region,
@@ -142,18 +143,19 @@ def kind_of(launch, region):
 
 
 def group_of(kind):
-    """What launches of one kernel have in common, over whatever sizes."""
+    """Return the traits that launches of one kernel share, over all sizes."""
     region, label, space, kernel, _, reducers, scan, _ = kind
     return region, label, space, kernel, reducers, scan
 
 
 def region_now():
-    """The names of the open blocks, outermost first, joined by " / "."""
+    """Return the names of the open blocks, outermost first, joined by " / "."""
     return " / ".join(regions)
 
 
 def count_launch(launch, *, executed=True):
-    """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
+    """Return the Counts of a launch as listeners are told of it, in its own space, whichever is the
+    default now."""
     scan = launch.scan and launch.scan.split(" ")[1]
     with pk.use(launch.space):
         return count(
@@ -162,8 +164,8 @@ def count_launch(launch, *, executed=True):
 
 
 def shapes_of(args):
-    """What makes two launches of a kernel differ in their work: shapes and types of arrays, and values that
-    it was compiled for."""
+    """Return the traits by which two launches of a kernel differ in their work: shapes and types of
+    arrays, and values that it was compiled for."""
     args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(
         (
@@ -176,7 +178,7 @@ def shapes_of(args):
 
 
 def _whole_numbers(args):
-    """Those among the arguments, by which loops may differ."""
+    """Return the whole numbers among the arguments, by which loops may differ."""
     return [
         _whole_numbers(a) if isinstance(a, tuple) else a
         for a in args

@@ -50,7 +50,7 @@ def lanes_and_type(text):
 
 
 def executed_totals(executed):
-    """Totals of executed instructions, each lane of a vector an operation.
+    """Return totals of executed instructions, each lane of a vector an operation.
 
     What special functions did inside is a total of its own, for where a hardware counter has no names for
     functions.

@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def positive(text):
-    """A whole number from 1."""
+    """Return a whole number from 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not positive")
@@ -29,7 +29,7 @@ def positive(text):
 
 
 def positive_number(text):
-    """A finite number above 0."""
+    """Return a finite number above 0."""
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
@@ -100,7 +100,7 @@ KINDS = {
 
 
 def parser():
-    """The parser of the command line; `command` of what it gives is the command's name."""
+    """Return the parser of the command line; `command` of what it gives is the command's name."""
     made = argparse.ArgumentParser(
         prog="portable roofline", description="How fast the methods run here, and against what."
     )

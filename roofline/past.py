@@ -34,7 +34,7 @@ class Past:
         self.owner = weakref.ref(a)
 
     def recall(self):
-        """The array, or InputError where its memory is gone."""
+        """Return the array, or InputError where its memory is gone."""
         a = self.owner()
         if a is None:
             raise InputError(
@@ -54,7 +54,7 @@ class Past:
 
 
 def _each(function, a):
-    """A launch's argument with its arrays mapped; a record stays one."""
+    """Return a launch's argument with its arrays mapped; a record stays one."""
     if isinstance(a, (np.ndarray, pk.View, pk.ScatterView, Past)):
         return function(a)
     if isinstance(a, tuple):
@@ -64,7 +64,7 @@ def _each(function, a):
 
 
 def remembered(launch):
-    """A launch that keeps no array alive."""
+    """Return a launch that keeps no array alive."""
     return launch._replace(args=tuple(_each(Past, a) for a in launch.args), outs=())
 
 
@@ -81,7 +81,7 @@ def spans(launch):
 
 
 def recalled(launch):
-    """A launch of the past with the arrays that it had.
+    """Return a launch of the past with the arrays that it had.
 
     Raises
     ------

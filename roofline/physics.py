@@ -1,4 +1,4 @@
-"""What must hold between ceilings, whatever the machine: where it does not, one of two was measured too low.
+"""Return the reasons to doubt ceilings, as sentences; none if nothing speaks against them.
 
 A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many
 numbers of 32 bits as of 64, on a CPU just that many; and what a nearer memory level holds need not come from
@@ -24,12 +24,12 @@ HALVES = ["fma float", "no fma float", "integer int"]
 
 
 def steady(values):
-    """Whether the fastest of several times was nearly reached by others."""
+    """Print and write for the commands: progress on the error stream, tables, files."""
     return sum(v <= STEADY * min(values) for v in values) >= SEEN
 
 
 def disorder(ceilings):
-    """Pairs of ceilings in an order that no machine can have.
+    """Return pairs of ceilings in an order that no machine can have.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _sentence(more, high, less, low, unit):
 
 
 def doubts(ceilings):
-    """Why ceilings should not be believed, as sentences; none where nothing speaks against them."""
+    """Return the identity of an argument: of arrays their memory, of numbers their value."""
     found = [sentence for _, sentence in disorder(ceilings)]
     once = [c.name for c in ceilings.items.values() if c.reached_once]
     if len(once) > MANY * len(ceilings.items):

@@ -1,4 +1,4 @@
-"""What the commands print and write: progress on the error stream, tables, files."""
+"""Return True if something was launched on a GPU."""
 
 import contextlib
 import functools

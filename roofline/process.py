@@ -57,11 +57,11 @@ class Side:
         self.rows = self._read()
 
     def seconds(self, place, calls):
-        """Seconds per call of one batch."""
+        """Return seconds per call of one batch."""
         return self._ask(do="time", row=place, calls=calls)
 
     def result(self, place):
-        """A row's number, on which both sides should agree."""
+        """Return a row's number, on which both sides should agree."""
         return self._ask(do="result", row=place)
 
     def close(self):
@@ -103,7 +103,7 @@ class Side:
 
 @contextlib.contextmanager
 def sitting(places, **case):
-    """The processes of both revisions, prepared; they end with the block.
+    """Yield the processes of both revisions, prepared; they end with the block.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ class Profile:
             _nvtx().pop_range()
 
     def _remembered(self, launch):
-        """The launches of a graph, or the one, without their arrays."""
+        """Return the launches of a graph, or the one, without their arrays."""
         if not hasattr(launch, "launches"):
             return (remembered(launch),)
         if launch not in self._graphs:
@@ -214,7 +214,8 @@ class Profile:
 
     @property
     def on_device(self) -> bool:
-        """Whether something was launched on a GPU."""
+        """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
+        arrays."""
         return any(str(mark.space).startswith("cuda") for mark in self._marks)
 
     @property
@@ -242,7 +243,7 @@ class Profile:
         return self._events
 
     def of(self, kernel: Any) -> list[Event]:
-        """The events of one kernel.
+        """Return the events of one kernel.
 
         Raises
         ------
@@ -264,8 +265,8 @@ class Profile:
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
     def counts(self, *, executed: bool = True) -> list[tuple[Event, list[Counts]]]:
-        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the
-        event.
+        """Return counts of every launch: a list of (Event, list of Counts), the second one for each launch
+        of the event.
 
         Launches of one kernel and policy on the same arrays are counted once, on the data as they are now;
         where counts depend on data, their notes say so. Kernels run once more: one that appends wants its
@@ -275,13 +276,13 @@ class Profile:
 
     @staticmethod
     def identity(launch: Any) -> tuple[Any, ...]:
-        """What tells launches apart: kernel, policy, reducers and arguments, of arrays where they lie."""
+        """Return the number of indices or teams of a launch, and which of both."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
 
     @staticmethod
     def kind(launch: Any) -> tuple[Any, ...]:
-        """What launches have in common that do alike work: kernel, policy, reducers, shapes and types of
-        arrays."""
+        """Explain why a method stays below its roof: the kernels that lose most of its time, each with its
+        causes."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args)
 
     @staticmethod
@@ -292,12 +293,12 @@ class Profile:
 
     @staticmethod
     def size(launch: Any) -> tuple[int, str]:
-        """How many indices or teams a launch has, and which of both."""
+        """Return the reason why a call stays below `LOW` of its roof; None if it does not."""
         return size_of(launch.policy)
 
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
-        """The Counts of one of the launches: of those of its kind that were counted as they came (`meet`) the
-        mean; else those of the same identity are counted once."""
+        """Return the Counts of one of the launches: of those of its kind that were counted as they came
+        (`meet`) the mean; else those of the same identity are counted once."""
         if met := self._met.get((*self.kind(launch), executed)):
             return met.mean()
         key = (*self.identity(launch), executed)
@@ -313,30 +314,30 @@ class Profile:
         self._met.setdefault((*self.kind(launch), executed), Met()).meet(launch, executed)
 
     def short(self) -> list[str]:
-        """Labels of launches so short that their times are mostly the cost of a launch."""
+        """Return labels of launches so short that their times are mostly the cost of a launch."""
         return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
 
     def _kinds(self):
-        """Rows of the tables, the costliest kind first, and the last of it as words."""
+        """Yield rows of the tables, the costliest kind first, and the last of it as words."""
         ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
         for (where, label, space, shapes), s in ordered:
             times = scaled(sum(s.values), "s"), scaled(s.median, "s"), spread(s, "s")
             yield where, label, space, shapes, f"{len(s.values):,}", *times
 
     def table(self) -> Table:
-        """The terminal's table, the costliest first."""
+        """Return the terminal's table, the costliest first."""
         columns = "region<|launch<|space<|size<|launches|total|median|quartiles"
         return grid("Launches", columns, self._kinds(), self._caption())
 
     def trace(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """The time line in Chrome's trace format, a dict; with `path` it is also written, for
+        """Return the time line in Chrome's trace format, a dict; with `path` it is also written, for
         ui.perfetto.dev."""
         if path is not None:
             timeline.save(self, path)
         return timeline.trace(self)
 
     def _repr_html_(self):
-        """The time line, and launches by kind."""
+        """Return the time line, and launches by kind."""
         shown = {"tracks": timeline.picture(self) if self._marks else {}, "whole": self.seconds}
         return rendered("profile.html", caption=self._caption(), rows=list(self._kinds()), **shown)
 
@@ -406,14 +407,14 @@ def _occupy(space):
 
 @functools.cache
 def _beside(space):
-    """Seconds that two stamps of a device tell beside the kernel between them: those of one that does next
-    to nothing, less what it costs in a graph, the least that a launch can cost."""
+    """Return seconds that two stamps of a device tell beside the kernel between them: those of one that
+    does next to nothing, less what it costs in a graph, the least that a launch can cost."""
     little = pk.RangePolicy(0, 1, space=space), microkernels.dependent, (1, 5, 3, _something(space))
     return max(_stamped(*little) - in_a_graph(*little, MANY), 0.0)
 
 
 def _stamped(policy, kernel, args):
-    """Seconds between two stamps with a launch between them; the least of several."""
+    """Return seconds between two stamps with a launch between them; the least of several."""
     found = []
     for _ in range(STAMPED):
         _occupy(policy.space)
@@ -441,12 +442,12 @@ def _queues(spaces):
 
 
 def _launches(launch):
-    """The launches of a graph, or the one."""
+    """Return the launches of a graph, or the one."""
     return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
 
 
 def _identity(a):
-    """What tells one argument from another: arrays by where they lie, numbers by their value."""
+    """Return a launch's identity: kernel, policy, reducers and arguments, of arrays their memory."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
     if isinstance(a, Past):

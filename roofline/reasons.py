@@ -1,4 +1,4 @@
-"""Why a method stays below its roof: the kernels that lose most of its time, each with its causes.
+"""Return the time while no kernel runs.
 
 The causes of a kernel are found by `portable.roofline.causes`. A call's reason names those that lose most,
 until most of what it loses is told; what passes outside of kernels is told with them:
@@ -26,7 +26,7 @@ TOLD, MOST, LEAST = 0.7, 3, 0.05
 
 
 def reason(analysis, ceilings, samples=None):
-    """Why a call stays below `LOW` of its roof; None where it does not.
+    """Return the places of most of a call's loss, if it is in many places.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def reason(analysis, ceilings, samples=None):
 
 
 def _named(kernel, analysis):
-    """The beginning of a sentence on a kernel: with its part of the call, and how near it comes to its own
-    roof."""
+    """Return the beginning of a sentence on a kernel: with its part of the call, and how near it comes to
+    its own roof."""
     share, own = kernel.seconds / analysis.seconds, kernel.attainable / kernel.seconds
     if len(analysis.kernels) == 1 and share > 0.9:
         return f"kernel {kernel.label}: "
@@ -94,7 +94,8 @@ def _joined(found):
 
 
 def _outside(analysis, ceilings):
-    """What passes while no kernel runs."""
+    """Return the reason why each kernel of a call stays below `LOW` of its own roof: a list of sentences,
+    None for one that does not."""
     n, each = len(analysis.launches), ceilings.rate("launch call") or ceilings.rate("launch")
     begin, launches = (
         f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its",
@@ -112,8 +113,8 @@ def _outside(analysis, ceilings):
 
 
 def _in_a_graph(kernel, ceilings):
-    """Seconds of one launch of a kernel in a graph: of a GPU what it takes by itself; on a CPU its work comes
-    after what launching costs, and one thread does what is done sooner than others are woken."""
+    """Return seconds of one launch of a kernel in a graph: of a GPU what it takes by itself; on a CPU its
+    work comes after what launching costs, and one thread does what is done sooner than others are woken."""
     if ceilings.space.startswith("cuda"):
         return max(kernel.bound.seconds, kernel.seconds / len(kernel.times))
     work = max((s for name, s in kernel.bound.wants.items() if name != "launch"), default=0.0)
@@ -122,7 +123,7 @@ def _in_a_graph(kernel, ceilings):
 
 
 def _spread(analysis, lost):
-    """Of a call whose loss is in many places: where most of it is."""
+    """Results so far on one space."""
     parts = [
         (analysis.outside, "outside of kernels"),
         *((k.seconds - k.attainable, f"in {k.label}") for k in analysis.kernels),
@@ -140,8 +141,7 @@ def reasons_of(analysis, ceilings, samples):
 
 
 def of_kernels(analysis, ceilings):
-    """Why each kernel of a call stays below `LOW` of its own roof: a list of sentences, None for one that
-    does not."""
+    """Return True if counts are those of a profile's launches, kernel by kernel and size by size."""
     return [
         _alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None
         for kernel in analysis.kernels
@@ -149,7 +149,7 @@ def of_kernels(analysis, ceilings):
 
 
 def _alone(kernel, ceilings):
-    """The causes without the kernel's name, which stands beside them."""
+    """Return the causes without the kernel's name, which stands beside them."""
     return f"{_sentence('; '.join(cause.told for cause in _of_kernel(kernel, ceilings)))}."
 
 

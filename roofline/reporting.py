@@ -53,7 +53,7 @@ class Result:
         return None if self.work.pairs is None else self.work.pairs / self.seconds.median
 
     def as_dict(self):
-        """The JSON object of a result."""
+        """Return the JSON object of a result."""
         return {
             **picked(self, "case method source size unit space pairs_per_second"),
             "seconds": self.seconds.as_dict(),
@@ -80,7 +80,7 @@ class Failure:
 
 @dataclass
 class Report:
-    """What was measured so far on one space."""
+    """Counts of a plot, and the peaks that bound it."""
 
     space: str
     machine: dict
@@ -95,7 +95,7 @@ class Report:
     quick: bool = False  # of tiny inputs, and ceilings of a moment
 
     def as_dict(self):
-        """A part of the JSON document."""
+        """Return a part of the JSON document."""
         on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
         clock = measuring.clock() if on_cores else None
         return {
@@ -177,7 +177,7 @@ def _hold_anew(report, ceilings):
 
 
 def _timed(run, quick):
-    """Seconds per call, what the last call returned, and bytes that one more held at most."""
+    """Return seconds per call, what the last call returned, and bytes that one more held at most."""
     values, few = [], {"min_time": 1e-3, "repeats": 3} if quick else {"max_time": MAX_SECONDS}
     seconds, most = timing.measure(lambda: values.append(run.call()), run.sync, **few), None
     if seconds.median < MAX_SECONDS and not quick:
@@ -187,8 +187,8 @@ def _timed(run, quick):
 
 
 def _roof(report, run, seconds, ceilings, counts=None):
-    """One more call, profiled, and counted on the data that each launch meets; but where its counts are
-    known."""
+    """Return one more call, profiled, and counted on the data that each launch meets; but where its counts
+    are known."""
     executed = not report.space.startswith("cuda") and seconds.median < LONG and not report.quick
 
     def count(launch):
@@ -213,6 +213,6 @@ def _roof(report, run, seconds, ceilings, counts=None):
 
 
 def _alike(made, counts):
-    """Whether counts are those of a profile's launches, kernel by kernel and size by size."""
+    """Free space of a drawing, in boxes (left, top, right, bottom)."""
     launched = [[(one.kernel.name, in_words(one.policy)) for one in event.launches] for event in made.events]
     return launched == [[(one.kernel, one.policy) for one in event] for event in counts]

@@ -74,7 +74,7 @@ def _check(options, program):
 
 
 def _roofs(options, part, on_start):
-    """A function that gives the Ceilings of a space with those of special functions, as of
+    """Return a function that gives the Ceilings of a space with those of special functions, as of
     `reporting.collect`."""
 
     def roofs(name, special, again=False):
@@ -174,7 +174,7 @@ def _chosen(options, space, folder):
 
 
 def _spaces(names):
-    """The spaces asked for; else the CPU's, and the GPU beside it where there is one."""
+    """Return the spaces asked for; else the CPU's, and the GPU beside it where there is one."""
     if names is None:
         default = str(pk.default_space())
         return ["threads", default] if default.startswith("cuda") else [default]

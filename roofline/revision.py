@@ -22,7 +22,7 @@ class Revision:
 
 
 def find(name, case=None, asked_as="--against") -> Revision:
-    """The commit of a name, in which a case can be run.
+    """Return the commit of a name, in which a case can be run.
 
     Parameters
     ----------
@@ -60,15 +60,16 @@ def find(name, case=None, asked_as="--against") -> Revision:
 
 
 def current():
-    """The working tree, as a JSON object: the commit it stands on, and whether its files were changed
-    since."""
+    """Return the working tree, as a JSON object: the commit it stands on, and whether its files were
+    changed since."""
     changed = bool(_git("status", "--porcelain").stdout.strip())
     return {"commit": _git("rev-parse", "HEAD").stdout.strip(), "changed": changed}
 
 
 @contextlib.contextmanager
 def unpacked(revision):
-    """A temporary folder with the files of a revision, removed at the end; the checkout is left as it is."""
+    """Yield a temporary folder with the files of a revision, removed at the end; the checkout is left as
+    it is."""
     folder = Path(tempfile.mkdtemp(prefix="roofline-against-"))
     try:
         with subprocess.Popen(

@@ -36,7 +36,7 @@ AROUND = (
 
 @dataclass(frozen=True)
 class View:
-    """What a plot counts, and the peaks that bound it."""
+    """Return the place of the run: the space, and the machine if the document has several."""
 
     unit: str
     across: str
@@ -98,15 +98,15 @@ class Dot:
 
 
 class Room:
-    """What of a drawing is still free, in boxes (left, top, right, bottom)."""
+    """Return the time that would be saved at the roof: of the program's time, else of the row's own."""
 
     def __init__(self, size):
         self.within = LEFT + 1, 0, size[0] - 1, size[1] - BOTTOM
         self.taken = []
 
     def take(self, candidates):
-        """The first of (what, boxes) whose boxes are all free, which they no longer are; None where none
-        is."""
+        """Return the first of (what, boxes) whose boxes are all free, which they no longer are; None where
+        none is."""
         for what, boxes in candidates:
             if all(map(self._free, boxes)):
                 self.taken += boxes
@@ -183,8 +183,8 @@ class Axes:
         return math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (self.x1 - self.x0)))
 
     def ends(self):
-        """Each roof: (its text, whether it is of the latest report, x and y where it begins, x and y where it
-        ends)."""
+        """Yield each roof: (its text, whether it is of the latest report, x and y where it begins, x and y
+        where it ends)."""
         for (name, (levels, peaks)), left in zip(
             self.roofs.items(), range(len(self.roofs) - 1, -1, -1), strict=True
         ):
@@ -206,7 +206,7 @@ class Axes:
                 )
 
     def _named(self, name, rate, unit):
-        """A roof's label; small plots leave its value to the large one."""
+        """Return a roof's label; small plots leave its value to the large one."""
         return name if self.size == SMALL else f"{name} {scaled(rate, unit)}"
 
     def labels(self, room):
@@ -230,7 +230,8 @@ class Axes:
             yield room.take(sorted(places, key=lambda place: _crossings(place[1], others)))
 
     def _along(self, text, x0, y0, way, turn, up):
-        """A label along a slope, `up` pixels over it, that begins some way from the slope's lower end."""
+        """Return a label along a slope, `up` pixels over it, that begins some way from the slope's lower
+        end."""
         x, y = (
             x0 + way * math.cos(turn) - up * math.sin(turn),
             y0 - way * math.sin(turn) - up * math.cos(turn),
@@ -251,7 +252,7 @@ def _decades(values):
 
 
 def _points(x0, y0, x1, y1, n=100):
-    """Places along a line."""
+    """Return places along a line."""
     return [(x0 + k / n * (x1 - x0), y0 + k / n * (y1 - y0)) for k in range(n + 1)]
 
 
@@ -260,7 +261,7 @@ def _crossings(boxes, points):
 
 
 def _box(x, y, width):
-    """The box of a text that begins at x, with its base at y."""
+    """Return the box of a text that begins at x, with its base at y."""
     return x, y - ABOVE, x + width, y + BELOW
 
 

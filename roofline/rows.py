@@ -40,7 +40,8 @@ class Row:
 
     @property
     def place(self):
-        """Where it ran: the space, and the machine where the document has several."""
+        """Return True if its share of the roof is not to be trusted: a check of its own, or of the
+        machine, did not pass."""
         return self.part.place
 
     @property
@@ -56,7 +57,7 @@ class Row:
 
     @property
     def to_gain(self):
-        """What would be saved at the roof: of the program's time, else of the row's own."""
+        """Return True if other work kept the machine busy."""
         return (self.weight if self.weight is not None else 1.0) * (1.0 - min(1.0, self.share))
 
     @property
@@ -68,8 +69,7 @@ class Row:
 
     @property
     def doubtful(self):
-        """Whether its share of the roof is not to be trusted: a check of its own, or of the machine, did not
-        pass."""
+        """Return the caveats that precede all figures."""
         of_machine = any(not check["passed"] for check in self.part.content["checks"])
         return bool(self.failed or of_machine or (self.part.ceilings and self.part.ceilings.doubts))
 
@@ -92,7 +92,7 @@ class Row:
         ]
 
     def dot(self, view):
-        """The row as a Dot of a view, or None where it has no such operations."""
+        """Return the row as a Dot of a view, or None where it has no such operations."""
         roof = self.roof
         method, seconds = self.result["method"], roof and roof["seconds"]["value"]
         return roof and self._dot(view, str(self.number), method, roof, seconds, self.weight or 0.2, self.tag)
@@ -141,7 +141,7 @@ def _short(text):
 
 
 def _of_call(kernel):
-    """A kernel's sums over its launches, in the words of a whole call."""
+    """Return a kernel's sums over its launches, in the words of a whole call."""
     n = kernel["launches"]
     return {
         "flops": n * sum(kernel["flops"].values()),
@@ -156,7 +156,7 @@ def _of_call(kernel):
 
 
 def _operations(roof, view):
-    """Operations of a view; kernels without floating-point work stand in that of the others."""
+    """Return operations of a view; kernels without floating-point work stand in that of the others."""
     if view is FLOPS:
         return roof["flops"]
     return roof["operations"] if not roof["flops"] and not roof["special"] else 0
@@ -176,11 +176,11 @@ class Part:
 
     @property
     def busy(self):
-        """Whether other work kept the machine busy."""
+        """Return the lines of this time: "line 12 of run.py, 62%: x = ..."."""
         return (self.machine["busy_cores"] or 0.0) > BUSY
 
     def dots(self, view):
-        """The rows that a view can show."""
+        """Return the rows that a view can show."""
         return [dot for dot in (row.dot(view) for row in self.rows) if dot]
 
     def scale(self):
@@ -194,17 +194,17 @@ class Part:
                 self.inner[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
 
     def small(self, view):
-        """The id of the roofs that small plots share."""
+        """Return the id of the roofs that small plots share."""
         return f"roofs{self.number}{'o' if view is OTHERS else ''}"
 
     @property
     def caveats(self):
-        """What stands before any figure, because it is about all of them."""
+        """Return True if it is more than any kernel's time."""
         return caveats(self.machine, self.ceilings, self.content["checks"])
 
 
 def parts_of(document):
-    """The Parts of a document, with their rows; results of one method on one input get neighbouring
+    """Return the Parts of a document, with their rows; results of one method on one input get neighbouring
     numbers."""
     contents = document["parts"]
     several = len({tuple(sorted((k, str(p["machine"][k])) for k in ("cpu", "device"))) for p in contents}) > 1
@@ -224,8 +224,8 @@ def parts_of(document):
 
 
 def total(result):
-    """Seconds of all launches of a kind that a program made, by their median: a first one may hold the
-    loading of code."""
+    """Return seconds of all launches of a kind that a program made, by their median: a first one may hold
+    the loading of code."""
     return result["seconds"]["median"] * len(result["seconds"]["values"])
 
 
@@ -248,22 +248,23 @@ class Program:
 
     @property
     def words(self):
-        """Where these pass: "line 12 of run.py, 62%: x = ..."."""
+        """Return the program's speedup without a share of the time in its launches."""
         return "; ".join(
             f"{line['place']}, {line['seconds'] / self.seconds:.0%}: {line['text']}" for line in self.lines
         )
 
     def leads(self, rows):
-        """Whether they are more than any kernel."""
+        """Return the number of rows with each verdict, and the names of those with which a run does not
+        pass."""
         return self.outside > max((total(row.result) for row in rows), default=0.0)
 
     def gain(self, share):
-        """How many times as fast the program were without a share of the time in its launches."""
+        """Return the interval of the peer's time over ours."""
         return self.seconds / max(self.seconds - share * self.launched, 1e-9)
 
 
 def program(parts):
-    """The Program of reports of one; None of others."""
+    """Return the Program of reports of one; None of others."""
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
     launched = sum(total(row.result) for part in parts for row in part.rows)
     told = next((one for part in parts if (one := part.content.get("program"))), {})
@@ -272,13 +273,13 @@ def program(parts):
 
 
 def rows_of(parts):
-    """All rows in their order."""
+    """Return all rows in their order."""
     return sorted((row for part in parts for row in part.rows), key=lambda row: row.number)
 
 
 def kernels_of(rows):
-    """Each kernel where it took most time, and the names of small ones; None where every row has one kernel,
-    and so is it.
+    """Return each kernel where it took most time, and the names of small ones; None where every row has
+    one kernel, and so is it.
 
     Returns
     -------

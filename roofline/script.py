@@ -174,8 +174,8 @@ def _since(order, arrays):
 
 
 def _counted_now(made, parts):
-    """The counts of a launch in the mean of its kinds, on the data as they are now; of many sizes some are
-    counted."""
+    """Return the counts of a launch in the mean of its kinds, on the data as they are now; of many sizes
+    some are counted."""
     step = max(1, len(parts) // SIZES)
     return mean(
         [
@@ -217,13 +217,13 @@ def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
 
 
 def _over(size, n_sizes, counts):
-    """Counts of a launch of so many indices in the mean."""
+    """Return counts of a launch of so many indices in the mean."""
     return counts if n_sizes == 1 else dataclasses.replace(counts, policy=f"{size[0]:,} {size[1]}")
 
 
 def _mean(seconds, n_sizes):
-    """Seconds of a launch: the median of one size; of several sizes the mean, but for the first, which may
-    hold the compilation."""
+    """Return seconds of a launch: the median of one size; of several sizes the mean, but for the first,
+    which may hold the compilation."""
     values = seconds.values
     return seconds.median if n_sizes == 1 else sum(values[1:]) / len(values[1:])
 
@@ -249,7 +249,7 @@ def _timed(found):
 
 
 def _seconds(found):
-    """Seconds of launches of a kind, by their median."""
+    """Return seconds of launches of a kind, by their median."""
     return len(found) * Samples(tuple(event.seconds / len(event.launches) for event, _ in found)).median
 
 

@@ -25,7 +25,7 @@ def no_sync():
 
 
 def batch_seconds(fn, sync, calls, host_only=False):
-    """Seconds per call of one batch, which begins and ends with no work in flight.
+    """Return seconds per call of one batch, which begins and ends with no work in flight.
 
     A call that has an attribute `tells_seconds` returns what counts of its time.
     """
@@ -43,7 +43,7 @@ def batch_seconds(fn, sync, calls, host_only=False):
 
 
 def prepare(tree, case, space, n, quick, file=None, programs=None):
-    """The duels of a case by the packages of a tree; nobody but ours is asked to compete.
+    """Return the duels of a case by the packages of a tree; nobody but ours is asked to compete.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def prepare(tree, case, space, n, quick, file=None, programs=None):
 
 
 def load(file, programs):
-    """A case that runs as it is here on both sides."""
+    """Return a case that runs as it is here on both sides."""
     spec = importlib.util.spec_from_file_location("case_of_both", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -86,7 +86,8 @@ def load(file, programs):
 
 
 def row(duel):
-    """What the other process has to know of a duel."""
+    """Return tables of the measurements, with every row's share of attainable; then the reasons of low
+    ones."""
     return {
         "title": duel.title,
         "label": duel.ours.label,
@@ -97,7 +98,7 @@ def row(duel):
 
 
 def answer(duels, space, request):
-    """What was asked for: seconds per call of one batch of a row, or the row's result."""
+    """Return the tracks that passed side by side in a profile."""
     import portable
 
     duel = duels[request["row"]]
@@ -108,7 +109,7 @@ def answer(duels, space, request):
 
 
 def told(error):
-    """An exception in one line."""
+    """Return an exception in one line."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 

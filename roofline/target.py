@@ -29,7 +29,7 @@ SEPARATOR = "::"
 
 
 def runs(target, arguments, space):
-    """A Run of a kernel for each combination of the values given.
+    """Return A Run of a kernel for each combination of the values given.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def runs(target, arguments, space):
 
 
 def _kernel(file, name):
-    """The kernel, and the names of its file."""
+    """Return the kernel, and the names of its file."""
     if not Path(file).is_file():
         raise InputError(f"report: '{file}' is no file. Write FILE.py::kernel.")
     try:
@@ -121,7 +121,7 @@ def _run(target, kernel, policy, args, chosen, space):
 
 
 def _on(policy, space):
-    """The policy in a space, or InputError where it is none."""
+    """Return the policy in a space, or InputError where it is none."""
     if not isinstance(policy, (pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy)):
         raise InputError(
             f"policy: {policy!r:.60} is none; a number of indices, or pk.RangePolicy, pk.MDRangePolicy,"

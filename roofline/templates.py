@@ -36,12 +36,12 @@ def _templates():
 
 
 def rendered(template, **what):
-    """A template with what it shows, as text."""
+    """Return a template with what it shows, as text."""
     return _templates().get_template(template).render(**what)
 
 
 def _date(text):
-    """A date as people write it: "21 November 2026, 16:07 UTC"."""
+    """Return a date as people write it: "21 November 2026, 16:07 UTC"."""
     moment = datetime.datetime.fromisoformat(text)
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 

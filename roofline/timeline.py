@@ -9,7 +9,7 @@ WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
 
 
 def tracks(made):
-    """What passed side by side in a profile.
+    """Return True if an operation of a source reaches an argument's memory in one of these ways.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def tracks(made):
 
 
 def trace(made):
-    """The profile in Chrome's trace format, a dict fit for JSON; times in microseconds."""
+    """Return the profile in Chrome's trace format, a dict fit for JSON; times in microseconds."""
     events = []
     for track, (name, spans) in enumerate(tracks(made).items(), 1):
         place = {"pid": 1, "tid": track}

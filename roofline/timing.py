@@ -71,7 +71,7 @@ class Samples:
 
 
 def tick():
-    """The step of the host's clock, seconds: what takes less is told as nothing."""
+    """Return the step of the host's clock, seconds: what takes less is told as nothing."""
     steps = []
     for _ in range(10):
         start = now = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a launch touches of its arguments: elements, lines, bytes, each counted once."""
+"""Plant a maximum of all numbers at one place, against one for each."""
 
 import ast
 import collections
@@ -14,7 +14,7 @@ SIZES = {"bool": 1, "bfloat16": 2} | {
 
 
 def accesses(operation, words):
-    """Whether an operation of a text reaches an argument's memory in one of these ways."""
+    """Plant one team of 32 that the space has room for, one at least, against four for each."""
     return operation.startswith(words) and not operation.endswith(")")
 
 
@@ -68,7 +68,7 @@ def _named_sizes(names, args):
 
 
 def scattered(names, args):
-    """Names of the ScatterViews among arguments."""
+    """Yield names of the ScatterViews among arguments."""
     for name, a in zip(names, args, strict=False):
         if isinstance(a, tuple):
             yield from scattered([f"{name}[{k}]" for k in range(len(a))], a)
@@ -77,8 +77,8 @@ def scattered(names, args):
 
 
 def summed(text, private):
-    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition
-    and a store."""
+    """Return the text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an
+    addition and a store."""
     found = collections.Counter()
     for (line, operation, dtype), n in text.items():
         *what, name = operation.split(" ")
@@ -94,8 +94,8 @@ def summed(text, private):
 
 @functools.cache
 def by_data(kernel):
-    """Names in a text that are subscripted at places which data tell: `table` of `table[place[i]]`, however
-    the place got there."""
+    """Return names in a text that are subscripted at places which data tell: `table` of `table[place[i]]`,
+    however the place got there."""
     tree, told = kernel.portable_text.tree, set()
 
     def from_data(node):

@@ -25,12 +25,12 @@ def scaled(value, unit=""):
 
 
 def times(factor):
-    """A factor to three digits, never with an exponent: "3.21", "7,110"."""
+    """Return a factor to three digits, never with an exponent: "3.21", "7,110"."""
     return f"{float(f'{factor:.3g}'):,.0f}" if factor >= 100 else f"{factor:.3g}"
 
 
 def spread(samples, unit=""):
-    """The quartiles of a result: "25.9 ms to 26.4 ms"."""
+    """Return the quartiles of a result: "25.9 ms to 26.4 ms"."""
     return f"{scaled(samples.lower, unit)} to {scaled(samples.upper, unit)}"
 
 
@@ -56,7 +56,7 @@ def finite(value):
 
 
 def shown(value):
-    """A document with all of its text `printable`."""
+    """Return a document with all of its text `printable`."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -65,10 +65,10 @@ def shown(value):
 
 
 def one_line(error):
-    """An exception's type and the first line of its message."""
+    """Return an exception's type and the first line of its message."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def resource(name):
-    """A resource in words: "memory L2" is "moving its data through L2"."""
+    """Return a resource in words: "memory L2" is "moving its data through L2"."""
     return WORDS.get(name) or f"moving its data through {name.removeprefix('memory ')}"

@@ -1,4 +1,4 @@
-"""What the figures say, in plain words: a sentence a method, and advice that names its evidence."""
+"""Return a method's speedup without special functions, at its share of the roof."""
 
 import statistics
 
@@ -73,7 +73,7 @@ def titled(name):
 
 
 def groups(rows):
-    """Why rows stay below their roofs, by cause, that of most rows first.
+    """Return advice, each with its evidence; a list of sentences, empty if nothing stands out.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def groups(rows):
 
 
 def median_share(rows):
-    """The median share of the roof of rows that have one; None of none."""
+    """Return the median share of the roof of rows that have one; None of none."""
     return statistics.median(row.share for row in rows if row.roof) if any(row.roof for row in rows) else None
 
 
@@ -121,7 +121,7 @@ def standing(rows):
 
 
 def verdict(result):
-    """One sentence on a result that has a roof: what bounds it, and how much faster it could be."""
+    """Return one sentence on a result that has a roof: what bounds it, and how much faster it could be."""
     roof = result.roof
     if roof.share > 1.1:
         return (
@@ -141,13 +141,13 @@ def verdict(result):
 
 
 def _without_special(roof):
-    """How many times as fast a method were without special functions, at its share of the roof."""
+    """Return how many times as fast a method were without special functions, at its share of the roof."""
     rest = [seconds for name, seconds in roof.wants.items() if name != "arithmetic"]
     return roof.wants["arithmetic"] / max([roof.wants["arithmetic"] * (1.0 - roof.special_share), *rest])
 
 
 def advice(result):
-    """What might help, each with its evidence; a list of sentences, empty where nothing stands out."""
+    """Return advice, each with its evidence; a list of sentences, empty if nothing stands out."""
     roof, found = result.roof, []
     if roof.by.startswith("memory") and roof.share > 0.5:
         found.append(

@@ -91,7 +91,8 @@ def _table(rows, paths, threshold):
 
 
 def _once(path, arguments, space):
-    """Seconds of a run in a process of its own, by name; what it prints goes to the error stream."""
+    """Return seconds of a run in a process of its own, by name; what it prints goes to the error
+    stream."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
         command = [sys.executable, "-m", "portable.roofline.versus", space, str(told), path, *arguments]

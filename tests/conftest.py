@@ -109,7 +109,8 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_finish():
-    """What is there by now stays to the end: no collection of garbage need look at it."""
+    """Freeze all objects: those that are there by now stay to the end, so that no garbage collection
+    visits them."""
     gc.freeze()
 
 

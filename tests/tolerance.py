@@ -1,5 +1,5 @@
-"""How far two right answers may lie apart: every floating-point comparison of the tests takes its bound from
-here."""
+"""Bound the distance of two right answers: every floating-point comparison of the tests takes its bound
+from here."""
 
 import numpy as np
 

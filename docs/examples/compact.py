@@ -22,7 +22,7 @@ def move(i, x, threshold, place, kept):
 
 
 def compact(x, threshold):
-    """The elements of a view above a threshold, in order, as a NumPy array."""
+    """Return the elements of a view above a threshold, in order, as a NumPy array."""
     n = x.shape[0]
     place = pk.empty(n, "int64")
     n_kept = pk.parallel_scan(n, is_kept, x, threshold, out=place, inclusive=False)

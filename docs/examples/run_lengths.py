@@ -31,7 +31,7 @@ def encoded(x):
 
 
 def make(n, dtype, rng):
-    """Numbers of long runs, and the runs."""
+    """Return numbers of long runs, and the runs."""
     values, lengths = np.arange(n) % 3, rng.integers(1, 9, n)
     return np.repeat(values, lengths).astype(dtype), values, lengths
 

@@ -164,7 +164,7 @@ class Paper(page.Study):
         self.page.draw(figure, "All nearest neighbours: time over the embedding dimension, split.")
 
     def _algorithms_1_and_2(self, x, E):
-        """Seconds of distances and of selection."""
+        """Return seconds of distances and of selection."""
         with pk.use(self.space):
             there, n, k = pk.copy_of(x), len(x) - E + 1, E + 1
             squared, distance, index = self.kedm.search(there, E)
@@ -218,7 +218,7 @@ class Paper(page.Study):
         self.page.draw(figure, "Lookups over E (left) and over the number of targets (right).")
 
     def _lookups(self, E, n, n_targets):
-        """Seconds of Algorithm 3 and of ours, and their ratio."""
+        """Return seconds of Algorithm 3 and of ours, and their ratio."""
         data = np.random.default_rng(E).random((n, n_targets + 1), np.float32)
         with pk.use(self.space):
             theirs, guess = self._algorithm_3(data, E)
@@ -233,7 +233,7 @@ class Paper(page.Study):
         return theirs, took, theirs / took
 
     def _algorithm_3(self, data, E):
-        """Seconds, and predictions of all columns but the first from that one."""
+        """Return seconds, and predictions of all columns but the first from that one."""
         kedm, (n, n_columns) = self.kedm, data.shape
         _, distance, index = kedm.search(pk.copy_of(data[:, 0].copy()), E)
         weight, targets = (
@@ -250,8 +250,8 @@ class Paper(page.Study):
         return took, predicted.to_numpy()
 
     def _timed(self, call, labels):
-        """Seconds of the launches of these labels in a call, and of "all", the least of two after one that
-        compiles."""
+        """Return seconds of the launches of these labels in a call, and of "all", the least of two after
+        one that compiles."""
         best = {}
         for k in range(3):
             found, begun = {}, []

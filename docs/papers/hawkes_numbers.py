@@ -38,8 +38,8 @@ def thin_near(locations, times, within_h, within_km):
 
 
 def thin_share(locations, times, share):
-    """A minute and 100 m times the least factor that removes this share, by bisection; the factor, and which
-    events stay."""
+    """Return a minute and 100 m times the least factor that removes this share, by bisection; the factor,
+    and which events stay."""
     low, high = 0.0, 1.0
     if share <= SHARES[0]:  # the paper's own minute and 100 m
         return 1.0, thin_near(locations, times, MINUTE_H, NEAR_KM)
@@ -55,7 +55,7 @@ def thin_share(locations, times, share):
 
 
 def highest_density(draws, mass=0.95):
-    """The shortest interval that holds this share of the draws: (low, high)."""
+    """Return the shortest interval that holds this share of the draws: (low, high)."""
     ordered = np.sort(np.ravel(draws))
     n_inside = math.ceil(mass * len(ordered))
     widths = ordered[n_inside - 1 :] - ordered[: len(ordered) - n_inside + 1]
@@ -76,7 +76,7 @@ def smoothed_share(times, probabilities, width_h=0.5 * YEAR_H, n_points=400):
 
 
 def attainable(posterior, thin=1):
-    """The effective draws that Algorithm 1 gives of each parameter where the posterior is normal.
+    """Return the effective draws that Algorithm 1 gives of each parameter where the posterior is normal.
 
     The best normal proposal in one dimension, accepted at 0.44, has an autocorrelation time of 4.35 updates.
     An update takes its parameter so much nearer to the mean that the d - 1 others imply; with one in d drawn

@@ -66,7 +66,7 @@ class Speed(page.Study):
         return seconds
 
     def _our_way(self, events):
-        """The same of the likelihood, over precisions and threads."""
+        """Return the same of the likelihood, over precisions and threads."""
         seconds = {}
         with pk.use(self.space):
             most = pk.concurrency()

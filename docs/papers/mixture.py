@@ -92,7 +92,7 @@ class Paper(page.Study):
         )
 
     def _densities(self, dtype):
-        """A row: seconds of the blocks and of ours, and their rates."""
+        """Return a row: seconds of the blocks and of ours, and their rates."""
         n, k = self.size.n, self.size.k
         x, means, covariances, weights = self._problem(n, k)
         factors, x = covariance.factors_of("full", covariances), x.astype(dtype)
@@ -106,7 +106,7 @@ class Paper(page.Study):
         return dtype, theirs, ours, theirs / ours, flops / theirs, flops / ours, n_bytes / 1e6
 
     def _blocks(self, x, means, covariances, weights):
-        """Seconds of the appendix's kernel, its densities and the bytes of its arrays."""
+        """Return seconds of the appendix's kernel, its densities and the bytes of its arrays."""
         blocks, dtype = page.example("mv_normal_pdf"), x.dtype
         with pk.use(self.space):
             points = pk.copy_of(blocks.padded(x, dtype))
@@ -142,7 +142,7 @@ class Paper(page.Study):
         self.page.table(f"{n:,} points, {P} coordinates, {k} components, float64", names, rows)
 
     def _sigma(self, step, r, x, means):
-        """Seconds of a worked example, whose covariances are checked."""
+        """Return seconds of a worked example, whose covariances are checked."""
         module = page.example(f"calc_sigma_{step}", "docs/worked")
         wanted = np.array([np.tril((r[:, j] * (x - m).T) @ (x - m)) for j, m in enumerate(means)])
         with pk.use(self.space):
@@ -185,7 +185,7 @@ class Paper(page.Study):
         return HostSteps(points, model, kind, means, start)
 
     def _once(self, steps):
-        """Seconds of an iteration, and of its new parameters."""
+        """Return seconds of an iteration, and of its new parameters."""
         begin = time.perf_counter()
         steps.sweep()
         pk.fence(self.space)

@@ -165,8 +165,8 @@ class Paper(page.Study):
 
     @staticmethod
     def _as_printed(cell):
-        """The bias share with the paper's K, from |bias|^2 / MSE; None where too few vectors say too
-        little."""
+        """Return the bias share with the paper's K, from |bias|^2 / MSE; None where too few vectors say
+        too little."""
         if cell["scheme"].startswith("systematic") and cell["runs"] < 64:
             return None
         return max(1.0 / _PRINTED_K + (1.0 - 1.0 / _PRINTED_K) * excess(cell), 1e-4)
@@ -257,7 +257,7 @@ class Paper(page.Study):
         )
 
     def _whole_ys(self):
-        """Cells of the values of y that the paper draws."""
+        """Return cells of the values of y that the paper draws."""
         return [cell for cell in self.cells if cell["y"] in (0.0, 1.0, 2.0, 3.0, 4.0)]
 
     def _time(self, name, n, y):

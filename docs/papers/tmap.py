@@ -64,7 +64,7 @@ class Size:
 
 
 def runs_like(data, share=1.0, seed=1):
-    """Simulated runs of a data set's number and mean length."""
+    """Return simulated runs of a data set's number and mean length."""
     n_runs, n_gaps, _ = PRINTED[data]
     going_on = 1.0 - n_runs / n_gaps
     truth = TransientMAP(
@@ -250,13 +250,13 @@ class Paper(page.Study):
         self.page.draw(figure, "Log-likelihood of the fitted runs by step, a line for each start.")
 
     def _branches(self, runs, fresh, k):
-        """The history of a start, and where it leads on other runs."""
+        """Return the history of a start, and where it leads on other runs."""
         how = {"start": "paper", "seed": k, "max_iter": self.size.n_steps, "tol": 0.0}
         model, info = fit(runs, orders=ORDERS, space=self.space, **how)
         return info.history, model.log_likelihood(fresh, space=self.space)
 
     def _matrices(self):
-        """The same for unrestricted matrices."""
+        """Return the same for unrestricted matrices."""
         unrestricted, random = page.example("unrestricted_map"), np.random.default_rng(3)
 
         def fitted(runs, fresh, _):

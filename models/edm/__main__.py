@@ -86,7 +86,7 @@ def _on_table(act, options):
 
 
 def _windows(name, given, segments):
-    """Windows as numbers; with segments their names."""
+    """Return windows as numbers; with segments their names."""
     if given is None or segments:
         return given and [one for part in given for one in part]
     for part in given:
@@ -129,8 +129,8 @@ def _simplex(options, table):
 
 
 def _text(column):
-    """A column as text: dates without hours where none has any, and empty where it is unknown which follows
-    the last; numbers of a clock as they are.
+    """Return a column as text: dates without hours where none has any, and empty where it is unknown which
+    follows the last; numbers of a clock as they are.
     """
     if column.dtype.kind == "f":
         return [f"{value:.10g}" for value in column.tolist()]
@@ -201,7 +201,8 @@ def _crossmap(options, table):
 
 
 def _pairs(options, table, function, checkpoint):
-    """The series to map, their names, those of what is mapped from, and the arguments of the function."""
+    """Return the series to map, their names, those of what is mapped from, and the arguments of the
+    function."""
     if options.columns is None and table.clock is not None:
         clock = printable(table.clock)
         print(

@@ -56,7 +56,7 @@ def coloured(random, n, exponent):
 
 
 def seasonal(random, n):
-    """A year of twelve steps, the same phase in all series, and autocorrelated weather."""
+    """Return a year of twelve steps, the same phase in all series, and autocorrelated weather."""
     return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(
         random, n, 0.5
     )
@@ -173,7 +173,7 @@ class Calibration(Result):
         return [name for name in HELD if not low <= self.shares[name]["default"] <= high]
 
     def table(self) -> Table:
-        """All of it as a table of rich."""
+        """Return all of it as a table of rich."""
         kinds = list(next(iter(self.shares.values())))
         made = Table(
             "class",

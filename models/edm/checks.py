@@ -19,12 +19,12 @@ SMALLEST = 1e-300  # one over such a difference is, too
 
 
 def extremes(columns):
-    """Smallest and largest known number of each column."""
+    """Return smallest and largest known number of each column."""
     return np.fmin.reduce(columns, axis=0), np.fmax.reduce(columns, axis=0)
 
 
 def check_columns(values, name, n_columns=None, dtype=None):
-    """Series as columns, shape (n_times, n_columns); NaN is a missing value, infinity is refused.
+    """Return series as columns, shape (n_times, n_columns); NaN is a missing value, infinity is refused.
 
     They become float64; or float32 stays, without a copy, where `dtype` allows it.
     """
@@ -101,7 +101,7 @@ def _numbers(values, name):
 
 
 def check_targets(values, n_times):
-    """One or several targets on the library's times, shape (n_times, n_targets)."""
+    """Return one or several targets on the library's times, shape (n_times, n_targets)."""
     columns = check_columns(values, "target")
     if len(columns) != n_times:
         raise ShapeError(f"target has {len(columns)} times; {n_times} wanted, as many as the library has")
@@ -121,7 +121,7 @@ def without_variation(**series):
 
 
 def check_embedding(E, tau, n_times, name="library"):
-    """The dimension and lag of an embedding that fits into a series."""
+    """Return the dimension and lag of an embedding that fits into a series."""
     E, tau = check_count(E, "E"), check_count(tau, "tau")
     if n_times <= (E - 1) * tau:
         raise ShapeError(
@@ -132,7 +132,7 @@ def check_embedding(E, tau, n_times, name="library"):
 
 
 def check_horizon(Tp, n_times, E, tau):
-    """Steps ahead (behind, if negative) for which at least one target lies within the series."""
+    """Return steps ahead (behind, if negative) for which at least one target lies within the series."""
     if isinstance(Tp, (bool, np.bool_)) or not isinstance(Tp, numbers.Integral):
         raise DTypeError(f"Tp must be an integer, got {Tp!r} of type {type(Tp).__name__}")
     ahead = n_times - 1 - (E - 1) * tau
@@ -167,7 +167,7 @@ def check_windows(windows, name, n_times):
 
 
 def check_valid(valid, n_times):
-    """The times that may be candidates, as a bool array; None if all may."""
+    """Return the times that may be candidates, as a bool array; None if all may."""
     if valid is None:
         return None
     flags = np.asarray(valid)
@@ -243,7 +243,7 @@ def check_library_sizes(sizes, most, least):
 
 
 def check_wholes(values, name):
-    """A sequence of whole numbers, as int64."""
+    """Return a sequence of whole numbers, as int64."""
     values = np.atleast_1d(as_numbers(values, name))
     if values.ndim != 1 or not values.size:
         raise ShapeError(f"{name} has shape {values.shape}; a sequence of whole numbers is wanted")

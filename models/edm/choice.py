@@ -100,7 +100,8 @@ def embedding_delay(
 
 
 def _information(bins, part, lag, n_bins):
-    """The mutual information of numbers of bins, -1 where there is none, and those some steps before."""
+    """Return the mutual information of numbers of bins, -1 where there is none, and those some steps
+    before."""
     now, before = slice(lag, None), slice(len(bins) - lag)
     both = (np.minimum(bins[now], bins[before]) >= 0) & (part[now] == part[before])
     if not both.any():
@@ -166,7 +167,7 @@ def false_neighbours(
 
 
 def _false_share(x, part, E, ratio, most, keys):
-    """The share of false neighbours in E dimensions."""
+    """Return the share of false neighbours in E dimensions."""
     tau, near = keys["tau"], knn(x, E, **keys)
     ends, distance = near.points + (E - 1) * tau, near.distances[:, 0]
     ahead = abs(x[ends + tau] - x[near.indices[:, 0] + E * tau])
@@ -176,7 +177,7 @@ def _false_share(x, part, E, ratio, most, keys):
 
 
 def _one(series, name, segments):
-    """One series, and the segment of each time, counted from 0; -1 for none."""
+    """Return one series, and the segment of each time, counted from 0; -1 for none."""
     table, cut = timed(series, name, segments)
     columns = check_columns(table, name)
     if columns.shape[1] > 1:

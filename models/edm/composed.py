@@ -179,7 +179,7 @@ def multiview(
 
 
 def lagged_block(values, n_lags, tau):
-    """Columns at lags 0, tau, ..., those of the first column first; NaN before their beginning."""
+    """Return columns at lags 0, tau, ..., those of the first column first; NaN before their beginning."""
     block = np.full((len(values), values.shape[1] * n_lags), np.nan)
     for k in range(min(n_lags, -(-len(values) // check_count(tau, "tau")))):
         block[k * tau :, k::n_lags] = values[: len(values) - k * tau]
@@ -187,7 +187,7 @@ def lagged_block(values, n_lags, tau):
 
 
 def _mean_of(found, index):
-    """The mean of several predictions of the same points, and their variance about it."""
+    """Return the mean of several predictions of the same points, and their variance about it."""
     guesses, first = np.array([one.predicted for one in found]), found[0]
     mean, dated = guesses.mean(axis=0), frames.at_times(index, first.times)
     parts = first.observed, guesses.var(axis=0), first.times
@@ -237,6 +237,6 @@ def partial_cross_map(
 
 
 def _correlation_left(known):
-    """The correlation of the first two columns, without what is linear in the others."""
+    """Return the correlation of the first two columns, without what is linear in the others."""
     both, given = known[:, :2], known[:, 2:]
     return correlation(*(both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T)

@@ -72,7 +72,7 @@ class Convergence(Tabled):
         return np.isfinite(self.rho).sum(axis=-1)
 
     def interval(self, level: float = 0.95) -> np.ndarray:
-        """Quantiles between which the samples of each library size lie.
+        """Return quantiles between which the samples of each library size lie.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ def ccm(
 
 
 def _mean(rho):
-    """Mean over the last axis of what is no NaN; NaN where there is nothing."""
+    """Return mean over the last axis of what is no NaN; NaN where there is nothing."""
     known = np.isfinite(rho)
     count = known.sum(axis=-1)
     total = np.where(known, rho, 0.0).sum(axis=-1)

@@ -252,7 +252,8 @@ class Cross:
         return np.broadcast_to(self.dims, (len(self.libraries.columns), self.dims.shape[1]))[rows]
 
     def sources(self):
-        """Columns of all libraries, of candidates and of points; one array where these do not differ."""
+        """Return columns of all libraries, of candidates and of points; one array where these do not
+        differ."""
         source = self.libraries.of(self.masked)
         return source, source if self.masked is self.columns else self.libraries.of(self.columns)
 
@@ -289,7 +290,7 @@ class _Target:
             self._fill(part["libraries"], part["rho"])
 
     def _mark(self):
-        """The run's own mark of files beside."""
+        """Return the run's own mark of files beside."""
         run = f"{self._store.key} {os.path.realpath(self._store.path)}"
         return hashlib.sha256(run.encode()).hexdigest()[:12]
 
@@ -346,7 +347,7 @@ class _Target:
 
 
 def _loaded(path):
-    """The array of a file, mapped; None if it holds none."""
+    """Return the array of a file, mapped; None if it holds none."""
     with contextlib.suppress(InputError):
         return read_npy(path)
     return None
@@ -367,7 +368,7 @@ def _exists(out):
 
 
 def _check_out(out, checkpoint, *arrays):
-    """The file for the result, and the folder for what leads to it, as paths or None."""
+    """Return the file for the result, and the folder for what leads to it, as paths or None."""
     if out is None:
         return None, checkpoint
     if not isinstance(out, (str, os.PathLike)):

@@ -66,7 +66,8 @@ def choose_dimensions(of, dataset, libraries, E_max, keys, store=NOWHERE):
 
 
 def best_dimension(series, E_max, keys):
-    """The best dimension of a series in forecasts of itself; 1 where none has a skill, or nothing varies.
+    """Return the best dimension of a series in forecasts of itself; 1 where none has a skill, or nothing
+    varies.
 
     If E_max is None, so many are tried as its length is worth, and its gaps leave points for.
     """

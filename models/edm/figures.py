@@ -63,15 +63,15 @@ def draw_lags(found, axes=None):
 
 
 def cluster_order(rho):
-    """An order of series in which those that map alike lie together (average linkage of correlated rows and
-    columns)."""
+    """Return an order of series in which those that map alike lie together (average linkage of correlated
+    rows and columns)."""
     tree = need("scipy.cluster.hierarchy", "stats", "clustering")
     both = np.nan_to_num(np.concatenate([rho, rho.T], axis=1))
     return tree.leaves_list(tree.linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
 
 
 def draw_cross_map(rho, axes=None, names=None, cluster=True, libraries=None):
-    """The matrix of a cross map, rows libraries and columns targets, clustered if square.
+    """Return the matrix of a cross map, rows libraries and columns targets, clustered if square.
 
     names, libraries : of columns, and of rows if they are others
     """

@@ -43,7 +43,7 @@ class Table(dict):
             self.times, self.clock = columns[first], first
 
     def of(self, columns: dict, segments: Segments) -> Table:
-        """The table of these columns and its segments, whose times are its own."""
+        """Return the table of these columns and its segments, whose times are its own."""
         return Table(columns, self.times if self.clock is None else None, segments)
 
     @property
@@ -53,7 +53,7 @@ class Table(dict):
 
 
 def read(path, dataset=None, segments=None):
-    """A table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
+    """Return a table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ def _read_csv(path, segments):
 
 
 def _table(path, columns, dates, others):
-    """The table of these columns with the first of the dates; a warning says which others are left out."""
+    """Return the table of these columns with the first of the dates; a warning says which others are left
+    out."""
     if not columns:
         raise DTypeError(f"'{path}' has no column of numbers")
     first = next(iter(dates), None)
@@ -130,7 +131,7 @@ def _table(path, columns, dates, others):
 
 
 def _dates(cells):
-    """Cells as datetime64, None if one of them is no date."""
+    """Return cells as datetime64, None if one of them is no date."""
     if not all(map(_DATE.fullmatch, cells)):
         return None
     try:

@@ -38,7 +38,7 @@ def _labels(table):
 
 
 def names_of(dataset):
-    """A name for each column: the table's own, else its number."""
+    """Return a name for each column: the table's own, else its number."""
     labels = dataset.series if isinstance(dataset, dict) and hasattr(dataset, "series") else _labels(dataset)
     shape = np.shape(dataset) if labels is None else ()
     return list(map(str, range(shape[1] if len(shape) > 1 else 1) if labels is None else labels))
@@ -61,7 +61,7 @@ def index_of(table):
 
 
 def at_times(index, times, parts=None, segments=None):
-    """The names of these times, an array; an index with equal steps is carried on beyond its ends.
+    """Return the names of these times, an array; an index with equal steps is carried on beyond its ends.
 
     parts : the segment of each time, for `segments`, each of which is carried on by itself
     """
@@ -77,7 +77,7 @@ def at_times(index, times, parts=None, segments=None):
 
 
 def _carried_on(index, n_before, n_behind):
-    """An index with so many times before and behind it."""
+    """Return an index with so many times before and behind it."""
     import pandas
 
     steps = index[1:] - index[:-1] if len(index) > 1 and index.dtype.kind in "iufM" else ()
@@ -93,7 +93,8 @@ def _carried_on(index, n_before, n_behind):
 
 
 def _freq(index):
-    """The rule of the calendar that dates follow, such as working days; None if they follow none."""
+    """Return the rule of the calendar that dates follow, such as working days; None if they follow
+    none."""
     import pandas
 
     with (
@@ -128,7 +129,7 @@ def counts_times(name, values, segments=None):
 
 
 def with_times(table, columns=None, name="library", segments=None):
-    """A pandas table whose first column is the clock, with that as its index; others as they are.
+    """Return a pandas table whose first column is the clock, with that as its index; others as they are.
 
     columns : what is asked for by name; None takes all columns, and a warning says that the clock is left out
     """
@@ -150,7 +151,7 @@ def with_times(table, columns=None, name="library", segments=None):
 
 
 def timed(table, name, segments=None):
-    """A table without its clock, see `with_times`, and its Segments; its rows are looked at."""
+    """Return a table without its clock, see `with_times`, and its Segments; its rows are looked at."""
     table, segments = without_segments(table, segments)
     table = with_times(table, None, name, segments)
     check_times(index_of(table), name, segments)
@@ -158,7 +159,8 @@ def timed(table, name, segments=None):
 
 
 def without_segments(table, segments):
-    """A table without the column, or level of its index, that names its segments; and the Segments."""
+    """Return a table without the column, or level of its index, that names its segments; and the
+    Segments."""
     if not is_label(segments):
         return table, None if segments is None else check_segments(segments, n_rows(table))
     if _module(table) == "pandas" and segments in table.index.names:
@@ -266,7 +268,7 @@ def is_label(value):
 
 
 def listed(names):
-    """One name, or several, as a list."""
+    """Return one name, or several, as a list."""
     return [names] if is_label(names) else list(names)
 
 
@@ -278,8 +280,8 @@ def is_name(target):
 
 
 def matrix_like(dataset, matrix, rows, columns, dims):
-    """A matrix with the names of libraries and targets, of the same library as the dataset; `attrs` holds the
-    dimensions, a list for each row."""
+    """Return a matrix with the names of libraries and targets, of the same library as the dataset; `attrs`
+    holds the dimensions, a list for each row."""
     if _module(dataset) == "pandas":
         import pandas
 
@@ -302,8 +304,8 @@ def _array(matrix, rows, columns):
 
 
 def open_matrix(path, libraries, targets):
-    """A cross map in a .npy file as an xarray DataArray with names, of which nothing is read before it is
-    asked for.
+    """Return a cross map in a .npy file as an xarray DataArray with names, of which nothing is read before
+    it is asked for.
 
     Parameters
     ----------
@@ -363,7 +365,7 @@ class Tabled(Result):
     """Results that are tables: of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and others."""
 
     def to_pandas(self) -> Any:
-        """The result as a table.
+        """Return the result as a table.
 
         A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of
         several targets: for each), a dimension, a library size with the interval of its samples, or a lag.
@@ -387,7 +389,8 @@ class Tabled(Result):
         return {} if self.segments is None else {"segment": self.segments}
 
     def _of_targets(self, values, keys, columns):
-        """Columns, of which those in `columns` have targets as their first axis if `values` have."""
+        """Return columns, of which those in `columns` have targets as their first axis if `values`
+        have."""
         if values.ndim == 1:
             return keys | {k: v.ravel() for k, v in columns.items()}
         n_targets, n = values.shape
@@ -397,8 +400,8 @@ class Tabled(Result):
 
 
 def choose(table, names, what="columns"):
-    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names); columns
-    that are numbered may be named by their numbers.
+    """Return columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names);
+    columns that are numbered may be named by their numbers.
     """
     names, labels = listed(names), _labels(table)
     if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in names):

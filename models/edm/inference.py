@@ -233,7 +233,8 @@ class _Found:
         self.numbers = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
 
     def unmatched(self, asked, result):
-        """Pairs of `rows` that no surrogate of the result's has matched, shape (n_rows, n_series)."""
+        """Return pairs of `rows` that no surrogate of the result's has matched, shape (n_rows,
+        n_series)."""
         _, first = np.unique(asked, return_index=True)
         return result.unmatched()[first]
 
@@ -389,5 +390,5 @@ class _Group(Mapping):
 
 
 def _width(n):
-    """Columns that n surrogates of a target take."""
+    """Return columns that n surrogates of a target take."""
     return -(-n // list_kernels.APART) * list_kernels.APART

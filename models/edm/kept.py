@@ -73,7 +73,7 @@ def _views(args):
 
 
 def _first(arrays, compute):
-    """The first call of a form."""
+    """Return the first call of a form."""
     launches = []
 
     def hear(phase, _, launch):

@@ -130,7 +130,7 @@ def load_value(of, t, own, m):
 
 @pk.function
 def with_value(own, m, state):
-    """Smallest and largest of what is known, how much that is, and its sum, with one more value."""
+    """Return smallest and largest of what is known, how much that is, and its sum, with one more value."""
     low, high, n, total = state
     v = own[0, m]
     known = pk.isfinite(v)
@@ -139,7 +139,7 @@ def with_value(own, m, state):
 
 @pk.function
 def with_square(own, m, state):
-    """The sum of squares about a mean, in a unit, with that of one more value."""
+    """Return the sum of squares about a mean, in a unit, with that of one more value."""
     mean, unit, square = state
     u = (own[0, m] - mean) / unit
     return mean, unit, square + pk.where(pk.isfinite(u), u * u, 0.0)
@@ -147,7 +147,8 @@ def with_square(own, m, state):
 
 @pk.function
 def summary_of(team, single, columns, c):
-    """Smallest, largest, mean and standard deviation of what is known of a column, by a team, in float64."""
+    """Return smallest, largest, mean and standard deviation of what is known of a column, by a team, in
+    float64."""
     of = single, columns, c
     n_times, zero = columns.shape[0], pk.float64(0.0)
     state = pk.float64(math.inf), pk.float64(-math.inf), zero, zero
@@ -178,15 +179,15 @@ def summarise(team, single, columns, summary):
 
 @pk.function
 def power_of_two(width):
-    """The power of two below a width; 1 for widths of 0."""
+    """Return the power of two below a width; 1 for widths of 0."""
     return pk.ldexp(pk.float64(1.0), pk.logb(width)) if width > 0.0 else pk.float64(1.0)
 
 
 @pk.function
 def centre_of(low, high, mean):
-    """A number near the middle of a column that is subtracted without rounding where the column allows it: a
-    multiple of a power of two near the spread. Numbers of one binade with few digits stay exact, so ties stay
-    ties.
+    """Return a number near the middle of a column that is subtracted without rounding where the column
+    allows it: a multiple of a power of two near the spread. Numbers of one binade with few digits stay
+    exact, so ties stay ties.
     """
     step = power_of_two(high - low) / 2.0
     return pk.rint(mean / step) * step
@@ -194,8 +195,8 @@ def centre_of(low, high, mean):
 
 @pk.function
 def scale_of(summary, c, n_together):
-    """A power of two near the spread of column c, so that squares neither overflow nor vanish in float32; of
-    n_together columns, coordinates of one point, the widest decides.
+    """Return a power of two near the spread of column c, so that squares neither overflow nor vanish in
+    float32; of n_together columns, coordinates of one point, the widest decides.
     """
     width = pk.float64(0.0)
     for e in range(c // n_together * n_together, (c // n_together + 1) * n_together):
@@ -205,7 +206,7 @@ def scale_of(summary, c, n_together):
 
 @pk.function
 def standard(value, middle, spread):
-    """A value with the mean removed, in units of the standard deviation; 0 where nothing varies."""
+    """Return a value with the mean removed, in units of the standard deviation; 0 where nothing varies."""
     return (value - middle) / (spread if spread > 0.0 else 1.0)
 
 
@@ -351,8 +352,8 @@ def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row,
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
-    """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at
-    ties).
+    """Return the nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed
+    (more at ties).
 
     By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look
     first; where it was is the third result.

@@ -177,7 +177,7 @@ def _of_surrogates(problem, near, made, n_surrogates, lags, times):
 
 
 def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
-    """The LaggedMap of one target."""
+    """Return the LaggedMap of one target."""
     rho = np.full(len(lags), np.nan) if still else _skill(predicted, observed)
     if np.isnan(rho).all():
         nothing = np.full(len(lags), np.nan)
@@ -201,14 +201,14 @@ def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
 
 
 def _shifted(columns, lags):
-    """Each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
+    """Return each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
     return np.concatenate(
         [value_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
     )
 
 
 def _skill(predicted, observed):
-    """Pearson's correlation of each column, where both are known."""
+    """Return Pearson's correlation of each column, where both are known."""
     return _correlations(np.ones((1, len(predicted))), *_moments(predicted, observed))[0]
 
 

@@ -53,26 +53,26 @@ class Places(NamedTuple):
         return not self.lead and len(self.begins) == 1
 
     def of(self, times):
-        """The place of each time."""
+        """Return the place of each time."""
         if self.plain:
             return times
         return times + self.lead + self.gap * (np.searchsorted(self.begins, times, side="right") - 1)
 
     def times(self, places):
-        """The time of each place that has one."""
+        """Return the time of each place that has one."""
         if self.plain:
             return places
         number = np.searchsorted(self.of(np.array(self.begins)), places, side="right") - 1
         return places - self.lead - self.gap * np.maximum(number, 0)
 
     def part(self, first, n_times) -> Places:
-        """The segments of so many times from a first one on, each in the place that it has here."""
+        """Return the segments of so many times from a first one on, each in the place that it has here."""
         begins = [begin - first for begin in self.begins if first < begin < first + n_times]
         return Places(n_times, (0, *begins), self.gap, int(self.of(np.array(first))))
 
     def spread(self, columns):
-        """Columns of all times in their places, NaN where there is no time; the array itself where nothing
-        moves.
+        """Return columns of all times in their places, NaN where there is no time; the array itself where
+        nothing moves.
         """
         if self.plain:
             return columns
@@ -81,7 +81,7 @@ class Places(NamedTuple):
         return out
 
     def spread_view(self, table):
-        """The same of a view on the default space."""
+        """Return the same of a view on the default space."""
         if self.plain:
             return table
         time = np.full(self.n_places, -1, np.int32)
@@ -91,7 +91,7 @@ class Places(NamedTuple):
         return out
 
     def windows(self, windows):
-        """Windows of times as windows of places."""
+        """Return windows of times as windows of places."""
         if self.plain or not windows:
             return windows
         ends = self.of(np.array(windows) - [0, 1]) + [0, 1]
@@ -121,7 +121,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(columns, lib, pred, valid, segments, reach, horizons) -> Layout:
-    """The Layout of a library.
+    """Return the Layout of a library.
 
     columns : ndarray, shape (n_times, n_columns)
     lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
@@ -146,7 +146,8 @@ def lay_out(columns, lib, pred, valid, segments, reach, horizons) -> Layout:
 
 
 def places_of(n_times, several, gap, segments=None) -> Places:
-    """The places of times, where a segment begins where two windows of a list touch and where Segments do.
+    """Return the places of times, where a segment begins where two windows of a list touch and where
+    Segments do.
 
     several : lists of windows
     """
@@ -158,8 +159,8 @@ def places_of(n_times, several, gap, segments=None) -> Places:
 
 @functools.lru_cache(maxsize=1)
 def all_times(n_times):
-    """All times, which nothing writes to: calls that come again share them, as new memory costs more than
-    what is written there.
+    """Return all times, which nothing writes to: calls that come again share them, as new memory costs
+    more than what is written there.
     """
     times = np.arange(n_times)
     times.flags.writeable = False
@@ -167,7 +168,7 @@ def all_times(n_times):
 
 
 def times_within(windows, first, n_times):
-    """The times of windows from a first one on, ascending."""
+    """Return the times of windows from a first one on, ascending."""
     if len(windows) == 1:
         return all_times(n_times)[max(windows[0][0], first) : windows[0][1]]
     within = np.zeros(n_times, bool)
@@ -178,7 +179,7 @@ def times_within(windows, first, n_times):
 
 
 def found_in(points, library):
-    """The row of a library from which on it holds these points, all of them; None if it does not.
+    """Return the row of a library from which on it holds these points, all of them; None if it does not.
 
     points, library : ndarrays, shapes (n_points, n_columns) and (n_times, n_columns)
     """

@@ -39,7 +39,8 @@ class Libraries:
         return {} if self.width == 1 else {"libraries": self.columns}
 
     def of(self, dataset: np.ndarray) -> np.ndarray:
-        """The columns of library 0, then those of the next, shape (n_times, n_libraries * n_columns)."""
+        """Return the columns of library 0, then those of the next, shape (n_times, n_libraries *
+        n_columns)."""
         return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
 
     def coordinates(self, E: int, tau: int):
@@ -57,7 +58,8 @@ class Libraries:
 
 
 def check_libraries(libraries, names: list) -> Libraries:
-    """Numbers or names of series, shape (n_libraries,), or groups of them, shape (n_libraries, n_columns).
+    """Return numbers or names of series, shape (n_libraries,), or groups of them, shape (n_libraries,
+    n_columns).
 
     names : of all series
     """
@@ -93,7 +95,7 @@ def check_libraries(libraries, names: list) -> Libraries:
 
 
 def _number(name, names):
-    """The number of the series of a name."""
+    """Return the number of the series of a name."""
     if (n := names.count(name)) > 1:
         raise InputError(f"libraries: there are {n} series {name!r}; numbers of columns tell them apart")
     if not n:

@@ -192,7 +192,7 @@ def measure_chosen(team, n_dims, k, n, limit, s, radius, n_chosen, place, values
 
 @pk.function
 def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own, lists):
-    """All candidates of the marked chunks within the bound, in no order; returns their number.
+    """Return all candidates of the marked chunks within the bound, in no order; returns their number.
 
     b, u : the set and the search
     number : of the point, among those that have marks
@@ -227,7 +227,7 @@ def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own
 
 @pk.function
 def weight_of(d, nearest):
-    """The simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
+    """Return the simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
     ratio = pk.fast_exp(-d / nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
     return max(ratio, FLOOR)
 
@@ -272,7 +272,7 @@ def weigh(team, n, k, nearest, lists):
 
 @pk.function
 def list_at(lists, b, u):
-    """Weights and rows of set b and search u, and how many a point has."""
+    """Return weights and rows of set b and search u, and how many a point has."""
     begin = pk.int64(lists.begin[u]) * lists.room
     length = pk.int64(lists.begin[u + 1] - lists.begin[u])
     return lists.weights[b][begin:], lists.rows[b][begin:], length
@@ -394,7 +394,7 @@ def look_up(
 
 @pk.function
 def correlation_of(sums, b, q, least):
-    """Pearson's rho (4) from the sums of all blocks, added up in float64.
+    """Return Pearson's rho (4) from the sums of all blocks, added up in float64.
 
     NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of
     none.

@@ -177,7 +177,8 @@ def smap(
 
 
 def _spread(values, known):
-    """Values of the known points, their second axis, among those of all: NaN, or 0, where there is none."""
+    """Return values of the known points, their second axis, among those of all: NaN, or 0, where there is
+    none."""
     out = np.full((len(values), len(known), *values.shape[2:]), np.nan if values.dtype.kind == "f" else 0)
     out[:, known] = values
     return out
@@ -250,8 +251,8 @@ class _Points:
 
 
 def _by_singular_values(triangle):
-    """Solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n, n_rows,
-    n_rows + 1).
+    """Return solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n,
+    n_rows, n_rows + 1).
 
     The first unknown, which is the prediction, is not made smaller by what the slopes lack: candidates that
     do not vary predict the mean of their targets. Last comes whether the point lies off the candidates in a
@@ -275,7 +276,7 @@ def _by_singular_values(triangle):
 
 
 def _penalised(triangle, lasso, ridge):
-    """Solutions of many small triangles whose slopes are kept small, by coordinate descent.
+    """Return solutions of many small triangles whose slopes are kept small, by coordinate descent.
 
     lasso, ridge : the penalties of |b| and b^2 / 2, in units of the mean weight
     """
@@ -288,7 +289,7 @@ def _penalised(triangle, lasso, ridge):
 
 
 def _descend(square, b, lasso):
-    """The x that minimise x' square x / 2 - b' x + lasso |x|, of many small problems."""
+    """Return the x that minimise x' square x / 2 - b' x + lasso |x|, of many small problems."""
     slopes, own = np.zeros_like(b), np.einsum("njj->nj", square)
     for _ in range(SWEEPS):
         before = slopes.copy()

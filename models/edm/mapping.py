@@ -238,7 +238,7 @@ class Maps:
             self._mapping = Mapping(*args, **options)
 
     def prepare(self, sets: Sets) -> Sets:
-        """The sets themselves."""
+        """Return the sets themselves."""
         return sets
 
     def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:

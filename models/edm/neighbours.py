@@ -107,7 +107,7 @@ def knn(
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Neighbours:
-    """The k nearest neighbours of each embedded point.
+    """Return the k nearest neighbours of each embedded point.
 
     Parameters
     ----------

@@ -97,14 +97,14 @@ def standard_at(distance, single, columns, mean, spread, t, q):
 
 @pk.function
 def rounded(a, b):
-    """A product, rounded by itself."""
+    """Return a product, rounded by itself."""
     return a * b
 
 
 @pk.function
 def prediction(k, Tp, distance, time, single, columns, mean, spread, q):
-    """The simplex prediction (3) of target q from k neighbours, and the weighted mean of squares about it, in
-    the units of the target; NaN where there are fewer. A weight a neighbour, twice."""
+    """Return the simplex prediction (3) of target q from k neighbours, and the weighted mean of squares
+    about it, in the units of the target; NaN where there are fewer. A weight a neighbour, twice."""
     nearest = distance[0]
     total = 0.0
     value = 0.0
@@ -162,14 +162,14 @@ def with_pair(own, m, state):
 
 @pk.function
 def about(own, m, means):
-    """A pair less its means; zeros where it is not there."""
+    """Return a pair less its means; zeros where it is not there."""
     there = own[0, m] > 0.0
     return pk.where(there, own[1, m] - means[0], 0.0), pk.where(there, own[2, m] - means[1], 0.0)
 
 
 @pk.function
 def with_widest(own, m, state):
-    """The largest distances from the means, with one more pair."""
+    """Return the largest distances from the means, with one more pair."""
     means, p_most, o_most = state
     p, o = about(own, m, means)
     return means, max(p_most, abs(p)), max(o_most, abs(o))
@@ -177,7 +177,7 @@ def with_widest(own, m, state):
 
 @pk.function
 def with_products(own, m, state):
-    """The sums of squares and products about the means, in units, with one more pair."""
+    """Return the sums of squares and products about the means, in units, with one more pair."""
     means, scales, pp, oo, po = state
     p, o = about(own, m, means)
     p *= scales[0]
@@ -187,13 +187,14 @@ def with_products(own, m, state):
 
 @pk.function
 def unit_of(most):
-    """A power of two that brings numbers near 1: squares of large or small ones leave the range of floats."""
+    """Return a power of two that brings numbers near 1: squares of large or small ones leave the range of
+    floats."""
     return min(1.0 / power_of_two(most), 2.0**1023)
 
 
 @pk.function
 def correlation(team, least, n_points, of):
-    """Pearson's rho (4) of pairs from `load_pair`, by a team. 16 bytes a point, three times.
+    """Return Pearson's rho (4) of pairs from `load_pair`, by a team. 16 bytes a point, three times.
 
     least : predictions that vary by no more than this share of what the target does, do so by rounding
     """

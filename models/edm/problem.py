@@ -95,14 +95,14 @@ class Problem:
         self.labels = [str(c) for c in (label or self.names or range(self.target.shape[1]))]
 
     def of(self, columns):
-        """The same of another complete series that varies, shape (n_times, 1)."""
+        """Return the same of another complete series that varies, shape (n_times, 1)."""
         other = object.__new__(Problem)
         vars(other).update(vars(self), inputs={"library": columns}, times=self.times.copy(), varies=True)
         other.columns = other.masked = other.point_columns = other.target = columns
         return other
 
     def _other_points(self, points, n_columns, segments):
-        """Points of another series than the library."""
+        """Return points of another series than the library."""
         named = frames.is_label(segments) and not isinstance(points, (np.ndarray, list))
         points, self.point_cut = frames.timed(points, "points", segments if named else None)
         self.index = frames.index_of(points)
@@ -176,7 +176,7 @@ class Problem:
         return check_kinds(self.given, surrogate, period, block, "target", self.labels, self.cut)
 
     def surrogates(self, columns, kinds, seed, block):
-        """Surrogates of targets."""
+        """Return surrogates of targets."""
         form = {"block": block, "E": self.E, "tau": self.tau, "segments": self.cut}
         return Surrogates(columns, kinds, seed, **form)
 
@@ -214,12 +214,12 @@ class Problem:
         )
 
     def embedded(self, columns, times):
-        """The points of these times, shape (n_coordinates, n_points)."""
+        """Return the points of these times, shape (n_coordinates, n_points)."""
         return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
 
     def scale(self):
-        """A power of two near the widest spread: divided by it, columns keep their digits, and squares do not
-        overflow.
+        """Return a power of two near the widest spread: divided by it, columns keep their digits, and
+        squares do not overflow.
         """
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
@@ -255,7 +255,7 @@ class Problem:
         return Columns(self.there["library"])
 
     def neighbours(self):
-        """Distances of all points' neighbours and their rows of the embedding, on the host."""
+        """Return distances of all points' neighbours and their rows of the embedding, on the host."""
         front = (self.E - 1) * self.tau
 
         def compute(*views):
@@ -272,7 +272,8 @@ class Problem:
         return distances, rows
 
     def simplex(self):
-        """Predictions of targets, their variances, and rho of each, on the space; for `unpacked`."""
+        """Return predictions of targets, their variances, and rho of each, on the space; for
+        `unpacked`."""
 
         if self._few():
             return self._kept("few", (), self._simplex_of_few)
@@ -307,8 +308,8 @@ class Problem:
         return out
 
     def predictions(self):
-        """Predictions, observations, variances and rho of all targets, without that axis where there is
-        one."""
+        """Return predictions, observations, variances and rho of all targets, without that axis where
+        there is one."""
         out = self.simplex()
         observed, still = self.observed(), self.still()  # what the host does meanwhile
         predicted, variance, rho = self.unpacked(out)
@@ -332,8 +333,8 @@ class Problem:
         return self.search(self.k)
 
     def projected(self, distances, times, target=None):
-        """Predictions of targets from the neighbours of all points, their variances, and rho of each target,
-        as `unpacked` takes them.
+        """Return predictions of targets from the neighbours of all points, their variances, and rho of
+        each target, as `unpacked` takes them.
 
         target : View or ndarray, shape (n_times, n_targets); the library's first column if not given
         """
@@ -361,7 +362,7 @@ class Problem:
         return out
 
     def unpacked(self, out):
-        """Predictions and variances, shape (n_points, n_targets), and rho."""
+        """Return predictions and variances, shape (n_points, n_targets), and rho."""
         n, found = self.n_span, on_the_host(out)
         size = found.size // (2 * n + 1) * n
         both = found[:size], found[size : 2 * size]
@@ -392,8 +393,8 @@ class Problem:
         )
 
     def search(self, k):
-        """Distances, in units of `summarised.scale`, and times of the k nearest candidates of points first,
-        first + 1, ...; views of the default space.
+        """Return distances, in units of `summarised.scale`, and times of the k nearest candidates of
+        points first, first + 1, ...; views of the default space.
         """
         if self._sorts(k):
             return self._search_line(k)
@@ -433,8 +434,8 @@ class Problem:
         return distances, times
 
     def _lined_up(self, front):
-        """Candidates and points one after the other, and the steps from one column to the next; made once if
-        they are the same.
+        """Return candidates and points one after the other, and the steps from one column to the next;
+        made once if they are the same.
         """
         given, lines = self.summarised, (self.columns.shape[1], front, self.dtype)
         values = self.there.get("masked", given.values)
@@ -506,8 +507,8 @@ class Problem:
 
 
 def problem_of(library, names, target, points, *form):
-    """The Problem of these arguments; of one complete series, but for its numbers that of the last one of its
-    length and form: a loop over many short series pays for checks once."""
+    """Return the Problem of these arguments; of one complete series, but for its numbers that of the last
+    one of its length and form: a loop over many short series pays for checks once."""
     plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
     alone = names is target is points is None and PLAIN.issuperset(map(type, form))
     if plain and alone and form[5:9] == (None,) * 4:
@@ -521,7 +522,7 @@ def problem_of(library, names, target, points, *form):
 
 @functools.lru_cache(maxsize=64)
 def _of_length(n_times, *form):
-    """The Problem of any complete series of so many times; None where it would warn."""
+    """Return the Problem of any complete series of so many times; None where it would warn."""
     with warnings.catch_warnings(record=True) as caught:
         found = Problem(np.arange(float(n_times)), None, None, None, *form)
     return None if caught or found.parts or found.times is None else found
@@ -533,7 +534,7 @@ def _run_on(times):
 
 
 def window_of(series, first, n):
-    """The values of n times from a first one on; NaN beyond the ends of the series."""
+    """Return the values of n times from a first one on; NaN beyond the ends of the series."""
     begin, end = min(max(-first, 0), n), max(min(n, len(series) - first), 0)
     window = new_array(n)
     window[begin:end] = series[first + begin : first + end]

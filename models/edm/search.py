@@ -50,8 +50,8 @@ class Columns:
         )
 
     def lined_up(self, values, n_together, front, dtype):
-        """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from
-        one to the next.
+        """Return columns one after the other, centred and scaled, each with NaN before and behind; and the
+        step from one to the next.
 
         values : View, shape (n_times, n_columns), these columns or others that are treated alike. Behind a
             column, a tile of points may reach past the last one.
@@ -87,7 +87,7 @@ def launch(policy, kernel, *args):
 
 
 def using(space):
-    """The context in which launches go to a space, or to the default one."""
+    """Return the context in which launches go to a space, or to the default one."""
     return contextlib.nullcontext() if space is None else pk.use(space)
 
 
@@ -99,19 +99,19 @@ def as_vector(columns):
 
 
 def there(values):
-    """An array as a view on the default space; a view is there."""
+    """Return an array as a view on the default space; a view is there."""
     return values if isinstance(values, pk.View) else pk.copy_of(values)
 
 
 def on_the_host(view):
-    """The elements in memory of their own: the next call of the form may write to the view."""
+    """Return the elements in memory of their own: the next call of the form may write to the view."""
     array = new_array(view.shape, view.dtype)
     pk.deep_copy(array, view)
     return array
 
 
 def power_of_two(widths):
-    """The power of two below each width; 1 for widths of 0."""
+    """Return the power of two below each width; 1 for widths of 0."""
     return np.exp2(np.floor(np.log2(np.where(widths > 0, widths, 1.0))))
 
 
@@ -229,7 +229,8 @@ class Search:
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
     def parts(self, begin, end):
-        """A window of times in parts that fit; when one is handed out, its bounds and marks are there."""
+        """Yield a window of times in parts that fit; when one is handed out, its bounds and marks are
+        there."""
         for first in range(begin, end, self.n_points):
             last = min(first + self.n_points, end)
             self._bound(first, last)
@@ -286,5 +287,5 @@ def packed(*arrays):
 
 
 def integers(values):
-    """Whole numbers on the space, in 32 bits."""
+    """Return whole numbers on the space, in 32 bits."""
     return pk.copy_of(np.ascontiguousarray(values, np.int32))

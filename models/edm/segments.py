@@ -89,7 +89,7 @@ Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str]]  # or names 
 
 
 def number_of(segments, times):
-    """The segment of each time, counted from 0; -1 for none."""
+    """Return the segment of each time, counted from 0; -1 for none."""
     begins, ends = np.array(segments.windows).T
     number = np.searchsorted(begins, times, side="right") - 1
     return np.where(times < ends[number], number, -1)
@@ -107,7 +107,7 @@ def check_segments(segments, n_times) -> Segments:
 
 
 def windows_in(windows, name, n_times, segments):
-    """Windows from `check_windows`, cut where segments end; names of segments stand for theirs."""
+    """Return windows from `check_windows`, cut where segments end; names of segments stand for theirs."""
     asked = [windows] if isinstance(windows, str) else windows
     if isinstance(asked, (list, tuple)) and asked and all(isinstance(one, str) for one in asked):
         found = dict(zip(segments.names, segments.windows)) if segments else {}

@@ -89,13 +89,13 @@ def _rmse(errors):
 
 
 def value_at(series, times):
-    """The values of a series at those times, of any shape; NaN beyond its ends."""
+    """Return the values of a series at those times, of any shape; NaN beyond its ends."""
     there = (times >= 0) & (times < len(series))
     return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
 
 
 def correlation(a, b):
-    """Pearson's correlation where both are known, in float64; NaN if either does not vary.
+    """Return Pearson's correlation where both are known, in float64; NaN if either does not vary.
 
     a : predictions, in which rounding may be all that varies
     """

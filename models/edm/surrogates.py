@@ -50,7 +50,7 @@ def surrogates(
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
 ) -> Array:
-    """Surrogates of one or several series.
+    """Return surrogates of one or several series.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def check_kinds(columns, method, period, block, name, names=None, cut=None):
 
 
 def in_words(kinds) -> str:
-    """The kinds of surrogates of some series, each once: "phase and seasonal (12 steps)"."""
+    """Return the kinds of surrogates of some series, each once: "phase and seasonal (12 steps)"."""
     found = [f"{kind} ({period} steps)" if period else kind for kind, period in kinds]
     return " and ".join(sorted(set(found), key=found.index))
 
@@ -287,7 +287,8 @@ def block_length(n_times, block):
 
 
 def mean_cycle(columns, period):
-    """The mean of each step of the cycle, less that of the whole series, shape (period, n_series)."""
+    """Return the mean of each step of the cycle, less that of the whole series, shape (period,
+    n_series)."""
     rhythm = np.stack([columns[k::period].mean(axis=0) for k in range(period)])
     return rhythm - columns.mean(axis=0)
 

@@ -135,11 +135,11 @@ class CrossMapTest(Result):
         return int(np.ceil(tests / (fdr * (self.n_max + 1)) * (1 - 1e-12)))
 
     def unmatched(self) -> np.ndarray:
-        """Pairs that no surrogate has matched: p is as small as their number allows."""
+        """Return pairs that no surrogate has matched: p is as small as their number allows."""
         return (self.reasons == TESTED) & (self.n_better == 0)
 
     def n_wanted(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
-        """Surrogates with which the pairs that none has matched are all rejected, if none does.
+        """Return surrogates with which the pairs that none has matched are all rejected, if none does.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class CrossMapTest(Result):
         return "\n".join(lines)
 
     def to_xarray(self, method: Adjustment = "bh") -> Any:
-        """All of it as an xarray Dataset with names.
+        """Return all of it as an xarray Dataset with names.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class CrossMapTest(Result):
         return frames.test_as_dataset(self, self.adjusted(method))
 
     def to_pandas(self, method: Adjustment = "bh") -> Any:
-        """A row for each pair: library, target, rho, p, q, n_tried, reason; the smallest q first.
+        """Return a row for each pair: library, target, rho, p, q, n_tried, reason; the smallest q first.
 
         Parameters
         ----------

@@ -65,8 +65,8 @@ def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
 
 
 def _season(x, line):
-    """Steps of a cycle: the period of the highest line, and of those that are left once its cycle is taken
-    away. A season of any shape has lines at shares of its period, too, whose multiple it is.
+    """Return steps of a cycle: the period of the highest line, and of those that are left once its cycle
+    is taken away. A season of any shape has lines at shares of its period, too, whose multiple it is.
     """
     season = found = _period(x, line)
     while found:

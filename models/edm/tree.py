@@ -24,7 +24,7 @@ def may_serve(n_candidates, n_points, n_coordinates):
 
 
 def build(candidates, points, k, workers, search):
-    """A tree if it will be faster than the kernel, else None; known by timing both on a few points.
+    """Return a tree if it will be faster than the kernel, else None; known by timing both on a few points.
 
     How fast a tree is depends on the dimension of the set on which the points lie, which the series decides,
     not E.
@@ -63,7 +63,8 @@ def kernel_ns(search, n_points):
 
 
 def nearest(tree, candidates, points, times, point_times, radius, k, workers):
-    """Distances and times of the k nearest, the bits that the kernel gives: ties in the order of times.
+    """Return distances and times of the k nearest, the bits that the kernel gives: ties in the order of
+    times.
 
     times, point_times : of candidates and points; candidates within `radius` of a point are left out
     """

@@ -69,7 +69,7 @@ def _parser():
 
 
 class _Job(NamedTuple):
-    """What a command works on; `given` is the earlier fit, if one is named."""
+    """Input of a command; `given` is the earlier fit, if one is named."""
 
     options: Any
     folder: Path

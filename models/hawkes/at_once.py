@@ -17,7 +17,7 @@ def log_likelihood(
     params: ParametersBase,
     **options: Any,
 ) -> float:
-    """Log-likelihood of a spatiotemporal Hawkes process.
+    """Return log-likelihood of a spatiotemporal Hawkes process.
 
     For several evaluations on the same events, make one `Likelihood`; it also tells the bound on the error.
 
@@ -60,7 +60,7 @@ def excitation_probabilities(
     params: ParametersBase,
     **options: Any,
 ) -> Floats:
-    """Probability that each event was triggered by an earlier one.
+    """Return probability that each event was triggered by an earlier one.
 
     Parameters
     ----------

@@ -285,8 +285,8 @@ class _Maker:
         return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
 
     def _scaled(self, weights, widths):
-        """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate
-        to 1 there."""
+        """Return weights with the kernels' constant, their mass within the box and their sum: kernels then
+        integrate to 1 there."""
         n_dims = self.locations.shape[1]
         mass = self.region.mass(self.locations, widths)
         return (
@@ -316,8 +316,8 @@ class _Maker:
             return out.to_numpy()[: len(places)].copy()
 
     def _choose(self, weights):
-        """The width of each event's kernel: of the greatest weighted log-density of events that are left
-        out."""
+        """Return the width of each event's kernel: of the greatest weighted log-density of events that are
+        left out."""
         n, n_dims = self.locations.shape
         if self._given_km is not None:
             return np.full(n, float(self._given_km))
@@ -342,8 +342,8 @@ class _Maker:
         return np.log(np.maximum(density, 1e-300))
 
     def _choose_periods(self, weights):
-        """How many periods the background events want, at twice the penalty of Schwarz's criterion: what is
-        left of clusters would be taken for seasons."""
+        """Return the number of seasons that the background events support, at twice the penalty of
+        Schwarz's criterion: the rest of clusters would be taken for seasons."""
         n = weights.sum()
         best = (0.0, 1)
         for count in _PERIODS:

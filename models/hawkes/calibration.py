@@ -102,8 +102,8 @@ def calibrate(
 
 
 def _ranks(method, n_kept, least_ess, seed, space, k):
-    """Of data set k: the ranks of the true parameters, the least effective sample size, and the number of
-    events."""
+    """Return for data set k the ranks of the true parameters, the least effective sample size, and the
+    number of events."""
     truth, likelihood = _data_set([seed, k], space)
     posterior, ess = _sample(method, likelihood, least_ess, seed + k)
     draws = posterior.draws.reshape(-1, len(FREE))
@@ -112,7 +112,7 @@ def _ranks(method, n_kept, least_ess, seed, space, k):
 
 
 def _data_set(seed, space):
-    """Parameters from the priors, and the likelihood of events drawn with them."""
+    """Return parameters from the priors, and the likelihood of events drawn with them."""
     random = np.random.default_rng(seed)
     while True:
         values = {}
@@ -145,7 +145,7 @@ def _data_set(seed, space):
 
 
 def _sample(method, likelihood, least_ess, seed):
-    """A posterior with enough effective draws of every parameter, and how many the worst has."""
+    """Return a posterior with enough effective draws of every parameter, and how many the worst has."""
     start = Parameters(1.0, 1.0, 1.0, 0.4, 1.0, 0.2)
     length = 4_000 if method == "metropolis" else 300
     while True:

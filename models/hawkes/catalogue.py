@@ -89,7 +89,7 @@ class Catalogue:
         )
 
     def likelihood(self, **options: Any) -> Likelihood:
-        """The likelihood of these events, marks and end of record included.
+        """Return the likelihood of these events, marks and end of record included.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Catalogue:
         return Likelihood(self.locations, self.times, **own | options)
 
     def joined(self, **results: ArrayLike) -> Any:
-        """The table's columns with results beside them, row by row of the table.
+        """Return the table's columns with results beside them, row by row of the table.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Catalogue:
         return pandas.DataFrame(table, index=self.index)
 
     def dates(self, times: ArrayLike) -> Array:
-        """Times as dates.
+        """Return times as dates.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ def read_catalogue(
     lonlat: bool = False,
     date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
-    """Events from a file or a data frame, with names, dates and marks.
+    """Return events from a file or a data frame, with names, dates and marks.
 
     Parameters
     ----------

@@ -60,13 +60,13 @@ def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_
 
 @pk.kernel
 def find_cells(k, sorted_numbers, start):
-    """Where a cell begins; behind the last cell, where all end. A binary search."""
+    """Find the beginning of a cell; behind the last cell, the end of all. A binary search."""
     start[k] = first_not_below(sorted_numbers, 0, sorted_numbers.shape[0], k)
 
 
 @pk.kernel
 def rank_row(i, counts, keys):
-    """What an event's row of pairs is ordered by: short rows by their length, the longest first, then long
+    """Rank an event's row of pairs for ordering: short rows by their length, the longest first, then long
     ones, then those without a pair; returns whether it is short, whether it is long, and its pairs. 12
     bytes."""
     n = counts[i]
@@ -86,7 +86,7 @@ def places_of(rank, n_slices, n_short, n_teams, rows, counts):
 
 @pk.kernel
 def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, length, event):
-    """Where a row's pairs go, how many it has, and whose it is. 56 bytes."""
+    """Place a row's pairs: their beginning, their number, and their event. 56 bytes."""
     if k < n_slices * WIDTH:
         length[k] = 0
         event[k] = -1

@@ -66,7 +66,7 @@ class Events:
         return self._room[name, dtype]
 
     def largest(self, trigger):
-        """The largest mark; 0 if the triggering function wants none."""
+        """Return the largest mark; 0 if the triggering function wants none."""
         return largest(self._marks if trigger.marked else None)
 
 
@@ -125,7 +125,7 @@ class Grid:
 
     @property
     def args(self):
-        """What kernels want to know of the grid."""
+        """Return the kernels' arguments for the grid."""
         return self.x, self.t, self.cell, self.start, self.shape
 
 
@@ -139,7 +139,7 @@ class Range:
     cut: float
 
     def holds(self, p, cut):
-        """Whether a list for this range serves parameters p with pairs up to the exponent `cut`."""
+        """Return True if a list for this range serves parameters p with pairs up to the exponent `cut`."""
         return cut <= self.cut and all(a <= v <= b for a, v, b in zip(self.low, p, self.high))
 
 
@@ -194,8 +194,8 @@ class PairList:
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=events.space)
 
     def _lay_out(self, events, counts, order):
-        """Where rows go, from their numbers of pairs: places of all, each row's first and what lies between
-        two. Only a few sums come to the host."""
+        """Place the rows by their numbers of pairs: places of all, each row's first and the distance
+        between two. Only a few sums come to the host."""
         keys = events.room("keys", np.int32)
         n_short, n_long, n_pairs = pk.parallel_reduce(
             events.n_events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
@@ -236,7 +236,7 @@ class PairList:
 
     @property
     def args(self):
-        """What kernels want to know of the list."""
+        """Return the kernels' arguments for the list."""
         return self.n_slices, self.r2, self.dt, self.marks, self.begin, self.length, self.event
 
     def sums(self, n_xi, p, excitation):
@@ -270,13 +270,13 @@ class PairList:
 
 
 def largest(marks):
-    """The largest mark; 0 where there are none."""
+    """Return the largest mark; 0 where there are none."""
     return 0.0 if marks is None else float(marks.max())
 
 
 def all_pairs_within(events, params, cut):
-    """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier
-    events (arrays)."""
+    """Return the pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and
+    earlier events (arrays)."""
     trigger, n_events = params.triggering, events.n_events
     with pk.use(events.space):
         visit = _Visit(events, trigger, params.trigger_values, cut, np.float64)

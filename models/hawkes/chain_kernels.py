@@ -43,7 +43,8 @@ SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 
 
 @pk.function
 def moves(counts, chain, place_of, first, last):
-    """Whether the chain's proposal moves one of the parameters first ... last, or all is to be evaluated."""
+    """Return whether the chain's proposal moves one of the parameters first ... last, or all is to be
+    evaluated."""
     moved = counts[chain, MOVED]
     place = place_of[max(moved, 0)]
     waits = counts[chain, STALLED] != 0 or moved == NOTHING
@@ -52,7 +53,7 @@ def moves(counts, chain, place_of, first, last):
 
 @pk.function
 def log_prior_of(prior, v):
-    """The log-density of a coordinate, up to a constant: `portable.models.hawkes.priors`."""
+    """Return the log-density of a coordinate, up to a constant: `portable.models.hawkes.priors`."""
     log_v = pk.log(v)
     return prior[0] * log_v + prior[1] * v + prior[2] * v * v + prior[3] * log_v * log_v
 
@@ -79,7 +80,7 @@ def chain_background(team, d, n_teams, reach, self_term, counts, place_of, propo
 
 @pk.function
 def proposed_parameters(g, proposed, chain, p):
-    """What `Triggering.for_kernels` does."""
+    """Return the proposed parameters as kernels take them, as `Triggering.for_kernels` does."""
     for k in range(g.n_own):
         v = proposed[chain, 4 + k]
         p[k] = 1.0 / v if g.reciprocal[k] else v
@@ -146,7 +147,7 @@ def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excit
 
 @pk.function
 def scales(g, n_dims, given, proposed, chain, p):
-    """What multiplies the sums of (1) and (2)."""
+    """Return the factors of the sums of (1) and (2)."""
     mu0 = proposed[chain, 0]
     background = mu0
     if not given:

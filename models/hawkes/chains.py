@@ -48,8 +48,8 @@ class Lists:
         return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
 
     def next(self, counts, array):
-        """The range for which pairs are to be listed now, or None, from what all chains have come to: `array`
-        gives what is asked for by its name."""
+        """Return the range for which pairs are to be listed now, or None, from what all chains have come
+        to: `array` gives what is asked for by its name."""
         done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
         if waiting.any():
             self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
@@ -65,7 +65,7 @@ class Lists:
         return None
 
     def arrays(self, range_):
-        """All of it, and the range that is listed, for a store."""
+        """Return all of it, and the range that is listed, for a store."""
         numbers = [self.cut, range_.cut, self.margin, self.near, self.rested, self.listed_at]
         return {
             "range_low": np.array(range_.low),
@@ -81,8 +81,8 @@ class Lists:
 
 
 class Agreed(NamedTuple):
-    """What chains have in common, wherever each is: the first of all starts, the shortest tau_x of any, and
-    the range that is listed."""
+    """Settings that chains share, wherever each is: the first of all starts, the shortest tau_x of any,
+    and the range that is listed."""
 
     start: ParametersBase
     tau_x: float
@@ -90,12 +90,12 @@ class Agreed(NamedTuple):
 
 
 def tolerance_of(likelihood, scale):
-    """The error of a log-likelihood that leaving out pairs may cause."""
+    """Return the error of a log-likelihood that leaving out pairs may cause."""
     return 0.5 * likelihood.error_bound * abs(scale)
 
 
 def agreed(likelihood, starts, scale):
-    """What chains agree on before they begin, and their Lists."""
+    """Return the settings that chains share, and their Lists."""
     values = np.array([start.values() for start in starts])
     lists = Lists(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
     return Agreed(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
@@ -309,16 +309,16 @@ class Chains:
         self._done = int(self.counts[:, ck.STEP].min())
 
     def array(self, name):
-        """What chains remember, on the host."""
+        """Return an array of the chains' memory, on the host."""
         return self.memory[name].to_numpy()
 
     def arrays(self):
-        """All of it, in memory of its own."""
+        """Return all of it, in memory of its own."""
         found = self._together.to_numpy()
         return {name: found[name] for name in self.memory}
 
     def advance(self, replays):
-        """Some steps more; how many all chains have done since the beginning."""
+        """Return some steps more; how many all chains have done since the beginning."""
         self.replay(replays)
         done = self._done
         range_ = self.lists.next(self.counts, self.array)
@@ -346,7 +346,7 @@ class Chains:
 
     # ---- what is kept on disk
     def snapshot(self):
-        """Everything that the rest of the chains depends on, as host arrays."""
+        """Return everything that the rest of the chains depends on, as host arrays."""
         return self.arrays() | self.lists.arrays(self.range)
 
     def restore(self, arrays):
@@ -356,7 +356,8 @@ class Chains:
 
 
 def first_memory(likelihood, starts, free, n_rows, widths):
-    """What chains remember before their first step, by name, as arrays whose first axis is that of chains."""
+    """Return the chains' memory before their first step, by name, as arrays whose first axis is that of
+    chains."""
     kind, n_chains = type(starts[0]), len(starts)
     places = np.array([kind.names().index(name) for name in free])
     reciprocal = np.array([is_reciprocal(kind, name) for name in free])
@@ -380,7 +381,7 @@ def first_memory(likelihood, starts, free, n_rows, widths):
 
 
 def _first_cut(likelihood, starts, tolerance):
-    """The exponent that meets the bound at the starts; where it does not, it is widened later."""
+    """Return the exponent that meets the bound at the starts; where it does not, it is widened later."""
     cuts = []
     for start, inverse_rates in zip(starts, likelihood.inverse_rates_at(starts)):
         most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * inverse_rates

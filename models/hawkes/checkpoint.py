@@ -1,4 +1,4 @@
-"""What chains have done, in a store: draws in parts, each with the state in which it has left the chains."""
+"""Store chains' draws: in parts, each with the chains' state after it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Kept:
         return self._looks > before
 
     def arrays(self):
-        """All that `Chains.restore` asks for."""
+        """Return all that `Chains.restore` asks for."""
         return self.state | {"draws": self.draws}
 
     def look(self, chains):
@@ -88,7 +88,7 @@ class Kept:
         return f"end-{self._n_rows * self._thin:012d}"
 
     def _begins(self):
-        """Where later parts begin."""
+        """Return the beginnings of later parts."""
         return [
             begin
             for begin in (int(name[-12:]) for name in self._store.names("looks-"))

@@ -17,7 +17,7 @@ _FAR_OFF = 0.3  # extent of places beside their distance from 0, as that of degr
 
 
 def check_events(locations, times):
-    """Events as float64 arrays.
+    """Return events as float64 arrays.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def check_marks(marks, reference, n_events):
 
 
 def check_horizon(horizon_h, times):
-    """The end of observation on the axis of `times`; the last event if None."""
+    """Return the end of observation on the axis of `times`; the last event if None."""
     if horizon_h is None:
         return float(times[-1])
     horizon = as_numbers(horizon_h, "horizon_h")

@@ -135,8 +135,8 @@ def compose(
     n_dims: int = 2,
     within_h: float | None = None,
 ) -> type[ParametersBase]:
-    """The parameters' class of a triggering function made of parts; everything that takes Parameters takes
-    it.
+    """Return the parameters' class of a triggering function made of parts; everything that takes
+    Parameters takes it.
 
     Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c
     and p), h (and q of the power law, and gamma where the distance grows), and alpha with marks.
@@ -191,8 +191,8 @@ def compose(
 
 
 def time_scales(n_scales: int) -> type[ParametersBase]:
-    """The parameters' class of a triggering function with several exponential decays, the same in space:
-    `compose(n_scales)`.
+    """Return the parameters' class of a triggering function with several exponential decays, the same in
+    space: `compose(n_scales)`.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def near(r2, mark, p):
-        """The logarithm, to base 2, of all of the value but the decay."""
+        """Return the logarithm, to base 2, of all of the value but the decay."""
         start = LOG2_E * p[alpha] * mark if marks else 0.0
         if growth:
             start -= LOG2_E * n_dims * p[gamma] * mark
@@ -275,7 +275,7 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def moments(r2, dt, mark, p, out):
-        """The value, and its derivatives."""
+        """Return the value, and its derivatives."""
         for k in range(n + 1):
             out[k] = 0.0
         some = pk.any(near(r2, mark, p) > _NOTHING)

@@ -51,7 +51,7 @@ class Criterion(float):
 
 
 def model_of(likelihood, params, free):
-    """The same text for the same events and background."""
+    """Return the same text for the same events and background."""
     sums, background = likelihood.sums, likelihood.background
     held = [likelihood.background_self, *(v for v in ("tau_x", "tau_t") if v in free)]
     held += [getattr(params, v) for v in ("tau_x", "tau_t") if v not in free]

@@ -1,4 +1,4 @@
-"""How excitation fades with time: what `compose` makes triggering functions of.
+"""Define the decay of excitation with time: the parts from which `compose` makes triggering functions.
 
 A decay is a density of delays dt > 0, scale(p) exp(-exponent(dt, p)). Kernel functions get durations as
 reciprocals, so that no pair costs a division; p begins with the decay's own parameters.
@@ -75,7 +75,7 @@ class Decay:
     least: dict[str, float] = field(default_factory=dict)
 
     def completed(self) -> Decay:
-        """The same with what was not given.
+        """Return the same with what was not given.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Decay:
         return Decay(**found)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Parameters as kernel functions want them.
+        """Return parameters as kernel functions want them.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Decay:
 
 
 def _signs(units):
-    """What a step in the logarithm of a parameter is in that of its form for kernels."""
+    """Return the factors from a step in a parameter's logarithm to one in that of its form for kernels."""
     return tuple(-1.0 if unit == "h" else 1.0 for unit in units)
 
 
@@ -183,7 +183,8 @@ def _draw(decay, random, n, p):
 
 @functools.cache
 def exponentials(n_scales: int = 1) -> Decay:
-    """One or several exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 = 1.
+    """Return one or several exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 =
+    1.
 
     Parameters are omega for one; omega_1 ... omega_n and weight_2 ... weight_n (offspring at that scale, for
     one at the first) for several. Scales may trade places, so start from, and keep, omega_1 > omega_2 > ...
@@ -211,7 +212,7 @@ def exponentials(n_scales: int = 1) -> Decay:
 
     @pk.function
     def totals(p):
-        """Of weights, and of weights times rates."""
+        """Return the sums of weights, and of weights times rates."""
         plain, rates = 0.0, 0.0
         for k in range(n):
             plain += weight(k, p)
@@ -307,7 +308,7 @@ def _exponential():
 
 @functools.cache
 def omori(within_h: float | None = None) -> Decay:
-    """The Omori and Utsu law (1 + dt / c)^-p: most offspring soon, some after years.
+    """Return the Omori and Utsu law (1 + dt / c)^-p: most offspring soon, some after years.
 
     Parameters
     ----------
@@ -346,7 +347,7 @@ def omori(within_h: float | None = None) -> Decay:
 
     @pk.function
     def integral(left, p):
-        """The integral of (1 + dt / c)^-p over delays up to `left`, in units of c."""
+        """Return the integral of (1 + dt / c)^-p over delays up to `left`, in units of c."""
         length = pk.log1p(left * p[0])
         y = (1.0 - p[1]) * length
         if abs(y) < _SERIES:

@@ -1,4 +1,4 @@
-"""Which model says more of events it has not seen? Pointwise log-likelihoods, WAIC and leave-one-out."""
+"""Compare models on events that they have not seen: pointwise log-likelihoods, WAIC and leave-one-out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Evidence(Shown):
 
 
 def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
-    """The log-likelihood event by event: the log density of each event's time and place given those before.
+    """Return the log-likelihood event by event: the log density of each event's time and place given those
+    before.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ REACH, MU_SCALE, XI_SCALE, THETA, OWN = range(5)
 
 
 def row_of_params(params, n_dims, reach_h, background_scale):
-    """The numbers of one of several parameters: how far in time its pairs go, what multiplies the sums of (1)
-    and of (2), theta, and what the triggering function takes."""
+    """Return the numbers of one of several parameters: how far in time its pairs go, what multiplies the
+    sums of (1) and of (2), theta, and what the triggering function takes."""
     scale = params.excitation_scale(n_dims)
     return reach_h, background_scale, scale, params.theta, *params.kernel_values
 
@@ -26,8 +26,8 @@ def own_parameters(g, rows, which, p):
 
 @pk.function
 def terms_of(g, n_xi, r2, dt, mark, p, out):
-    """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything
-    but 0."""
+    """Return the triggering function, with its other moments if n_xi > 1; returns whether they may be
+    anything but 0."""
     if n_xi == 1:
         out[0] = g.value(r2, dt, mark, p)
         return True
@@ -36,7 +36,7 @@ def terms_of(g, n_xi, r2, dt, mark, p, out):
 
 @pk.function
 def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
-    """What `excitation_sums` does for its group of events."""
+    """Compute `excitation_sums` for its group of events."""
     own = group * GROUP
     newest = min(own + GROUP, d.x.shape[1]) - 1
     xi = pk.local((n_xi, GROUP), pk.float64)
@@ -235,7 +235,7 @@ def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, m
 def slopes_of_block(
     team, g, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
 ):
-    """What the events from `begin` to `end` add up to, into a column of `sums`; see `event_slopes`."""
+    """Sum the slopes of the events from `begin` to `end` into a column of `sums`; see `event_slopes`."""
     (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
     n_rows = 6 + g.n_own
     total = pk.local(n_rows, pk.float64)

@@ -18,7 +18,7 @@ from .residuals import Residuals, ThinnedResiduals
 
 
 def _events(array, name, n_dims, probabilities):
-    """What is known of events, and their probabilities, as arrays of one length."""
+    """Return facts of events, and their probabilities, as arrays of one length."""
     array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
     if len(array) != len(probabilities) or not len(array):
         raise ShapeError(
@@ -28,7 +28,7 @@ def _events(array, name, n_dims, probabilities):
 
 
 def probability_map(locations, probabilities, *, axes=None):
-    """Where events were triggered by others: each place of events, shaded by their mean probability (the
+    """Draw the map of triggered events: each place of events, shaded by their mean probability (the
     paper's Figure 3, left).
 
     Parameters
@@ -61,7 +61,8 @@ def probability_map(locations, probabilities, *, axes=None):
 
 
 def _area(n):
-    """Of a dot, in square points: few events are to be seen, many not to hide each other."""
+    """Return the area of a dot, in square points: few events are to be seen, many not to hide each
+    other."""
     return min(max(8000.0 / n, 3.0), 36.0)
 
 
@@ -124,8 +125,8 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
 
 
 def residual_plot(found, *, axes=None):
-    """Quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov and
-    Smirnov.
+    """Return quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of
+    Kolmogorov and Smirnov.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def thinned_plot(found, *, axes=None):
 
 
 def decay_plot(params, *, axes=None):
-    """The density of delays of offspring, both axes logarithmic.
+    """Return the density of delays of offspring, both axes logarithmic.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def decay_plot(params, *, axes=None):
 
 
 def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
-    """The intensity on a map at one time, with the events before it.
+    """Return the intensity on a map at one time, with the events before it.
 
     Parameters
     ----------

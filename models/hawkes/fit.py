@@ -40,7 +40,7 @@ _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says 
 
 @dataclass(frozen=True)
 class Fit(Shown):
-    """Where the log-likelihood, or the log-posterior, is largest.
+    """Maximum of the log-likelihood, or of the log-posterior.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Fit(Shown):
         return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of a free parameter, from the standard error of its logarithm.
+        """Return confidence limits of a free parameter, from the standard error of its logarithm.
 
         Those of theta reach 0 unless the test rejects "no triggering" at 1 - level; where they do, the upper
         one is where the profile of the likelihood has fallen as far as the level says.
@@ -232,8 +232,8 @@ def fit(
 
 
 class _Top(NamedTuple):
-    """Where a climb has ended: the place, which parameters a bound holds there, their standard errors, the
-    covariance of the logarithms, which of them the events say nothing about, and how it went."""
+    """End of a climb: the place, the parameters at a bound, their standard errors, the covariance of the
+    logarithms, the parameters about which the events say nothing, and the course."""
 
     z: Array
     held: Array
@@ -274,7 +274,7 @@ def climb(objective, max_iter, tol):
 
 
 def no_rate(likelihood, start, value):
-    """The words of an error: a start where some rate is 0 to float64."""
+    """Return the words of an error: a start where some rate is 0 to float64."""
     words = f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate"
     if likelihood.background is None and not likelihood.background_self:
         far = likelihood.sums
@@ -306,14 +306,15 @@ def check_target(likelihood, start, fixed, priors, least):
 
 
 def raise_to(least, params):
-    """Parameters, those below their bounds just above these."""
+    """Return parameters, those below their bounds just above these."""
     above = {name: max(getattr(params, name), bound * (1.0 + 1e-9)) for name, bound in least.items()}
     return type(params)(**dict(zip(params.names(), params.values())) | above)
 
 
 def posterior_mode(likelihood, start, free, priors, least):
-    """Where samplers begin: the mode of the posterior within bounds, and the covariance of the logarithms of
-    the free parameters there. What a bound holds has no curvature; 0.25 is taken for its standard error."""
+    """Return the samplers' start: the mode of the posterior within bounds, and the covariance of the
+    logarithms of the free parameters there. A parameter at a bound has no curvature; 0.25 is taken for its
+    standard error."""
     check_start(start, priors, free)
     check_places(likelihood, start, free)
     objective = Objective(likelihood, start, free, priors, least=least)
@@ -324,7 +325,8 @@ def posterior_mode(likelihood, start, free, priors, least):
 
 
 def covariance_of(information, held):
-    """The inverse of the information, infinite where there is none, and for which parameters that is."""
+    """Return the inverse of the information, infinite where there is none, and for which parameters that
+    is."""
     n = len(information)
     covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held
     if free.any():
@@ -354,15 +356,15 @@ class Objective:
         self._places = np.vstack([np.zeros(len(free)), sides(len(free))])
 
     def place(self, params):
-        """Parameters as logarithms."""
+        """Return parameters as logarithms."""
         return np.log([getattr(params, name) for name in self.free])
 
     def params(self, z):
-        """Logarithms as parameters; beyond their bounds, at the bounds."""
+        """Return logarithms as parameters; beyond their bounds, at the bounds."""
         return self._params_of(z[None])[0][0]
 
     def _params_of(self, places):
-        """The same of several places, shape (n_places, n_free), and the values of the free ones."""
+        """Return the same of several places, shape (n_places, n_free), and the values of the free ones."""
         values = np.empty((len(places), len(self.start.names())))
         values[:] = self.start.values()
         values[:, self._at] = np.exp(np.minimum(np.maximum(places, self.low), math.log(1e15)))
@@ -374,11 +376,12 @@ class Objective:
         return self._value(params, value), self._slopes(values, [slopes])[0]
 
     def _signs(self):
-        """Of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign."""
+        """Return the signs of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same
+        up to sign."""
         return np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
 
     def _value(self, params, value):
-        """The objective of parameters from their log-likelihood."""
+        """Return the objective of parameters from their log-likelihood."""
         if self.priors is not None:
             value += log_prior(params, self.priors, self.free)
         if self.jacobian:
@@ -386,15 +389,15 @@ class Objective:
         return value
 
     def _slopes(self, values, slopes):
-        """Its derivatives where the free parameters have these values, shape (n_places, n_free), from the
-        log-likelihood's."""
+        """Return its derivatives where the free parameters have these values, shape (n_places, n_free),
+        from the log-likelihood's."""
         slopes = np.array(slopes)[:, self._at]
         if self.priors is not None:
             slopes += self._prior_slopes(values)
         return slopes + self._signs() if self.jacobian else slopes
 
     def with_information(self, z):
-        """All at once: value, gradient and `information`."""
+        """Return all at once: value, gradient and `information`."""
         points, values = self._params_of(z + self._places)
         found, slopes = zip(*self.likelihood.log_gradients(points))
         slopes = self._slopes(values, slopes)

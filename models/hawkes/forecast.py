@@ -55,7 +55,7 @@ class Forecast(Shown):
         return float(self.counts.mean())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Limits that hold the number of events with a probability.
+        """Return limits that hold the number of events with a probability.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ def jitter(
     *,
     seed: int = 0,
 ) -> Floats:
-    """Places moved at random within their rounding.
+    """Return places moved at random within their rounding.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def notes(
     *,
     n_simulations: int = 199,
 ) -> tuple[str, ...]:
-    """What to know about an estimate before it is defended.
+    """Return notes on an estimate: weaknesses that its user must know.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def notes(
 
 
 def _coarse_times(likelihood, delay):
-    """Times of a coarser unit than triggering can be seen through."""
+    """Return times of a coarser unit than triggering can be seen through."""
     times = likelihood.sums.times
     distinct, counts = np.unique(times, return_counts=True)
     tied = counts[counts > 1].sum() / len(times)
@@ -188,7 +188,7 @@ def _coarse_times(likelihood, delay):
 
 
 def _reported_twice(likelihood, params, delay):
-    """Events at one place and time, or so soon after each other that they may be one event."""
+    """Return events at one place and time, or so soon after each other that they may be one event."""
     sums, found = likelihood.sums, []
     same = len(sums.times) - len(np.unique(np.column_stack([sums.locations, sums.times]), axis=0))
     if same:
@@ -224,7 +224,7 @@ def _scales(likelihood, params):
 
 
 def _typical_delay(params):
-    """The median delay, hours."""
+    """Return the median delay, hours."""
     trigger, p = params.triggering, params.kernel_values
     whole = float(trigger.integral(min(trigger.most_h, 1e12), 0.0, p))
     low, high = -30.0, math.log(min(trigger.most_h, 1e12))

@@ -94,7 +94,7 @@ def intensity_grid(
     axes: Sequence[ArrayLike],
     times: ArrayLike,
 ) -> Floats:
-    """The intensity, background and excitation together, on a grid in space and time.
+    """Return the intensity, background and excitation together, on a grid in space and time.
 
     Parameters
     ----------

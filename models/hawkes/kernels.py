@@ -59,13 +59,13 @@ def squared_distance(n_dims, wide, x, i, y, j):
 
 @pk.function
 def place_rows(n_dims, wide):
-    """Rows of x that hold places (and, in between, marks)."""
+    """Return rows of x that hold places (and, in between, marks)."""
     return 2 * n_dims + 1 if wide else n_dims
 
 
 @pk.function
 def mark_of(marked, n_dims, x, i):
-    """The mark of event i; 0 where the triggering function wants none."""
+    """Return the mark of event i; 0 where the triggering function wants none."""
     return x[n_dims, i] if marked else 0.0
 
 
@@ -80,7 +80,7 @@ def elapsed(n_parts, t, i, s, j):
 
 @pk.function
 def background_term(r2, dt2, a_x, a_t):
-    """The exponential of (1), a normal density in space and time."""
+    """Return the exponential of (1), a normal density in space and time."""
     return pk.fast_exp2(LOG2_E * a_x * r2 + LOG2_E * a_t * dt2)
 
 
@@ -96,8 +96,8 @@ def background_terms(r2, dt, a_x, a_t, out):
 
 @pk.kernel
 def count_before(i, t, before):
-    """How many events are strictly earlier than event i. 24 bytes, and a bisection where it has the time of
-    the event before."""
+    """Count the events strictly earlier than event i. 24 bytes, and a bisection if it has the time of the
+    event before."""
     n = i
     if i > 0 and t[i - 1] == t[i]:
         n = first_not_below(t, 0, i, t[i])
@@ -149,7 +149,7 @@ def background_window(n_parts, t, own, newest, reach):
 
 @pk.function
 def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, background):
-    """What `background_sums` does for its group of events."""
+    """Compute `background_sums` for its group of events."""
     own = group * GROUP
     newest = min(own + GROUP, d.x.shape[1]) - 1
     window = background_window(d.n_parts, d.t, own, newest, reach)

@@ -185,7 +185,7 @@ class Likelihood:
         self._kept_tests = {}  # by the number of simulations
 
     def log_likelihood(self, params: ParametersBase) -> float:
-        """Log-likelihood (4) of the events.
+        """Return log-likelihood (4) of the events.
 
         Parameters
         ----------
@@ -303,8 +303,8 @@ class Likelihood:
         return params.triggering.productivity(self.sums.marks, params.trigger_values)
 
     def branching_ratio(self, params: ParametersBase) -> float:
-        """Expected number of direct offspring of an event: theta times the mean productivity of the events'
-        marks.
+        """Return expected number of direct offspring of an event: theta times the mean productivity of the
+        events' marks.
 
         From 1 on families have no finite size, and the process no stationary rate.
 
@@ -325,7 +325,7 @@ class Likelihood:
         return params.theta * float(self.productivity(params).mean())
 
     def gradient(self, params: ParametersBase) -> tuple[float, Floats]:
-        """The log-likelihood and its derivatives.
+        """Return the log-likelihood and its derivatives.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Likelihood:
         return value, slopes / np.array(params.values())
 
     def log_gradient(self, params: ParametersBase) -> tuple[float, Floats]:
-        """As `gradient`, with derivatives in the logarithms of the parameters.
+        """Return the log-likelihood with derivatives in the logarithms of the parameters, as `gradient`.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class Likelihood:
         params: ParametersBase,
         rows: tuple[pk.View, pk.View] | None = None,
     ) -> Floats:
-        """Probability (5) that each event was triggered by an earlier one.
+        """Return probability (5) that each event was triggered by an earlier one.
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class Likelihood:
         params: ParametersBase,
         rows: tuple[pk.View, pk.View] | None = None,
     ) -> tuple[Floats, Floats]:
-        """The background mu_n of (1) and the excitation xi_n of (2) at the events.
+        """Return the background mu_n of (1) and the excitation xi_n of (2) at the events.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ class Likelihood:
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
     def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
-        """The sums of (1), or the given density, and of (2), on `space`.
+        """Return the sums of (1), or the given density, and of (2), on `space`.
 
         Parameters
         ----------
@@ -453,11 +453,11 @@ class Likelihood:
 
     @functools.cached_property
     def places(self) -> Places:
-        """How the places of the events repeat: `Places`."""
+        """Return the repetition of the events' places: `Places`."""
         return places(self.sums.locations)
 
     def background_scale(self, params: ParametersBase) -> float:
-        """What multiplies the sums, or the given density, of the background.
+        """Return the factor of the sums, or of the given density, of the background.
 
         Parameters
         ----------
@@ -470,7 +470,7 @@ class Likelihood:
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
-        """As `log_gradient` of each, all launched before the first is waited for.
+        """Return `log_gradient` of each parameters; all are launched before the first is waited for.
 
         Parameters
         ----------
@@ -498,8 +498,8 @@ class Likelihood:
         return found
 
     def inverse_rates_at(self, several: Sequence[ParametersBase]) -> list[float]:
-        """The sum of 1 / rate over events at each of several parameters, by one launch over pairs where that
-        is possible.
+        """Return the sum of 1 / rate over events at each of several parameters, by one launch over pairs
+        where that is possible.
 
         Parameters
         ----------
@@ -523,14 +523,14 @@ class Likelihood:
         return found
 
     def _with_windows(self, several, together):
-        """Of each parameters: these, their windows, and what `_sum_slopes` returns."""
+        """Return for each parameters: these, their windows, and the result of `_sum_slopes`."""
         windows, sums = together or self._one_by_one(several)
         values, inverse_rates, slopes = self._with_shares(several, sums)
         return zip(several, windows, values.tolist(), inverse_rates.tolist(), slopes)
 
     def _one_by_one(self, several):
-        """The windows of each parameters, and their sums over events, shape (n_several, n_rows): all launched
-        before the first is waited for."""
+        """Return the windows of each parameters, and their sums over events, shape (n_several, n_rows):
+        all launched before the first is waited for."""
         begun = []
         for params in several:
             self.check_params(params)
@@ -540,9 +540,9 @@ class Likelihood:
         return windows, np.array([view.to_numpy().sum(axis=1) for view in views])
 
     def _together(self, several):
-        """The same by one launch over pairs and one over events, in the same bits; None where that is not
-        possible: all pairs, pairs in float32, a background or a list of pairs that would have to be made
-        anew."""
+        """Return the same by one launch over pairs and one over events, in the same bits; None where that
+        is not possible: all pairs, pairs in float32, a background or a list of pairs that would have to be
+        made anew."""
         sums, kind = self.sums, type(self.check_params(several[0]))
         n_xi = 1 + len(several[0].trigger_values)
         if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
@@ -594,7 +594,7 @@ class Likelihood:
         return all_windows, found.to_numpy().sum(axis=2)
 
     def _blocks(self):
-        """Events of a team of event_slopes, and how many teams that makes."""
+        """Return events of a team of event_slopes, and how many teams that makes."""
         block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
         return block, -(-self.n_events // block)
 
@@ -614,7 +614,7 @@ class Likelihood:
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
     def _bound(self, windows, value, inverse_rates):
-        """The largest share of a log-likelihood that its windows may have left out."""
+        """Return the largest share of a log-likelihood that its windows may have left out."""
         error = windows.error(inverse_rates)
         return error and (error / abs(value) if value else math.inf)
 
@@ -623,7 +623,7 @@ class Likelihood:
         self.inverse_rates, self.attained_error = inverse_rates, bound
 
     def _plan(self, params, error_bound):
-        """The windows that aim at a bound, and the method for them."""
+        """Return the windows that aim at a bound, and the method for them."""
         given = params.mu0 * self.background.typical if self.background else None
         sums = self.sums
         known = params, self.n_dims, self.n_events, sums.span_h, error_bound, given, sums.largest
@@ -658,7 +658,7 @@ class Likelihood:
             return windows
 
     def observed_share(self, params: ParametersBase) -> tuple[float, float]:
-        """The factor of mu0 in (3), summed over events, and its derivative in log tau_t.
+        """Return the factor of mu0 in (3), summed over events, and its derivative in log tau_t.
 
         Parameters
         ----------
@@ -687,7 +687,7 @@ class Likelihood:
         return self.sums.of_events(params, self.background_scale(params), self.horizon_h)
 
     def _sum_events(self, params):
-        """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
+        """Return the log-likelihood and the sum of 1 / rate, from the sums over pairs."""
         terms, inverse_rates = (
             self._shards.reduce("terms", self._asked)[0].tolist()
             if self._shards is not None
@@ -703,7 +703,7 @@ class Likelihood:
         return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)
 
     def _sum_slopes(self, params):
-        """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the
+        """Return the log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the
         parameters."""
         if self._shards is not None:
             (sums,) = self._shards.reduce("slopes", self._asked)
@@ -713,12 +713,12 @@ class Likelihood:
         return float(value), float(inverse_rates), slopes
 
     def _slopes_of_blocks(self, params):
-        """The sums over events that `_sum_slopes` is made of, a View of one column per block."""
+        """Return the sums over events that `_sum_slopes` is made of, a View of one column per block."""
         return self.sums.slopes(params, self._event_args(params), 0, self.n_events, self._blocks()[0])
 
     def _with_shares(self, several, sums):
-        """What `_sum_slopes` returns, of several parameters, from their sums over events, shape (n_several,
-        n_rows)."""
+        """Return the result of `_sum_slopes` for several parameters, from their sums over events, shape
+        (n_several, n_rows)."""
         shares = np.array([self.observed_share(params) for params in several])
         share, share_slope = np.array([params.mu0 for params in several]) * shares.T
         slopes = sums[:, 2:].copy()

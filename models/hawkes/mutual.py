@@ -206,7 +206,7 @@ class _Births:
         self.ends = (np.minimum(shares, 1.0) + np.arange(n)[:, None]).ravel()
 
     def draw(self, random, types):
-        """Of each child of events of these types: its parent, type and delay."""
+        """Draw for each child of events of these types its parent, type and delay."""
         parent = np.repeat(np.arange(len(types)), random.poisson(self.means[types]))
         source = types[parent]
         cell = np.searchsorted(self.ends, source + random.random(len(source)), side="right")

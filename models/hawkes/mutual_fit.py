@@ -33,7 +33,7 @@ class _Spread(NamedTuple):
     curvatures: Floats
 
     def reach(self, z):
-        """Where the log-likelihood has fallen by z^2 / 2 from an influence of 0."""
+        """Return the influence at which the log-likelihood has fallen by z^2 / 2 from an influence of 0."""
         g, h = self.slopes, self.curvatures
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(h > 0.0, (g + np.sqrt(g * g + h * z * z)) / h, np.inf).max(axis=0)
@@ -170,7 +170,7 @@ class _Problem:
         return x[: self.n], x[self.n : self.n + np.prod(self.shape)].reshape(self.shape)
 
     def slopes(self, params):
-        """The log-likelihood and its derivatives in mu, free ratios and logarithms of rates."""
+        """Return the log-likelihood and its derivatives in mu, free ratios and logarithms of rates."""
         value, slopes = self.likelihood.gradient(params, rates=not self.fixed)
         parts = [slopes.mu, np.tensordot(self.shares.T, slopes.branching, 1).ravel()]
         return value, np.concatenate(parts if self.fixed else [*parts, slopes.rates * params.rates])
@@ -180,7 +180,7 @@ class _Problem:
         return -value, -slopes * self.scale
 
     def solve(self, max_iter):
-        """The optimum as SciPy has it."""
+        """Return the optimum as SciPy has it."""
         optimize = need("scipy.optimize", "stats", "fit_mutual")
         how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
         bounds = list(zip(*self.bounds()))
@@ -287,8 +287,8 @@ def _notes(likelihood, params, hours):
 
 
 def _spread(problem, params):
-    """Standard errors from the observed information: exact in mu and the ratios, target by target; what these
-    share with the rates by differences of the gradient."""
+    """Return standard errors from the observed information: exact in mu and the ratios, target by target;
+    what these share with the rates by differences of the gradient."""
     at, active = _coordinates(problem, params)
     information, rows = _information(problem, params.rates, at), _slopes_in_rates(problem, params)
     parts = [_by_target(*problem.split(row)) for row in rows]
@@ -303,7 +303,8 @@ def _spread(problem, params):
 
 
 def _coordinates(problem, params):
-    """Of each target: mu, then the ratios of each decay and source; and which are not at their bound."""
+    """Return for each target: mu, then the ratios of each decay and source; and a mask of those that are
+    not at their bound."""
     ratios = np.linalg.lstsq(problem.shares, params.branching.reshape(len(params.rates), -1), rcond=None)[0]
     at = _by_target(params.mu, np.maximum(ratios, 0.0).reshape(problem.shape))
     active = at > 0.0
@@ -312,8 +313,8 @@ def _coordinates(problem, params):
 
 
 def _inverted(information, active, shared, of_rates):
-    """Of each target: the inverse of its information by itself, and its covariance, infinite where the events
-    say nothing; and the covariance of the logarithms of the rates."""
+    """Return for each target the inverse of its information by itself, and its covariance, infinite where
+    the events say nothing; and the covariance of the logarithms of the rates."""
     found = [covariance_of(one, ~used) for one, used in zip(information, active)]
     inverses = [np.where(np.isfinite(inverse), inverse, 0.0) for inverse, _ in found]
     moved = [inverse @ one.T for inverse, one in zip(inverses, shared)]
@@ -324,18 +325,19 @@ def _inverted(information, active, shared, of_rates):
 
 
 def _variances(covariances, shape):
-    """Of mu, and of the ratios of each pair added up."""
+    """Return the variances of mu, and of the ratios of each pair added up."""
     ratios = [one[1:, 1:].reshape(2 * shape[::2]) for one in covariances]
     return np.array([one[0, 0] for one in covariances]), np.array([np.einsum("kiri->i", v) for v in ratios])
 
 
 def _by_target(mu, ratios):
-    """What there is of each target, shape (n_types, 1 + ratios of each)."""
+    """Return mu and ratios by target, shape (n_types, 1 + ratios of each)."""
     return np.concatenate([mu[:, None], ratios.transpose(1, 0, 2).reshape(len(mu), -1)], axis=1)
 
 
 def _information(problem, rates, at):
-    """Of each target: sum over its events of the squares of the slopes of log lambda, which is linear."""
+    """Return for each target the sum over its events of the squares of the slopes of log lambda, which is
+    linear."""
     found = np.zeros((*at.shape, at.shape[1]))
     for j, events, x in designs(problem.likelihood, rates):
         x = np.einsum("nki,kr->nri", x[events >= problem.likelihood.n_before], problem.shares)

@@ -162,7 +162,7 @@ def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
 
 @pk.function
 def pairs_of_block(team, q, kind, n_rates, e, heights):
-    """A member's part of what earlier events of its block add to the rate of sorted event q."""
+    """Return a member's part of what earlier events of its block add to the rate of sorted event q."""
     total = 0.0
     for m in team.thread_range(e.start[q], e.before[q]):
         for k in range(n_rates):

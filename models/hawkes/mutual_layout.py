@@ -1,4 +1,4 @@
-"""Where blocks, chunks and pieces of events begin, for the sums of mutual excitation."""
+"""Lay out blocks, chunks and pieces of events for the sums of mutual excitation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Chunk(NamedTuple):
     runs: pk.View
 
     def teams(self, size):
-        """A team for each piece."""
+        """Return a team for each piece."""
         return pk.TeamPolicy(self.pieces[1] - self.pieces[0], size)
 
 
@@ -52,7 +52,7 @@ class Layout:
 
 
 def events_of(times, types, begin, block, order, kinds, pieces):
-    """What kernels want of the events."""
+    """Return the kernels' arguments for the events."""
     before = np.searchsorted(times, times, side="left")
     whole = types, begin, block[order], begin[block[order]], before[order], kinds, pieces
     small = [pk.copy_of(array.astype(np.int32)) for array in whole]
@@ -60,7 +60,7 @@ def events_of(times, types, begin, block, order, kinds, pieces):
 
 
 def chunks_of(firsts, ends, keys, n_types):
-    """Chunks, from their first blocks and events, and from the pieces' chunks and types."""
+    """Return chunks, from their first blocks and events, and from the pieces' chunks and types."""
     runs, found = np.searchsorted(keys, np.arange((len(firsts) - 1) * n_types + 1)), []
     for c in range(len(firsts) - 1):
         own = runs[c * n_types : (c + 1) * n_types + 1]
@@ -70,19 +70,20 @@ def chunks_of(firsts, ends, keys, n_types):
 
 
 def blocks_of(times, most):
-    """Where blocks begin, and the number of events: never among events at one time, which are a block of
-    their own where there are many."""
+    """Return the beginnings of blocks, and the number of events: never among events at one time, which are
+    a block of their own if there are many."""
     ties = [np.searchsorted(times, times[::most], side=side) for side in ("left", "right")]
     return np.unique(np.concatenate([*ties, [len(times)]]))
 
 
 def blocks_of_chunk(n_blocks, row_bytes):
-    """How many blocks make a chunk."""
+    """Return the number of blocks of a chunk."""
     return max(SPAN, int(np.clip(n_blocks * row_bytes // _CHUNKS, *ROWS_BYTES)) // row_bytes)
 
 
 def cut(keys, n_lanes):
-    """Where runs of one key begin if each is cut into pieces; of events times types of a chunk."""
+    """Return the beginnings of runs of one key, each cut into pieces; for the events times types of a
+    chunk."""
     most = int(np.clip(n_lanes // _LANES, *_PIECE))
     runs = np.append(np.flatnonzero(np.diff(keys, prepend=-1)), len(keys))
     counts = -(-np.diff(runs) // most)

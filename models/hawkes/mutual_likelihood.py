@@ -79,7 +79,7 @@ class MutualLikelihood:
         self._buffers, self._parts = functools.cache(self._make_buffers), functools.cache(self._make_parts)
 
     def _make_buffers(self, n_rates, wide):
-        """Rows, ends of spans, and fades."""
+        """Return rows, ends of spans, and fades."""
         layout = self.layout(n_rates)
         n_spans, shape = -(-layout.n_rows // SPAN), (n_rates * (1 + wide), self.n_types)
         return (
@@ -89,7 +89,7 @@ class MutualLikelihood:
         )
 
     def _make_parts(self, n_rates, wide):
-        """Sums over pieces."""
+        """Return sums over pieces."""
         return pk.empty((self.layout(n_rates).most_pieces, (1 + wide) * n_rates, self.n_types))
 
     @functools.cached_property
@@ -146,8 +146,8 @@ class MutualLikelihood:
         return value, MutualSlopes(inverse[0] - (self.horizon_h - self.start_h), in_branching, in_rates)
 
     def _evaluate(self, params, wide=None):
-        """The log-likelihood; unless `wide` is None also sums by type (of 1 / lambda, and of offspring and
-        its slope in each rate), and of weighted R, and below it Q if `wide`."""
+        """Return the log-likelihood; unless `wide` is None also sums by type (of 1 / lambda, and of
+        offspring and its slope in each rate), and of weighted R, and below it Q if `wide`."""
         n_rates = len(check_params(self, params).rates)
         with pk.use(self.space):
             heights = heights_of(params.branching * params.rates[:, None, None])
@@ -164,7 +164,7 @@ class MutualLikelihood:
             return value if wide is None else (value, by_type, found.to_numpy())
 
     def _value(self, params, kinds, logs, *columns):
-        """The log-likelihood, and the other sums by type."""
+        """Return the log-likelihood, and the other sums by type."""
         by_type = np.array([np.bincount(kinds, column, self.n_types) for column in columns])
         offspring = (params.branching.sum(axis=1) * by_type[1 : 1 + len(params.rates)]).sum()
         hours = self.horizon_h - self.start_h
@@ -303,7 +303,8 @@ def collect(chunk, e, wide, weights, parts, found):
 
 
 def heights_of(by_rate):
-    """An array of shape (n_rates, n_types, n_types) as kernels want it: (n_types, n_rates, n_types)."""
+    """Return an array of shape (n_rates, n_types, n_types) as kernels want it: (n_types, n_rates,
+    n_types)."""
     return pk.copy_of(by_rate.transpose(1, 0, 2))
 
 

@@ -38,7 +38,7 @@ def sample_nuts(
     seed: int = 0,
     progress: bool = False,
 ) -> Posterior:
-    """Draws from the posterior by the no-U-turn sampler of nutpie.
+    """Return draws from the posterior by the no-U-turn sampler of nutpie.
 
     It moves the logarithms of the free parameters, in units of their standard errors around the posterior
     mode and along the axes of its covariance, from one gradient of the log-likelihood after the other. Chains

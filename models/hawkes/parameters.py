@@ -22,8 +22,7 @@ _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
 
 
 class ParametersBase:
-    """What the parameters of every triggering function have: mu0, tau_x, tau_t, theta, then the function's
-    own.
+    """Parameters common to every triggering function: mu0, tau_x, tau_t, theta, then the function's own.
 
     Raises
     ------
@@ -68,7 +67,7 @@ class ParametersBase:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of all parameters, in order.
+        """Return the names of all parameters, in order.
 
         Returns
         -------
@@ -78,7 +77,7 @@ class ParametersBase:
 
     @classmethod
     def units(cls) -> dict[str, str]:
-        """The unit of each parameter, by its name.
+        """Return the unit of each parameter, by its name.
 
         Returns
         -------
@@ -89,7 +88,7 @@ class ParametersBase:
 
     @classmethod
     def unit(cls, name: str) -> str:
-        """The unit of a parameter, or of a reciprocal such as '1/omega'.
+        """Return the unit of a parameter, or of a reciprocal such as '1/omega'.
 
         Parameters
         ----------
@@ -111,7 +110,7 @@ class ParametersBase:
         return unit.removeprefix("1/") if unit.startswith("1/") else f"1/{unit}"
 
     def values(self) -> tuple[float, ...]:
-        """All values, in the order of `names`.
+        """Return all values, in the order of `names`.
 
         Returns
         -------
@@ -149,7 +148,7 @@ class ParametersBase:
         return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
 
     def excitation_scale(self, n_dims: int) -> float:
-        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering
+        """Return the factor of the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering
         function.
 
         Parameters
@@ -166,19 +165,19 @@ class ParametersBase:
 
 @functools.cache
 def _values_of(kind):
-    """What takes the values of parameters of that kind, in their order."""
+    """Return the constructor of parameters of that kind, from values in their order."""
     return operator.attrgetter(*kind.names())
 
 
 @functools.lru_cache(maxsize=1024)
 def _for_kernels(trigger, p):
-    """The triggering function's parameters as kernels want them, asked for as often."""
+    """Return the triggering function's parameters as kernels want them, asked for as often."""
     return trigger.for_kernels(p)
 
 
 @functools.lru_cache(maxsize=1024)
 def _scale_of(trigger, n_dims, p):
-    """The triggering function's scale, asked for several times in each evaluation."""
+    """Return the triggering function's scale, asked for several times in each evaluation."""
     return float(trigger.scale(n_dims, trigger.for_kernels(p)))
 
 

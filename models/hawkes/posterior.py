@@ -87,7 +87,7 @@ class Posterior(posteriors.Posterior):
         return kind.names(), own
 
     def converged(self, stacklevel: int) -> Posterior:
-        """The same draws with notes, each a warning too, if they have not converged.
+        """Return the same draws with notes, each a warning too, if they have not converged.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Posterior(posteriors.Posterior):
         return self.kind(**self.fixed | dict(zip(self.names, values.tolist())))
 
     def params(self, chain: int, draw: int) -> ParametersBase:
-        """One draw as parameters.
+        """Return one draw as parameters.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Posterior(posteriors.Posterior):
         return self._params(self.draws.mean(axis=(0, 1)))
 
     def thinned(self, n_draws: int) -> Iterator[ParametersBase]:
-        """Draws as parameters, evenly spaced over all chains.
+        """Return draws as parameters, evenly spaced over all chains.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ class Prior:
     text: str
 
     def log_density(self, v: float) -> float:
-        """The logarithm of the density, up to a constant.
+        """Return the logarithm of the density, up to a constant.
 
         Parameters
         ----------
@@ -59,8 +59,8 @@ class Prior:
         return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
 
     def draw(self, random: np.random.Generator) -> float:
-        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and
-        starts.
+        """Return a value, by inverting the distribution function on a grid of 10,001 logarithms: for
+        calibration and starts.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Prior:
 
 
 def half_normal(sd: float) -> Prior:
-    """Half of a normal density around 0.
+    """Return half of a normal density around 0.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def half_normal(sd: float) -> Prior:
 
 
 def gamma(shape: float, rate: float) -> Prior:
-    """A gamma density, proportional to v^(shape - 1) exp(-rate v).
+    """Return a gamma density, proportional to v^(shape - 1) exp(-rate v).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def gamma(shape: float, rate: float) -> Prior:
 
 
 def log_normal(median: float, sd: float) -> Prior:
-    """A log-normal density.
+    """Return a log-normal density.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def log_normal(median: float, sd: float) -> Prior:
 
 
 def uniform(low: float, high: float) -> Prior:
-    """A constant density between two bounds.
+    """Return a constant density between two bounds.
 
     Parameters
     ----------
@@ -172,20 +172,20 @@ def coordinate_name(params_type, name):
 
 @functools.cache
 def _coordinates(params_type, free):
-    """Pairs of a parameter and its coordinate."""
+    """Return pairs of a parameter and its coordinate."""
     return [(name, coordinate_name(params_type, name)) for name in free]
 
 
 @functools.cache
 def is_reciprocal(params_type, name):
-    """Whether a parameter's coordinate is its reciprocal: it is a length or a duration."""
+    """Return True if a parameter's coordinate is its reciprocal: it is a length or a duration."""
     return params_type.units()[name] in ("km", "h")
 
 
 @functools.cache
 def default_priors(params_type):
-    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has
-    any."""
+    """Return the paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound,
+    where one has any."""
     least = params_type.triggering.least
     return {
         coordinate_name(params_type, name): _half_normal_above(least[name])
@@ -202,7 +202,7 @@ def _half_normal_above(low):
 
 
 def check_priors(priors, params_type):
-    """The priors of all coordinates: those given, and the defaults."""
+    """Return the priors of all coordinates: those given, and the defaults."""
     found = default_priors(params_type).copy()
     if priors is None:
         return found
@@ -218,7 +218,7 @@ def check_priors(priors, params_type):
 
 
 def cut_priors(priors, params_type, least):
-    """The priors, with no density where a parameter is below its bound in `least`."""
+    """Return the priors, with no density where a parameter is below its bound in `least`."""
     cut = {}
     for name, bound in least.items():
         coordinate = coordinate_name(params_type, name)
@@ -235,7 +235,7 @@ def cut_priors(priors, params_type, least):
 
 
 def in_words(priors, params_type, free):
-    """The priors of the free parameters' coordinates as text."""
+    """Return the priors of the free parameters' coordinates as text."""
     return {
         coordinate: priors[coordinate].text
         for coordinate in (coordinate_name(params_type, name) for name in free)
@@ -257,7 +257,7 @@ def check_start(params, priors, free):
 
 
 def log_prior(params, priors, free):
-    """The sum of log-densities of the free parameters' coordinates."""
+    """Return the sum of log-densities of the free parameters' coordinates."""
     value = 0.0
     for name, coordinate in _coordinates(type(params), tuple(free)):
         v = getattr(params, name)

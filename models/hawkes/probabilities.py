@@ -1,4 +1,4 @@
-"""Who triggered whom: probabilities over a posterior, parents, and the families that follow from them."""
+"""Compute the probabilities of parents over a posterior, and the families that follow from them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def posterior_probabilities(
     quantiles: Sequence[float] = (0.025, 0.5, 0.975),
     keep: bool = False,
 ) -> ProbabilitySummary:
-    """Mean, sd and quantiles of each event's probability of having been triggered, over a posterior.
+    """Return mean, sd and quantiles of each event's probability of having been triggered, over a
+    posterior.
 
     Draws are taken one by one and never held together, unless asked for.
 
@@ -125,7 +126,7 @@ class Parents(NamedTuple):
     background: Floats
 
     def to_scipy(self) -> Any:
-        """The matrix as SciPy has it.
+        """Return the matrix as SciPy has it.
 
         Returns
         -------
@@ -143,7 +144,8 @@ class Parents(NamedTuple):
 
 
 def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, least: float = 1e-9) -> Parents:
-    """The probability that each event was triggered by each earlier one, where that is at least `least`.
+    """Return the probability that each event was triggered by each earlier one, where that is at least
+    `least`.
 
     Parameters
     ----------
@@ -193,7 +195,8 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
 
 
 def cluster_sizes(parents: Parents) -> Floats:
-    """Expected number of events in the family of each event: itself, its offspring, theirs, and so on.
+    """Return expected number of events in the family of each event: itself, its offspring, theirs, and so
+    on.
 
     Parameters
     ----------

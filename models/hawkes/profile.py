@@ -20,7 +20,7 @@ def thetas_of_profile():
 
 
 def highest_theta(profile, fallen):
-    """The theta above which the log-likelihood is farther below its maximum than so much."""
+    """Return the theta above which the log-likelihood is farther below its maximum than so much."""
     thetas, below = profile
     inside = np.flatnonzero(below <= fallen)
     k = int(inside[-1]) if len(inside) else 0

@@ -1,4 +1,4 @@
-"""Where events may be: a box, or polygons, with holes or without, as a map has them.
+"""Define regions of events: a box, or polygons, with holes or without, as a map has them.
 
 The mass of a normal density with sd w about a point inside a polygon is a sum over its edges: with the edge's
 line at the signed distance d from the point, and s along it,
@@ -40,7 +40,7 @@ class Box:
         return random.uniform(self.low, self.high, (n, len(self.low)))
 
     def mass(self, places, widths):
-        """Of a normal density about each place, inside."""
+        """Return the mass inside of a normal density about each place."""
         mass = np.ones(len(places))
         for column, low, high in zip(places.T, self.low, self.high):
             mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
@@ -74,7 +74,7 @@ class Polygon:
         return found[:n]
 
     def mass(self, places, widths):
-        """Of a normal density about each place, inside."""
+        """Return the mass inside of a normal density about each place."""
         return np.array([self._mass(*one) for one in zip(places, widths)])
 
     def _mass(self, place, w):
@@ -91,8 +91,8 @@ class Polygon:
 
 
 def read_polygon(source):
-    """A valid polygon of shapely's, or several, from one; from GeoJSON (a file, a mapping, or what has
-    `__geo_interface__`); from WKT; or from a ring's vertices."""
+    """Return a valid polygon of shapely's, or several, from one; from GeoJSON (a file, a mapping, or what
+    has `__geo_interface__`); from WKT; or from a ring's vertices."""
     shapely = need("shapely", "maps", "polygons")
     source = getattr(source, "__geo_interface__", source)
     if not isinstance(source, (Path, str, Mapping)):
@@ -119,7 +119,7 @@ def read_polygon(source):
 
 
 def region_of(box_km, polygon, locations):
-    """A Box, that of the events if nothing is given, or a Polygon that holds all events."""
+    """Return A Box, that of the events if nothing is given, or a Polygon that holds all events."""
     if polygon is None:
         if box_km is not None:
             return Box(*check_box(box_km, locations.shape[1]))

@@ -1,4 +1,4 @@
-"""How the places of events repeat: rounded coordinates, or centroids."""
+"""Find repeated places of events: rounded coordinates, or centroids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REPEATED = 0.1  # share of events with the place of another, from which on plac
 
 @dataclass(frozen=True)
 class Places:
-    """How the places of events repeat.
+    """Repetition of the places of events.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Places:
 
     @property
     def rounded(self) -> bool:
-        """Whether places repeat so much that they are centroids, or coordinates rounded."""
+        """Return True if places repeat so much that they are centroids, or coordinates rounded."""
         return self.repeated > _REPEATED
 
     def __str__(self):
@@ -44,7 +44,7 @@ class Places:
 
 
 def places(locations: npt.ArrayLike) -> Places:
-    """How the places of events repeat: rounded coordinates, or centroids.
+    """Return the repetition of places: rounded coordinates, or centroids.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def places(locations: npt.ArrayLike) -> Places:
 
 
 def _spacing(distinct, most=2_000):
-    """Median distance to the nearest other place, of some of the places."""
+    """Return median distance to the nearest other place, of some of the places."""
     some = distinct[np.linspace(0, len(distinct) - 1, min(most, len(distinct))).astype(int)]
     nearest = []
     for place in some:  # one row at a time: no table of all pairs

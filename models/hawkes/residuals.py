@@ -94,7 +94,7 @@ def residuals_of(rescaled):
 
 
 def compensators(likelihood, params):
-    """Events expected until each event, over all places, shape (n_events,)."""
+    """Return events expected until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError(

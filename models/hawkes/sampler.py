@@ -48,7 +48,7 @@ def sample_posterior(
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Posterior:
-    """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
+    """Return draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 
     Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's
     coordinate (its reciprocal for lengths and durations), with the ratio of proposal densities. Its width is
@@ -142,7 +142,7 @@ def sample_posterior(
 
 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
-    """What the draws of chains depend on, but for their length."""
+    """Return the settings that determine the draws of chains, but for their length."""
     sums, background = likelihood.sums, likelihood.background
     return {
         "locations": sums.locations,
@@ -165,7 +165,8 @@ def _settings(likelihood, n_chains, thin, seed, given, free, priors):
 
 
 def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
-    """Where chains begin, the widths of their first proposals or None, and the size of the log-likelihood."""
+    """Return the starts of chains, the widths of their first proposals or None, and the size of the
+    log-likelihood."""
     found, kind = store.get("start"), type(given[0])
     if found is not None:
         return [kind(*row) for row in found["values"].tolist()], found.get("widths"), float(found["scale"])

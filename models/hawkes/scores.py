@@ -128,7 +128,7 @@ def _marks(drawn, own, width):
 
 @dataclass(frozen=True)
 class InformationGain(Shown):
-    """What one model says more of each event than another, in nats.
+    """Gain of one model over another for each event, in nats.
 
     Attributes
     ----------

@@ -66,12 +66,12 @@ class Events:
         *_, self._keep, self._given = data
 
     def prepare(self, piece: Piece) -> Piece:
-        """The piece itself."""
+        """Return the piece itself."""
         return piece
 
     def _filled(self, pieces: list[Piece], asked: Asked) -> tuple:
-        """What kernels over events take, once the sums of those of some pieces are there. All are
-        asked for at once: what an event's sums are does not depend on that."""
+        """Return the arguments of kernels over events, after the sums of some pieces are there. All are
+        computed at once: an event's sums do not depend on that."""
         sums, params, windows = self._sums, asked.params, asked.windows
         sums.room_for(asked.n_xi)
         wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
@@ -83,14 +83,14 @@ class Events:
         return sums.of_events(params, asked.background_scale, asked.horizon_h)
 
     def _serves(self, piece: Piece, wanted: tuple) -> bool:
-        """Whether the sums of (1) that are there for a piece do: those of the same lengths, as far and as
-        many."""
+        """Return True if the sums of (1) that are there for a piece serve: those of the same lengths, as
+        far and as many."""
         kept = self._kept.get(piece) if self._keep else None
         return kept is not None and kept[:2] == wanted[:2] and kept[2] >= wanted[2] and kept[3] >= wanted[3]
 
     def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
-        """Sums of `event_terms`, both in one View. The sums over pairs are launched at once, so that other
-        places need not wait until this thread has launched all else."""
+        """Return sums of `event_terms`, both in one View. The sums over pairs are launched at once, so
+        that other places need not wait until this thread has launched all else."""
         pieces = list(pieces)
         args, space = self._filled(pieces, asked), self._sums.space
 
@@ -110,14 +110,14 @@ class Events:
         return map(of, pieces)
 
     def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
-        """Sums of `event_slopes`."""
+        """Return sums of `event_slopes`."""
         pieces, params = list(pieces), asked.params
         args = self._filled(pieces, asked)
         tables = [self._sums.slopes(params, args, piece.begin, piece.end, BLOCK) for piece in pieces]
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 
     def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:
-        """The sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
+        """Yield the sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
         pieces, sums = list(pieces), self._sums
         self._filled(pieces, asked)
         for piece in pieces:
@@ -127,13 +127,13 @@ class Events:
 
 
 def _groups(pieces: list[Piece]) -> tuple[range, ...]:
-    """Those of the pieces' events."""
+    """Return the groups of the pieces' events."""
     return tuple(range(one.begin // kernels.GROUP, -(-one.end // kernels.GROUP)) for one in pieces)
 
 
 def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:
-    """The events of a Likelihood, shared out: as even in pairs as can be, and neighbouring shards from all
-    over the data, for the time of pairs depends on how many of them an event has."""
+    """Return the events of a Likelihood, shared out: as even in pairs as can be, and neighbouring shards
+    from all over the data, for the time of pairs depends on how many of them an event has."""
     if method == "cells":
         raise InputError(
             "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "

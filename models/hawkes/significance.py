@@ -43,7 +43,7 @@ _MOST_BYTES = 1 << 28  # of q, at once
 
 @dataclass(frozen=True)
 class TriggeringTest(Shown):
-    """What a test of no triggering found.
+    """Result of a test of no triggering.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class TriggeringTest(Shown):
     h_km: Floats
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """Whether the test rejects "no triggering" at level alpha, or as far as so many draws can.
+        """Return True if the test rejects "no triggering" at level alpha, or as far as so many draws can.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class _Tables:
         return found.reshape(2, n_sets, cells, 1 + n_simulations)
 
     def judged(self, k, shares, roots):
-        """The test of set k."""
+        """Return the test of set k."""
         largest = stands_out(roots)
         cell = int(roots[:, 0].argmax())
         w, i = divmod(cell, _N_H)
@@ -331,8 +331,8 @@ class _Tables:
 
 
 def stands_out(roots):
-    """How far each draw, shape (n_cells, n_draws), is above what all of them have, at the cell where it is
-    most."""
+    """Return for each draw, shape (n_cells, n_draws), its height above the mean of all, at the cell with
+    the largest."""
     # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
     spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
     return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)
@@ -348,12 +348,12 @@ def best_shares(q):
 
 
 def _or_one(values):
-    """Values, 1 in place of 0: of events at one place, or at one time, every draw is the same."""
+    """Return values, 1 in place of 0: of events at one place, or at one time, every draw is the same."""
     return np.where(values > 0.0, values, 1.0)
 
 
 def _rows(n):
-    """Numbers of events that are tested, in rows of neighbours in time."""
+    """Return numbers of events that are tested, in rows of neighbours in time."""
     if n <= _ROW:
         return [np.arange(n)]
     n_rows = min(-(-n // _ROW), _MOST_ROWS)
@@ -371,7 +371,7 @@ def _density(x, widths):
 
 
 def _adaptive_density(x, width):
-    """The same, widths as the root of the density itself (Abramson 1982)."""
+    """Return the same, widths as the root of the density itself (Abramson 1982)."""
     n = x.shape[2]
     widths = np.repeat(width[:, None], n, axis=1)
     for _ in range(2):

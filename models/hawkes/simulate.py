@@ -54,7 +54,7 @@ class Simulation(NamedTuple):
 
 
 class MarkedSimulation(NamedTuple):
-    """As `Simulation`, with marks less the reference's, shape (n_events,)."""
+    """Simulation with marks less the reference's, shape (n_events,); otherwise as `Simulation`."""
 
     locations: Floats
     times: Floats
@@ -75,7 +75,7 @@ def simulate(
     marks: _Marks | npt.ArrayLike | None = None,
     max_events: int = 10_000_000,
 ) -> Simulation | MarkedSimulation:
-    """Events with known parents, from theta and the triggering function of `params`.
+    """Return events with known parents, from theta and the triggering function of `params`.
 
     Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every
     event then has a Poisson(theta) number of offspring, delayed and displaced as the triggering function
@@ -158,7 +158,7 @@ def simulate(
 
 
 def _marks_of(marks, trigger):
-    """A function that draws so many marks."""
+    """Return a function that draws so many marks."""
     if not trigger.marked:
         if marks is not None:
             raise InputError("marks are given, but the triggering function of params wants none")
@@ -174,8 +174,8 @@ def _marks_of(marks, trigger):
 
 
 def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
-    """Events and their offspring until horizon_h, generation by generation: locations, times, parents,
-    marks."""
+    """Return events and their offspring until horizon_h, generation by generation: locations, times,
+    parents, marks."""
     n, n_dims = locations.shape
     trigger, p = params.triggering, params.trigger_values
     marks = draw_marks(random, n)
@@ -202,8 +202,8 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
 
 
 def _thin(params, locations, times, horizon_h, max_events, random):
-    """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of
-    it then."""
+    """Return offspring forward in time: a candidate at the present intensity is kept with the share that
+    is left of it then."""
     p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
     q = params.kernel_values
     # without space, value at distance 0 is the density of delays
@@ -254,7 +254,8 @@ def _in_order(locations, times, parents, marks, marked):
 
 
 def _around(centres, params, horizon_h, n, random):
-    """Draws from the kernel density of the centres, cut off at 0 and the horizon by drawing again."""
+    """Return draws from the kernel density of the centres, cut off at 0 and the horizon by drawing
+    again."""
     locations, times = centres
     which, moments = np.empty(n, np.int64), np.full(n, -1.0)
     while (outside := (moments < 0.0) | (moments > horizon_h)).any():

@@ -31,7 +31,7 @@ class Chain(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What places are asked: to go on from the look of that number.
+    """Request to places: continue from the look of that number.
 
     Attributes
     ----------
@@ -76,11 +76,11 @@ class Advance:
         self._chains, self._at = None, None
 
     def prepare(self, piece: Chain) -> Chain:
-        """The piece itself."""
+        """Return the piece itself."""
         return piece
 
     def advance(self, pieces: Iterator[Chain], look: Look) -> Iterator[dict[str, np.ndarray]]:
-        """What each chain remembers after some steps more, but of draws those since the last look."""
+        """Return each chain's memory after some steps more; of draws those since the last look."""
         own = list(pieces)
         first, end = own[0].number, own[-1].number + 1
         if self._at != (first, end, look.number):
@@ -103,7 +103,7 @@ class Advance:
 
 
 class SpreadChains:
-    """As `chains.Chains`, for a Likelihood that places share."""
+    """Chains as `chains.Chains`, for a Likelihood that places share."""
 
     def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
         self.free, self.thin, self.n_steps, self.n_chains = free, thin, n_rows * thin, len(starts)
@@ -131,15 +131,15 @@ class SpreadChains:
 
     @property
     def counts(self):
-        """Of all chains, as of the last look."""
+        """Return the counts of all chains, as of the last look."""
         return self._memory["counts"]
 
     def array(self, name):
-        """What chains remember."""
+        """Return an array of the chains' memory."""
         return self._memory[name]
 
     def advance(self, replays):
-        """Some steps more; how many all chains have done since the beginning."""
+        """Return some steps more; how many all chains have done since the beginning."""
         arrays = {name: array for name, array in self._memory.items() if name != "draws"}
         before = arrays["counts"][:, ck.STEP] // self.thin
         look = Look(self._number, self.range, self._is_new, arrays, replays)
@@ -154,7 +154,7 @@ class SpreadChains:
         return int(self.counts[:, ck.STEP].min())
 
     def snapshot(self):
-        """Everything that the rest of the chains depends on."""
+        """Return everything that the rest of the chains depends on."""
         arrays = {name: array.copy() for name, array in self._memory.items()}
         return arrays | self.lists.arrays(self.range)
 

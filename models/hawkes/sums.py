@@ -103,7 +103,7 @@ class PairSums:
         return Events(self.locations, self.times, self.space, self.marks)
 
     def data(self, shortest_km):
-        """What kernels over windows and blocks want to know of the events, first the constants of their form.
+        """Return the arguments of kernels over windows and blocks, first the constants of their form.
 
         shortest_km is the shortest length that distances are compared with. Rounding moves an exponent of
         order 1 by twice its share of that length, and moves it at random: a sum over pairs by far less.
@@ -119,7 +119,7 @@ class PairSums:
         return kernels.Data(self._n_dims, self._n_parts, pk.static(wide), x, self._t_parts)
 
     def cheapest(self, params, windows):
-        """The method of least cost, counted in pairs.
+        """Return the method of least cost, counted in pairs.
 
         Windows in time hold pairs that are too far apart in space; cells hold fewer, but events must be
         sorted and pairs be listed. With few events, or windows as long as the data, all pairs once are the
@@ -159,7 +159,7 @@ class PairSums:
         return min(costs, key=costs.get)
 
     def _within(self, reach_h):
-        """How many pairs of events are within so many hours."""
+        """Return the number of pairs of events within so many hours."""
         if not math.isfinite(reach_h):
             return 0.5 * self.n_events**2
         return float(np.sum(np.arange(self.n_events) - np.searchsorted(self.times, self.times - reach_h)))
@@ -182,7 +182,7 @@ class PairSums:
             self._kept = wanted
 
     def stale(self, params, windows, n_mu):
-        """Whether the background at hand would not do for parameters."""
+        """Return True if the background at hand does not serve parameters."""
         if self._given or not (self._keep_background and self._kept):
             return not self._given
         tau_x, tau_t, reach_h, reach_km, rows = _wanted(params, windows, n_mu)
@@ -232,8 +232,9 @@ class PairSums:
             )
 
     def _each(self, groups, *kernel):
-        """The beginning of a launch for some groups, all by default: the last ones first, which have most
-        pairs if all earlier events count, so that a GPU's multiprocessors are done at the same time."""
+        """Return the beginning of a launch for some groups, all by default: the last ones first, which
+        have most pairs if all earlier events count, so that a GPU's multiprocessors are done at the same
+        time."""
         groups = groups or (range(self._n_groups),)
         if groups not in self._numbers:
             numbers = np.sort(np.concatenate([np.arange(one.start, one.stop) for one in groups]))
@@ -242,7 +243,7 @@ class PairSums:
         return pk.TeamPolicy(view.size, _TEAM_SIZE, space=self.space), *kernel, view
 
     def sum_excitation(self, params, windows, method, n_xi, groups=None):
-        """As `sum_background`."""
+        """Sum the excitation, as `sum_background` does the background."""
         p = params.kernel_values
         if method == "cells":
             self.list_pairs(params, windows)
@@ -260,8 +261,8 @@ class PairSums:
         )
 
     def sum_excitations(self, params, n_xi, rows, method):
-        """Those of several parameters like `params`, a View of shape (n_several, n_xi, n_events); what the
-        kernel wants of each is a row of `rows`. By cells the list at hand must serve them all (`serves`)."""
+        """Return the excitation of several parameters like `params`, a View of shape (n_several, n_xi,
+        n_events); each has a row of `rows`. By cells the list at hand must serve them all (`serves`)."""
         shape = rows.shape[0], n_xi, self.n_events
         if self._several is None or self._several.shape != shape:
             self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
@@ -319,7 +320,7 @@ class PairSums:
         return found
 
     def serves(self, params, windows):
-        """Whether the list of pairs at hand would do for parameters."""
+        """Return True if the list of pairs at hand serves parameters."""
         pairs = self.pairs
         if pairs is None or pairs.trigger is not params.triggering:
             return False
@@ -384,7 +385,8 @@ class PairSums:
 
 
 def shortest_km(params):
-    """The length that the triggering function compares distances with: where its exponent is a half."""
+    """Return the length that the triggering function compares distances with: where its exponent is a
+    half."""
     return params.triggering.reach_km(params.trigger_values, 0.5, 0.0)
 
 
@@ -401,12 +403,12 @@ def near_share(locations, reach_km):
 
 
 def _background_km(params, windows):
-    """How far the background's kernel reaches in space, if in time it reaches that far."""
+    """Return the reach of the background's kernel in space, if in time it reaches that far."""
     return params.tau_x * windows.background_sds
 
 
 def _wanted(params, windows, n_mu):
-    """What the sums of (1) depend on, and how far and wide they are to reach."""
+    """Return the settings of the sums of (1), and the distances that they must reach."""
     return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
 
 
@@ -415,26 +417,27 @@ def _power_of_two(value):
 
 
 def _split(times):
-    """Times as a sum of two parts in float32, leading and remaining digits, shape (2, n_events)."""
+    """Return times as a sum of two parts in float32, leading and remaining digits, shape (2, n_events)."""
     leading = times.astype(np.float32)
     return np.stack([leading, (times - leading).astype(np.float32)])
 
 
 def _middle(locations):
-    """Their mean, to the bits of NumPy's, which takes four times as long for a few numbers side by side."""
+    """Return their mean, to the bits of NumPy's, which takes four times as long for a few numbers side by
+    side."""
     if locations.shape[1] == 1 or not locations.flags.c_contiguous:
         return locations.mean(axis=0)
     return np.einsum("ij->j", locations) / len(locations)
 
 
 def _with_marks(rows, marks):
-    """Rows of places, and behind them the marks where there are any."""
+    """Return rows of places, and behind them the marks where there are any."""
     return rows if marks is None else np.vstack([rows, marks])
 
 
 @functools.lru_cache(maxsize=8)
 def _pairs_of_blocks(n_blocks):
-    """The numbers of a later and of an earlier block, or the same, shape (2, n_pairs)."""
+    """Return the numbers of a later and of an earlier block, or the same, shape (2, n_pairs)."""
     later, earlier = np.tril_indices(n_blocks)
     order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
     return np.stack([later[order], earlier[order]])

@@ -83,8 +83,8 @@ class TemporalFit(Shown):
         return 6.0 - 2.0 * self.log_likelihood
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits, from the standard error of the parameter's logarithm; those of theta reach 0
-        unless the test rejects "no triggering" at 1 - level.
+        """Return confidence limits, from the standard error of the parameter's logarithm; those of theta
+        reach 0 unless the test rejects "no triggering" at 1 - level.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class TemporalFit(Shown):
 
 @pk.function
 def step_on(dt, omega, a, b):
-    """A and B at a time dt later."""
+    """Return a and B at a time dt later."""
     decay = pk.fast_exp(-omega * dt)
     return decay * a, decay * (b + dt * a)
 
@@ -231,7 +231,7 @@ class TemporalLikelihood:
         self._lengths = times[last] - times[first]
 
     def log_likelihood(self, mu: float, theta: float, omega: float) -> float:
-        """The log-likelihood.
+        """Return the log-likelihood.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class TemporalLikelihood:
         return self._evaluate(mu, theta, omega, False)[0]
 
     def gradient(self, mu: float, theta: float, omega: float) -> tuple[float, Floats]:
-        """The log-likelihood and its derivatives.
+        """Return the log-likelihood and its derivatives.
 
         Parameters
         ----------
@@ -425,7 +425,7 @@ class TemporalLikelihood:
         return self.mutual.forecast(params, hours, n_draws=n_draws, seed=seed)
 
     def _test(self, n_simulations):
-        """The p-value of no triggering, and the profile of theta, of the first events."""
+        """Return the p-value of no triggering, and the profile of theta, of the first events."""
         times = self._t.to_numpy()[:_TESTED]
         n, span = len(times), float(self.horizon_h if self.n_events <= _TESTED else times[-1])
         if not times[-1] > 0.0:
@@ -480,8 +480,8 @@ class _Objective:
 
 
 def _scan(sums, lengths, gaps, omega):
-    """A and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) + the block's
-    own, one by one."""
+    """Return a and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) +
+    the block's own, one by one."""
     before = np.empty_like(sums)
     a = b = 0.0
     for k, (own_a, own_b, length, gap) in enumerate(zip(*sums.tolist(), lengths.tolist(), gaps.tolist())):

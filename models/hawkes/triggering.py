@@ -1,4 +1,5 @@
-"""What an event triggers: the density of its offspring in space and time, behind one small interface.
+"""Define the triggering by an event: the density of its offspring in space and time, behind one small
+interface.
 
     xi_n = theta sum_{t_n' < t_n} g(r_nn', t_n - t_n', m_n')
 
@@ -139,11 +140,11 @@ class Triggering:
 
     @functools.cached_property
     def reciprocal(self) -> tuple[bool, ...]:
-        """Whether kernel functions want each parameter as its reciprocal."""
+        """Return for each parameter whether kernel functions take its reciprocal."""
         return tuple(unit in ("km", "h") for unit in self.units)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Parameters as kernel functions want them.
+        """Return parameters as kernel functions want them.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Which pairs the windowed method may leave out, and what that can change.
+"""Choose the pairs that the windowed method leaves out, and bound the change.
 
 An event farther than c tau_t in time adds less than exp(-c^2 / 2) to a sum of (1), one beyond omega dt = k
 less than exp(-k) to a sum of (2) (other triggering functions: beyond their `reach_h` of k). With B and E the
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 
 class Windows(NamedTuple):
-    """How far the sums reach, and how much a rate can lack.
+    """Reach of the sums, and the most that a rate can lack.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Windows(NamedTuple):
     missing: float
 
     def error(self, sum_of_inverse_rates):
-        """Upper bound of the absolute error of the log-likelihood."""
+        """Return upper bound of the absolute error of the log-likelihood."""
         return self.missing * sum_of_inverse_rates if self.missing else 0.0
 
 
@@ -47,7 +47,7 @@ EVERYTHING = Windows(math.inf, math.inf, math.inf, math.inf, 0.0)
 
 
 def choose(params, n_dims, n_events, span_h, tolerance, given=None, largest=0.0, *, in_space=False):
-    """Windows that aim at an error of `tolerance` an event, half from each sum.
+    """Return windows that aim at an error of `tolerance` an event, half from each sum.
 
     Parameters
     ----------

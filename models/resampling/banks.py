@@ -68,7 +68,7 @@ def rows_of(n_rows, together=False):
 
 
 def split(pieces, array):
-    """What was found of neighbouring rows, for each of the shards that they are of.
+    """Return the results of neighbouring rows for each of their shards.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ class Bank:
         self._rows, self._run, self._stands = Rows(0, 0), None, None
 
     def prepare(self, piece):
-        """The piece itself."""
+        """Return the piece itself."""
         return piece
 
     def _begun(self, rows, params, keys):
-        """A run of rows of parameters before its first step."""
+        """Return a run of rows of parameters before its first step."""
         params, keys = (np.ascontiguousarray(array[slice(*rows)]) for array in (params, keys))
         if self._run is None or self._rows != rows:
             self._rows, data = rows, of_rows(self._data, params)
@@ -134,14 +134,15 @@ class Bank:
 
     @by_rows
     def log_likelihoods(self, rows, params, keys, n_steps=None):
-        """Estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys, shape
-        (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
+        """Return estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys,
+        shape (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
         run = self._begun(rows, params, keys)
         return log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
 
     @by_rows
     def increments(self, rows, params, keys, number, begin, end):
-        """What steps begin .. end - 1 add to the estimates, shape (end - begin, n_rows).
+        """Return the contributions of steps begin .. end - 1 to the estimates, shape (end - begin,
+        n_rows).
 
         Rows of the same parameters and keys have the same number: a place that has taken them to `begin`
         goes on from there, another one takes them from step 0 on.
@@ -154,8 +155,8 @@ class Bank:
 
     @by_rows
     def wandered(self, rows, params, keys, swarm, free):
-        """Parameters of particles after all steps, from those before, shape (n_free, n, n_rows), and behind
-        them the particles' log-weights and estimates of the likelihood; `free` as in `Run`."""
+        """Return parameters of particles after all steps, from those before, shape (n_free, n, n_rows),
+        and behind them the particles' log-weights and estimates of the likelihood; `free` as in `Run`."""
         data = of_rows(self._data, np.ascontiguousarray(params[slice(*rows)]))
         run = Run(self._model, data, self._n, keys[slice(*rows)], first=rows.begin, free=free)
         x = np.zeros(run.x.shape[1:])
@@ -167,7 +168,8 @@ class Bank:
         return np.stack([*moved, logs, np.broadcast_to(total[:, None], logs.shape)]).swapaxes(1, 2)
 
     def filtered(self, pieces, asked):
-        """What `ParticleFilter.run` found of all rows that are here, in the place of the first shard."""
+        """Return the results of `ParticleFilter.run` for all rows that are here, in the place of the first
+        shard."""
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
@@ -177,7 +179,7 @@ class Bank:
 
 
 class Asked(NamedTuple):
-    """What `ParticleFilter.run` is asked for; `n_moments` numbers are what `moments` gives."""
+    """Arguments of `ParticleFilter.run`; `moments` gives `n_moments` numbers."""
 
     seed: int
     keep: bool
@@ -232,8 +234,8 @@ def filtered(model, data, n, asked, *, first=0, progress=False):
 
 
 def blamed(model, data, n, keys, row, first=0):
-    """Which function gave the first NaN of a row that died of one: `blame.sentence` of a run on the default
-    space.
+    """Return the function that gave the first NaN of a row that died of one: `blame.sentence` of a run on
+    the default space.
 
     Parameters
     ----------
@@ -257,7 +259,7 @@ def blamed(model, data, n, keys, row, first=0):
 
 
 def moved(model, space):
-    """The same filter on another space.
+    """Return the same filter on another space.
 
     Parameters
     ----------
@@ -274,7 +276,7 @@ def moved(model, space):
 
 
 def of_rows(data, params):
-    """The same observations for other parameters.
+    """Return the same observations for other parameters.
 
     Parameters
     ----------
@@ -291,7 +293,7 @@ def of_rows(data, params):
 
 
 def shared(problem, n_rows):
-    """A bank of rows, shared out.
+    """Return a bank of rows, shared out.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Which of a model's functions gave the first NaN of a filter: the filter runs again, a step at a time."""
+"""Find the model's function that gave the first NaN of a filter: the filter runs again, a step at a
+time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ ON_NAN = "die", "raise"
 
 
 def undefined(extremes):
-    """The step at which each filter's largest log-weight was NaN or infinite, or -1, shape (n_rows,).
+    """Return the step at which each filter's largest log-weight was NaN or infinite, or -1, shape
+    (n_rows,).
 
     Parameters
     ----------
@@ -31,13 +33,13 @@ def undefined(extremes):
 
 
 def named(names, params):
-    """Parameters by their names, in a message."""
+    """Return parameters by their names, in a message."""
     return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
 
 
 def sentence(run, data, row, number):
-    """A sentence that names the function that gave the first NaN of a row which died of one, the step and the
-    parameters.
+    """Return a sentence that names the function that gave the first NaN of a row which died of one, the
+    step and the parameters.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ def _of_both(model, data, params, t, state):
 
 
 def counted(n_bad, n_filters, reason):
-    """What a warning says of filters that died of NaN.
+    """Return the warning about filters that died of NaN.
 
     Parameters
     ----------

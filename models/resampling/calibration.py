@@ -68,7 +68,8 @@ def series(n_steps: int = 20, missing: bool = False) -> np.ndarray:
 
 
 def likelihoods(n_runs: int = 32_000, seed: int = 0, space=None) -> Iterator[tuple[str, bool, int, float]]:
-    """The mean of p(y) / p_Kalman(y) over independent filters, less its expectation 1, in standard errors.
+    """Yield the mean of p(y) / p_Kalman(y) over independent filters, less its expectation 1, in standard
+    errors.
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ def likelihoods(n_runs: int = 32_000, seed: int = 0, space=None) -> Iterator[tup
 def smoothers(
     n_runs: int = 100, n_particles: int = 2000, seed: int = 0, space=None
 ) -> Iterator[tuple[str, float]]:
-    """The largest distance of a smoothed mean from Rauch, Tung and Striebel's, in standard errors seen
-    between runs.
+    """Yield the largest distance of a smoothed mean from Rauch, Tung and Striebel's, in standard errors
+    seen between runs.
 
     A mean of weighted particles is biased by about 1 / n_particles, which so few runs do not show.
 
@@ -221,12 +222,12 @@ def calibrate(
 
 
 def _z(ratios):
-    """The mean of ratios, less 1, in its standard errors."""
+    """Return the mean of ratios, less 1, in its standard errors."""
     return float((np.mean(ratios) - 1.0) / (np.std(ratios, ddof=1) / math.sqrt(len(ratios))))
 
 
 def _ranks(sample, n_observed, seed, space, k):
-    """Of data set k: the ranks of the true parameters, and what else `sample` tells of its draws."""
+    """Return for data set k the ranks of the true parameters, and the further results of `sample`."""
     random = random_of(seed, k)
     truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
     own = int(random.integers(2**63))
@@ -237,7 +238,8 @@ def _ranks(sample, n_observed, seed, space, k):
 
 
 def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
-    """The last draw of each chain, shape (n_params, n_kept), and how many autocorrelation times they held."""
+    """Return the last draw of each chain, shape (n_params, n_kept), and how many autocorrelation times
+    they held."""
     options = {
         "priors": PRIORS,
         "n_chains": n_kept,
@@ -263,7 +265,7 @@ def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
 
 
 def _of_populations(method, n_kept, y, seed, space):
-    """Draws evenly spaced, shape (n_params, n_kept), and the evidence over the exact one."""
+    """Return draws evenly spaced, shape (n_params, n_kept), and the evidence over the exact one."""
     options = {"priors": PRIORS, "seed": seed, "space": space} | POPULATIONS
     with mixing_looked_at():
         if method == "smc2":
@@ -313,6 +315,7 @@ def log_evidence(y: Array) -> float:
 
 
 def _autocorrelation_times(found: Posterior) -> float:
-    """How many autocorrelation times of the slowest parameter a chain holds: its effective draws."""
+    """Return the number of autocorrelation times of the slowest parameter in a chain: its effective
+    draws."""
     stats = need("arviz_stats", "arviz", "autocorrelation times")
     return min(float(stats.ess(found[name], method="mean")) for name in found.names) / len(found.draws)

@@ -92,7 +92,8 @@ def excess(r, k, log, w, extremes, bound, ancestors, weights):
 
 @pk.function
 def find(cumulative, r, position):
-    """The first i with cumulative[r, i] > position, by bisection; empty intervals are never found."""
+    """Return the first i with cumulative[r, i] > position, by bisection; empty intervals are never
+    found."""
     low = 0
     high = cumulative.shape[1] - 1
     while low < high:

@@ -21,7 +21,7 @@ class Moments(NamedTuple):
 
 
 def kalman(y, params) -> Moments:
-    """Of the linear Gaussian model: log p(y), and x_t given y_0..y_t; parameters may be arrays."""
+    """Compute log p(y) of the linear Gaussian model, and x_t given y_0..y_t; parameters may be arrays."""
     phi, sigma, tau = params
     var, total = sigma * sigma / (1 - phi * phi), 0.0
     mean, means, variances = 0.0 * var, [], []
@@ -38,7 +38,7 @@ def kalman(y, params) -> Moments:
 
 
 def smoothed(y, params) -> Moments:
-    """Of the linear Gaussian model: x_t given all of y, by Rauch, Tung and Striebel."""
+    """Compute x_t given all of y for the linear Gaussian model, by Rauch, Tung and Striebel."""
     phi, sigma, _ = params
     total, means, variances = kalman(y, params)
     means, variances = means.copy(), variances.copy()

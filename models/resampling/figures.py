@@ -39,7 +39,7 @@ def _saved(figure, path):
 
 
 def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
-    """A panel for each value of the other variable, a line for each scheme.
+    """Return a panel for each value of the other variable, a line for each scheme.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _draw_panel(axis, cells, quantity, by, names, extra):
 
 
 def matrix(best, title):
-    """The fastest scheme in each cell, a colour each; cells that were not run yet stay white."""
+    """Return the fastest scheme in each cell, a colour each; cells that were not run yet stay white."""
     sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
     table = np.array([[names.index(best[n, y]) if (n, y) in best else np.nan for n in sizes] for y in ys])
     figure = new_figure(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2)

@@ -145,7 +145,8 @@ class ParticleFilter:
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
 
     def takes_rows(self, n: int) -> bool:
-        """Whether a row of n particles is one team's throughout: `portable.models.resampling.row_kernels`.
+        """Return True if one team takes a row of n particles throughout:
+        `portable.models.resampling.row_kernels`.
 
         Parameters
         ----------
@@ -258,7 +259,8 @@ class ParticleFilter:
         on_nan: blame.OnNan = "die",
         client: ClientLike = None,
     ) -> NumberOrArray:
-        """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
+        """Return estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to
+        the host.
 
         Parameters
         ----------
@@ -303,7 +305,7 @@ class ParticleFilter:
         moments: ModelFunction | None = None,
         on_nan: blame.OnNan = "die",
     ) -> Online:
-        """A filter that is given one observation at a time: `portable.models.resampling.Online`.
+        """Return a filter that is given one observation at a time: `portable.models.resampling.Online`.
 
         Parameters
         ----------
@@ -324,7 +326,7 @@ class ParticleFilter:
         return Online(self, n_particles, params, n_values, n_inputs, seed, variances, levels, moments, on_nan)
 
     def count(self, n_particles: Whole) -> int:
-        """The number of particles, checked.
+        """Return the number of particles, checked.
 
         Parameters
         ----------
@@ -348,7 +350,7 @@ class ParticleFilter:
         return n
 
     def data(self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None) -> Data:
-        """What a run is given, checked.
+        """Return the checked data of a run.
 
         Parameters
         ----------
@@ -382,7 +384,7 @@ class ParticleFilter:
         return Data(self, y, params, known)
 
     def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
-        """How many numbers a moment function gives, from one call in plain Python.
+        """Return the number of numbers that a moment function gives, from one call in plain Python.
 
         Parameters
         ----------
@@ -405,8 +407,8 @@ class ParticleFilter:
         return len(check_state(found, "moments"))
 
     def n_dims(self, observation: Array, rows: Array) -> int:
-        """Components of a state, from one call of each function in plain Python, for each number of values
-        and of params that the filter has not seen yet.
+        """Return components of a state, from one call of each function in plain Python, for each number of
+        values and of params that the filter has not seen yet.
 
         Parameters
         ----------
@@ -429,7 +431,7 @@ class ParticleFilter:
         return known
 
     def _tried(self, observation, rows):
-        """Components of a state; each function is called once."""
+        """Return components of a state; each function is called once."""
         initial, propagate, log_weight, guide, log_guide = self.functions
         for number, params in enumerate(rows):
             try:

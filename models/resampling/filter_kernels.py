@@ -42,13 +42,13 @@ TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
 
 @pk.function
 def user_draw(t):
-    """The first draw that belongs to the model at step t; resampling has the even numbers."""
+    """Return the first draw that belongs to the model at step t; resampling has the even numbers."""
     return (2 * pk.uint64(t) + pk.uint64(1)) << 32
 
 
 @pk.function
 def parent(by_ancestor, r, k, ancestors):
-    """The ancestor of particle k, or k itself."""
+    """Return the ancestor of particle k, or k itself."""
     a = pk.int32(k)
     if by_ancestor:
         a = pk.int32(ancestors[r, k])
@@ -57,14 +57,14 @@ def parent(by_ancestor, r, k, ancestors):
 
 @pk.function
 def largest_log(now, r):
-    """Whether a row has a largest log-weight, and which."""
+    """Return the largest log-weight of a row, and whether there is one."""
     largest = ordered(now[r, 0])
     return abs(largest) < math.inf, largest
 
 
 @pk.function
 def upper_squared(q, lost):
-    """The square of the upper half of q, which has at most 31 bits."""
+    """Return the square of the upper half of q, which has at most 31 bits."""
     upper = (q >> (lost & 63)) & LOW
     return upper * upper
 
@@ -88,7 +88,7 @@ class Model(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a row knows of a step: its parameters with the inputs of the step behind them, the observation,
+    """Facts of a row at a step: its parameters with the inputs of the step behind them, the observation,
     and whether any value of it is a number."""
 
     params: Any
@@ -192,8 +192,8 @@ def note_largest(team, r, largest, now):
 
 
 class Step(NamedTuple):
-    """Where a step of a row reads and writes: slots of states and of log-weights, and whether ancestors were
-    drawn before it."""
+    """Places that a row's step reads and writes: slots of states and of log-weights, and whether ancestors
+    were drawn before it."""
 
     t: Any
     new: Any

@@ -1,4 +1,4 @@
-"""What a particle filter found, and paths through the particles that it kept."""
+"""Hold the results of a particle filter, and paths through the particles that it kept."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class History:
         return {name: on_host(value) for name, value in self.__dict__.items()} | {"space": None}
 
     def reached(self):
-        """The Views, copied to the default space where they are arrays of the host."""
+        """Return the Views, copied to the default space where they are arrays of the host."""
         for name, value in self.__dict__.items():
             if isinstance(value, np.ndarray):
                 setattr(self, name, reached(value))
@@ -136,13 +136,13 @@ class History:
 
 
 def on_host(value):
-    """A View as an array, anything else as it is."""
+    """Return A View as an array, anything else as it is."""
     return np.array(value.to_numpy()) if isinstance(value, pk.View) else value
 
 
 @dataclass
 class Filtered(Shown):
-    """What a run found. With params of one filter the axis of filters is left out of arrays. It can be
+    """Result of a run. With params of one filter the axis of filters is left out of arrays. It can be
     pickled.
 
     Attributes
@@ -198,7 +198,7 @@ class Filtered(Shown):
         self.__dict__.update(state | views)
 
     def kept(self, what: str) -> History:
-        """The history, refused where there is none.
+        """Return the history, refused where there is none.
 
         Parameters
         ----------
@@ -219,8 +219,8 @@ class Filtered(Shown):
         return self.history.reached()
 
     def trajectories(self, n: int, *, seed: int = 0) -> Array:
-        """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors
-        kept.
+        """Return paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the
+        ancestors kept.
 
         The genealogy: n_steps reads a path. Far from the last step all paths share few ancestors;
         `smoothing.backward_paths` has no such limit, at n_particles times the cost.

@@ -1,4 +1,4 @@
-"""What a filter is given: observations, parameters, inputs, and functions of one particle."""
+"""Check the arguments of a filter: observations, parameters, inputs, and functions of one particle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a P
 
 
 class Model(Protocol):
-    """What a run asks of a ParticleFilter, whose attributes these are."""
+    """Attributes of a ParticleFilter that a run reads."""
 
     functions: tuple[Any, ...]
     look_ahead: Any
@@ -82,8 +82,8 @@ class Data:
 
 
 def as_table(params, names):
-    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named
-    tuple."""
+    """Return parameters as an array, whose last axis they are: from an array, or by name from a dict or a
+    named tuple."""
     if hasattr(params, "_asdict") and names is not None:
         params = params._asdict()
     if not isinstance(params, dict):
@@ -123,8 +123,8 @@ def not_infinite(values, name):
 
 
 def tried(name, function, params, *args):
-    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its
-    name."""
+    """Return the result of a model's function in plain Python; an error names the function and what it
+    takes or reads wrongly."""
     try:
         return function(*args)
     except IndexError as error:

@@ -57,17 +57,17 @@ class Estimates:
         self._problem, self.nans, self._filters = problem, nans, banks.shared(problem, n_rows)
 
     def __call__(self, values, keys, n_steps=None):
-        """Those of parameters, shape (n_rows, n_free), from random numbers of keys, shape (n_rows, n_blocks),
-        and the first n_steps observations."""
+        """Return the log-likelihoods of parameters, shape (n_rows, n_free), from random numbers of keys,
+        shape (n_rows, n_blocks), and the first n_steps observations."""
         return self.rejected(self._asked(values, keys, "log_likelihoods", n_steps), values, keys)
 
     def increments(self, values, keys, number, begin, end):
-        """What observations begin .. end - 1 add to them, shape (end - begin, n_rows), NaN where they are
-        undefined: `Bank.increments`."""
+        """Return the contributions of observations begin .. end - 1, shape (end - begin, n_rows), NaN
+        where they are undefined: `Bank.increments`."""
         return self._asked(values, keys, "increments", number, begin, end)
 
     def rejected(self, found, values, keys):
-        """What was found of rows with -inf in place of NaN, which are counted."""
+        """Return the results of rows with -inf in place of NaN, which are counted."""
 
         def reason(row):
             own = self._problem
@@ -91,7 +91,7 @@ class Metropolis(Chained):
         self.estimate = Estimates(problem, n_chains, self.nans)
 
     def fresh(self, random):
-        """Keys; where rows are long all chains have one, and differ by their streams."""
+        """Return keys; where rows are long all chains have one, and differ by their streams."""
         keys = random.integers(0, 2**64, (self.n_chains, self.n_blocks), np.uint64)
         return keys if self._short else np.broadcast_to(keys[:1, :1], keys.shape).copy()
 
@@ -238,7 +238,7 @@ class Paths:
         self._shape = len(data.y), n_dims
 
     def prepare(self, piece):
-        """The piece itself."""
+        """Return the piece itself."""
         return piece
 
     def _take(self, rows, params, number, paths):

@@ -49,7 +49,7 @@ _NEAR = 2.0  # of log-likelihood, within which searches have found the same maxi
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Maximum(Result):
-    """What searches for the largest likelihood found, in the order of their likelihoods.
+    """Maxima that the searches found, in the order of their likelihoods.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Searches:
         self._estimate = Estimates(problem._replace(priors=self), self._n_rows, self.nans)
 
     def table(self, values):
-        """All parameters of rows, which are those of searches once or several times."""
+        """Return all parameters of rows, which are those of searches once or several times."""
         table = self.priors.table(values)
         for name, column in self.columns.items():
             table[:, self.priors.names.index(name)] = np.repeat(column, len(table) // len(column))
@@ -143,7 +143,7 @@ class Searches:
         self.swarm = arrays["swarm"]
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Where searches ended, and the logarithms of means of likelihoods there."""
+        """Return the ends of searches, and the logarithms of means of likelihoods there."""
         self.restore(parts[-1])
         ends, n_rows = self.ends(), self._n_rows
         keys = random_of(self.seed, 2).integers(0, 2**64, (n_rows, 1), np.uint64)
@@ -253,7 +253,7 @@ def profile(
 
 
 def _peak(values, logs):
-    """Where a quadratic function through points has its maximum, and the square root of (2)."""
+    """Return the maximum of a quadratic function through points, and the square root of (2)."""
     (a, b, _), covariance = np.polyfit(values - values.mean(), logs, 2, cov=True)
     if not a < 0.0:
         return math.nan, math.nan
@@ -276,7 +276,7 @@ def _searched(
     n_repeats=10,
     **options,
 ):
-    """The priors, where searches ended, and log-likelihoods there."""
+    """Return the priors, where searches ended, and log-likelihoods there."""
     sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
     sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")

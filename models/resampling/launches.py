@@ -114,7 +114,7 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
 
 
 def sum_up(counts, sums):
-    """What lies before each tile of whole numbers, and at the end the sum of all."""
+    """Return the sum before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     pk.parallel_for(
         teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums
@@ -200,7 +200,7 @@ class ShortRow:
         self.run = pk.plan(*launch)
 
     def __call__(self, weights, seed, step):
-        """Ancestors, until the next call."""
+        """Return ancestors, until the next call."""
         self.key[0], self.key[1] = seed, step
         pk.deep_copy(self.keys, self.key)
         pk.deep_copy(self.values, weights)

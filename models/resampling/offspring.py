@@ -77,7 +77,7 @@ def ancestors_to_offspring(
 
 
 def count_offspring(ancestors, n):
-    """Offspring of rows of ancestors, a View of shape (n_rows, n)."""
+    """Return offspring of rows of ancestors, a View of shape (n_rows, n)."""
     offspring = pk.zeros((ancestors.shape[0], n), np.int64)
     pk.parallel_for(_box(ancestors), kernels.count, ancestors, offspring)
     return offspring
@@ -221,8 +221,8 @@ def offspring_to_ancestors(
 
 
 def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
-    """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes
-    9 and 10).
+    """Return the same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition
+    (9), Codes 9 and 10).
 
     A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle
     a_i while others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the
@@ -249,7 +249,7 @@ def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 
 
 def permuted(ancestors):
-    """Rows of ancestors permuted, a new View."""
+    """Return rows of ancestors permuted, a new View."""
     owner, result = pk.empty(ancestors.shape, np.int64), pk.empty(ancestors.shape, np.int64)
     launches.permute(ancestors, owner, result)
     return result

@@ -29,7 +29,7 @@ ENDLESS = 2**31 - 1  # steps that a filter may take
 
 @dataclass(frozen=True)
 class Step:
-    """What an observation told; with params of one filter without the axis of filters.
+    """Result of one observation; with params of one filter without the axis of filters.
 
     Attributes
     ----------

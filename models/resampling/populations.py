@@ -106,15 +106,15 @@ class Populations(Chained):
         self.power, self.accepted, self.walk = 0.0, np.zeros(self.n_chains), Walk(z)
 
     def fresh(self, random, n_rows):
-        """Keys of rows."""
+        """Return keys of rows."""
         return random.integers(0, 2**64, (n_rows, self.target.n_keys), np.uint64)
 
     def n_steps(self, n_draws, n_warmup):
         return self.target.most_steps
 
     def weights(self, log_w):
-        """Weights that sum to 1 in each population, shape (n_chains, n), and the logarithms of their sums
-        before."""
+        """Return weights that sum to 1 in each population, shape (n_chains, n), and the logarithms of
+        their sums before."""
         log_w = log_w.reshape(self.n_chains, self.n)
         top = log_w.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):  # a population all of whose parameters are impossible
@@ -123,7 +123,7 @@ class Populations(Chained):
             return w / total, (top + np.log(total))[:, 0]
 
     def size(self, log_w):
-        """The mean effective sample size."""
+        """Return the mean effective sample size."""
         return float((1.0 / (self.weights(log_w)[0] ** 2).sum(axis=1)).mean())
 
     def step(self, number, warm):
@@ -160,7 +160,7 @@ class Populations(Chained):
         return points.of((chosen + self.n * np.arange(self.n_chains)[:, None]).ravel())
 
     def _renewed(self, random, number, points, log_w, power):
-        """As many chains as are begun, of P states each, and the share of accepted proposals."""
+        """Return as many chains as are begun, of P states each, and the share of accepted proposals."""
         self.walk.fit(points.z, self.weights(log_w)[0].ravel() / self.n_chains)
         estimate = functools.partial(self.target.estimate, number)
         at = self._chosen(points, log_w, random, self.n // self.length)
@@ -199,7 +199,8 @@ class Populations(Chained):
         self.finished = bool(arrays["finished"])
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Fields of a Posterior: of a run that was stopped, draws of the density that it had come to."""
+        """Return fields of a Posterior: of a run that was stopped, draws of the density that it had come
+        to."""
         self.restore(parts[-1])
         points, shape, notes = self.points, (self.n_chains, self.n), ()
         log_evidence, error = evidence(self.log_z)
@@ -277,12 +278,12 @@ class Densities:
             self._function, self._data = function, reached(data)
 
     def prepare(self, piece):
-        """The piece itself."""
+        """Return the piece itself."""
         return piece
 
     @by_rows
     def log_likelihoods(self, own, params):
-        """Values at rows of parameters, shape (n_rows, n_params)."""
+        """Return values at rows of parameters, shape (n_rows, n_params)."""
         rows = reached(np.ascontiguousarray(params[slice(*own)]))
         n_rows, n_params = rows.shape
         found, given = pk.empty(n_rows), (self._function, pk.static(n_params), rows, self._data)

@@ -79,7 +79,7 @@ class Posterior(posteriors.Posterior):
         }
 
     def lines(self) -> Iterator[str]:
-        """The summary as a table's lines, and the notes."""
+        """Yield the summary as a table's lines, and the notes."""
         yield f"{'':10} {'mean':>9} {'sd':>9} {'2.5 %':>9} {'97.5 %':>9} {'R-hat':>6} {'ESS':>7}"
         for name, row in self.summary().items():
             yield (

@@ -1,4 +1,4 @@
-"""What a posterior says of states, and of observations that were not made: paths, replicates, figures."""
+"""Predict states, and observations that were not made, from a posterior: paths, replicates, figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def posterior_paths(
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
 ) -> tuple[dict[str, Array], Array]:
-    """Draws of p(parameters, states | observations): a path for each of some draws of the parameters.
+    """Return draws of p(parameters, states | observations): a path for each of some draws of the
+    parameters.
 
     By backward simulation where the model has log_transition, else by the genealogy of the last particles.
 

@@ -46,7 +46,7 @@ def _positive(value, name):
 
 
 def normal(mean: Real, sd: Real) -> Prior:
-    """A normal density.
+    """Return a normal density.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def normal(mean: Real, sd: Real) -> Prior:
 
 
 def half_normal(sd: Real) -> Prior:
-    """Half of a normal density around 0.
+    """Return half of a normal density around 0.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def half_normal(sd: Real) -> Prior:
 
 
 def gamma(shape: Real, rate: Real) -> Prior:
-    """A gamma density.
+    """Return a gamma density.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def gamma(shape: Real, rate: Real) -> Prior:
 
 
 def log_normal(median: Real, sd: Real) -> Prior:
-    """A log-normal density: the logarithm has that sd.
+    """Return a log-normal density: the logarithm has that sd.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def log_normal(median: Real, sd: Real) -> Prior:
 
 
 def uniform(low: Real, high: Real) -> Prior:
-    """A constant density between two bounds.
+    """Return a constant density between two bounds.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def uniform(low: Real, high: Real) -> Prior:
 
 
 def beta(a: Real, b: Real) -> Prior:
-    """A beta density, of a share.
+    """Return a beta density, of a share.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class Priors:
         self._low, self._high = self.limits.T
 
     def draw(self, random: np.random.Generator, size: int) -> Array:
-        """Values of the free parameters.
+        """Return values of the free parameters.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Priors:
         return np.stack([prior.draw(random, size) for prior in self.priors], axis=1)
 
     def log_density(self, values: Array) -> Array:
-        """The logarithm of the density, summed over parameters.
+        """Return the logarithm of the density, summed over parameters.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class Priors:
         return np.where(inside & np.isfinite(total), total, -np.inf)
 
     def table(self, values: Array) -> Array:
-        """All parameters of the model, from those that are free.
+        """Return all parameters of the model, from those that are free.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class Priors:
         return found
 
     def from_line(self, z: Array) -> tuple[Array, Array]:
-        """Values of coordinates without bounds.
+        """Return values of coordinates without bounds.
 
         Parameters
         ----------
@@ -357,7 +357,8 @@ class Priors:
         return values, volume.sum(axis=1)
 
     def at(self, z: Array) -> tuple[Array, Array]:
-        """Values of coordinates without bounds, and the logarithm of the density of these coordinates.
+        """Return values of coordinates without bounds, and the logarithm of the density of these
+        coordinates.
 
         Parameters
         ----------

@@ -256,7 +256,7 @@ def _lg_log_transition(t, state, moved, params):
 
 @pk.function
 def _lg_guide_law(state, y, params):
-    """Mean and sd of x_t given x_(t-1) and y_t."""
+    """Return mean and sd of x_t given x_(t-1) and y_t."""
     s2, tau2 = params[1] * params[1], params[2] * params[2]
     return (params[0] * state[0] * tau2 + y[0] * s2) / (s2 + tau2), math.sqrt(s2 * tau2 / (s2 + tau2))
 
@@ -299,7 +299,7 @@ def _sv_initial(seed, stream, draw, params):
 
 @pk.function
 def _sv_law(state, params):
-    """Mean and sd of x_t given x_(t-1) and the return before; without it, for rho = 0."""
+    """Return mean and sd of x_t given x_(t-1) and the return before; without it, for rho = 0."""
     mean = params[0] + params[1] * (state[0] - params[0])
     sd = params[2]
     if not pk.isnan(params[4]):
@@ -511,7 +511,7 @@ def seir(
     reports: Literal["poisson", "negative binomial"] = "poisson",
     turnover: float = 0.0,
 ) -> StateSpaceModel:
-    """As `sir`, with a time between infection and infectiousness, which ends at rate sigma.
+    """Return the model `sir` with a time between infection and infectiousness, which ends at rate sigma.
 
     Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S,
     E, I and C, who became infectious since the observation before.

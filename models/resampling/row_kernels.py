@@ -31,7 +31,7 @@ MOST = 4096  # particles of a row that one team takes
 
 @pk.function
 def seed_of(seeds, r, t, horizon):
-    """The key of a row at step t."""
+    """Return the key of a row at step t."""
     return seeds[r, min(t * seeds.shape[1] // horizon, seeds.shape[1] - 1)]
 
 

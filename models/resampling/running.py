@@ -124,7 +124,7 @@ class Run:
             self.seed = np.uint64(keys[0, 0])
 
     def reset(self):
-        """As before step 0."""
+        """Reset to the state before step 0."""
         if not self.short:  # a launch that takes rows writes what it reads later
             self._forget(self.extremes.reshape(-1, 3))
         pk.deep_copy(self.mass, float(np.log(float(self.tables.n))))
@@ -290,14 +290,14 @@ class Run:
 
 
 def log_likelihoods(run, n_steps):
-    """All steps of a run that was reset; log-likelihoods of its rows on the host, NaN of those that died of
-    one."""
+    """Return all steps of a run that was reset; log-likelihoods of its rows on the host, NaN of those that
+    died of one."""
     return np.cumsum(increments(run, 0, 0, n_steps), axis=0)[-1]
 
 
 def increments(run, at, begin, end):
-    """Steps at .. end - 1; what those from `begin` on add to the log-likelihoods of rows, shape (end - begin,
-    n_rows), NaN from the step on at which a row died of one."""
+    """Return steps at .. end - 1; what those from `begin` on add to the log-likelihoods of rows, shape
+    (end - begin, n_rows), NaN from the step on at which a row died of one."""
     for first, last in run.pieces(end, at):
         run.steps(first, last)
     found = np.array(run.evidence[begin:end].to_numpy())

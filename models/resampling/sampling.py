@@ -1,4 +1,4 @@
-"""What samplers of a model's parameters share: what they are told, their loop, what becomes of the draws."""
+"""Share the parts of samplers of a model's parameters: their arguments, their loop, the draws."""
 
 from __future__ import annotations
 
@@ -222,7 +222,8 @@ def without_chains(options, *others):
 
 
 class Chained:
-    """What samplers of chains have alike: `points`, `priors`, `n_chains`, and draws that are their steps'."""
+    """Parts that samplers of chains share: `points`, `priors`, `n_chains`, and draws that are their
+    steps'."""
 
     remedy = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
     finished, piece = False, 10
@@ -251,7 +252,7 @@ class Chained:
         return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Fields of a Posterior, from all parts' arrays."""
+        """Return fields of a Posterior, from all parts' arrays."""
         draws, logs, moved = (
             np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
             for key in ("draws", "logs", "moved")
@@ -276,8 +277,8 @@ class Nans:
         self.counts, self.first, self.refuse = np.zeros(n_chains, np.int64), "", False
 
     def rejected(self, found, reason):
-        """The same log-likelihoods of rows, as many of each chain, with -inf in place of NaN; `reason` says
-        why of a row."""
+        """Return the same log-likelihoods of rows, as many of each chain, with -inf in place of NaN;
+        `reason` says why of a row."""
         bad = np.isnan(found)
         if bad.any():
             self.counts += bad.reshape(len(self.counts), -1).sum(axis=1)
@@ -290,7 +291,7 @@ class Nans:
         return {"n_nan": self.counts.copy(), "nan_from": np.array(self.first)}
 
     def of(self, arrays):
-        """Those in the arrays of a part; of one from before they were counted none."""
+        """Return the counts in the arrays of a part; none for one from before they were counted."""
         return arrays.get("n_nan", np.zeros_like(self.counts)), str(arrays.get("nan_from", ""))
 
     def restore(self, arrays):

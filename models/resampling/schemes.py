@@ -56,7 +56,7 @@ class Call:
             self.largest()
 
     def largest(self):
-        """The largest of each row where there are tables; raises if the weights are of no use."""
+        """Return the largest of each row where there are tables; raises if the weights are of no use."""
         if self.short is None:
             return self.tables.check(self.weights, self.degenerate_allowed)
         extremes = self.short.to_numpy()
@@ -66,7 +66,7 @@ class Call:
         return None
 
     def draw(self, launch, *options, sums=True):
-        """Ancestors by rows, from sums over the weights or without."""
+        """Return ancestors by rows, from sums over the weights or without."""
         weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
         if launch in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
             return self._draw_short(launch, shape)
@@ -77,7 +77,7 @@ class Call:
         return ancestors
 
     def _draw_short(self, launch, shape):
-        """The same of short rows, in one launch."""
+        """Return the same of short rows, in one launch."""
         weights = self.weights
         self.is_lent = weights.is_vector and not weights.as_view
         if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
@@ -161,7 +161,7 @@ def _again(launch, weights, log_weights, seed, step, space):
 
 
 def _scheme(draw: Callable[..., pk.View]) -> Scheme:
-    """A public scheme of `draw(call)`, which gives ancestors by rows."""
+    """Return a public scheme of `draw(call)`, which gives ancestors by rows."""
     launch = getattr(launches, draw.__name__)
     is_short = launch in launches.OF_SHORT_ROWS
 
@@ -210,13 +210,13 @@ def _as_asked(ancestors, n, permuted, output):
 
 @_scheme
 def systematic(call):
-    """One random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
+    """Return one random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
     return call.draw(launches.systematic)
 
 
 @_scheme
 def stratified(call):
-    """One draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors ascend."""
+    """Return one draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors ascend."""
     return call.draw(launches.stratified)
 
 
@@ -312,7 +312,7 @@ def _bound(call, max_weight, capped):
 
 
 def _scaled(weight, largest, usable, log):
-    """A weight in the units of `weighing.scale` with bits = 0; 1 in rows without use."""
+    """Return a weight in the units of `weighing.scale` with bits = 0; 1 in rows without use."""
     if log:
         return np.where(usable, np.exp(np.minimum(weight - np.where(usable, largest, 0.0), 700.0)) / 2.0, 1.0)
     shift = np.frexp(largest)[1]

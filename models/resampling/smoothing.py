@@ -38,7 +38,7 @@ def backward_paths(
     most: int | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Draws of p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
+    """Return draws of p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _cumulative(log_w):
 
 
 def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of x_t given y_0..y_(t + lag), by the ancestors that are kept.
+    """Return means and variances of x_t given y_0..y_(t + lag), by the ancestors that are kept.
 
     Parameters
     ----------

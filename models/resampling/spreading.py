@@ -49,13 +49,13 @@ FEW = 128  # multinomial draws that are drawn one by one
 
 @pk.function
 def key(r, k):
-    """The stream of particle k of row r; k < 2^32."""
+    """Return the stream of particle k of row r; k < 2^32."""
     return (pk.uint64(r) << 32) | pk.uint64(k)
 
 
 class Row(NamedTuple):
-    """What a scheme knows of a row: where its draws begin, Q, equal parts of it and their number over Q, and
-    what it draws by."""
+    """Facts of a row for a scheme: the beginning of its draws, Q, equal parts of it and their number over
+    Q, and its key."""
 
     r: Any
     start: Any
@@ -69,8 +69,8 @@ class Row(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """How a scheme spreads a row: by the number at which its draws begin, and the cumulative offspring
-    `below` a scanned position.
+    """Way in which a scheme spreads a row: the number at which its draws begin, and the cumulative
+    offspring `below` a scanned position.
 
     What is scanned are weights, what whole copies leave of them (`residues`, with copies scanned beside), or
     counts (`offspring`: w is int64).
@@ -84,14 +84,13 @@ class Scheme(NamedTuple):
 
 @pk.function
 def one_start(r, total, seed, step):
-    """The one random number of systematic resampling, in [0, Q)."""
+    """Return the one random number of systematic resampling, in [0, Q)."""
     return pk.uint64(pk.random.randint(seed, key(r, 0), step, total))
 
 
 @pk.function
 def below_systematic(position, row):
-    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) /
-    Q.
+    """Count the positions floor((k Q + start) / M) below Q_i: the k with k < y = (Q_i M - start) / Q.
 
     1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it
     says how many; else the products do, exactly.
@@ -140,15 +139,16 @@ def no_start(r, total, seed, step):
 
 @pk.function
 def below_stratified(position, row):
-    """As below_systematic, with a start of its own in every stratum: k counts where u_k < part."""
+    """Count the positions below Q_i as below_systematic, with a start of its own in every stratum: k
+    counts where u_k < part."""
     k, part = place(position, row)
     return k + pk.where(pk.random.uniform(row.seed, key(row.r, k), row.step) < part, 1, 0)
 
 
 @pk.function
 def below_multinomial(position, row):
-    """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a
-    block."""
+    """Return the draws of earlier strata, and those of its own that are below; these have 32 bits, four to
+    a block."""
     b, part = place(position, row)
     record = row.draws[1][row.r, b >> 2]
     shift = pk.uint64((b & 3) << 3)
@@ -182,7 +182,7 @@ def place(position, row):
 
 @pk.function
 def as_number(whole):
-    """A whole float64 from 0 to below WHOLE as an int64: no conversion, as in `fixed`."""
+    """Return a whole float64 from 0 to below WHOLE as an int64: no conversion, as in `fixed`."""
     return pk.int64(pk.bits(whole + WHOLE) ^ WHOLE_BITS)
 
 
@@ -195,7 +195,7 @@ def parts_over(total, parts):
 
 @pk.function
 def below_in_block(words, n_here, limit):
-    """How many of the first n_here words are below a limit."""
+    """Count the words below a limit, of the first n_here."""
     found = 0
     for m in range(4):
         found += pk.where(n_here > m and pk.int64(words[m]) < limit, 1, 0)
@@ -216,7 +216,7 @@ def residue_bits(n, n_draws, total):
 
 @pk.function
 def exponent_of(whole):
-    """An e with whole < 2^e."""
+    """Return an e with whole < 2^e."""
     return ((pk.bits(pk.float64(whole)) >> 52) & 2047) - 1022
 
 
@@ -424,7 +424,8 @@ def take(team, w, r, begin, end, row_scale, log, shelf):
 
 @pk.function
 def write_from_marks(team, r, before, here, marks, ancestors):
-    """Where a parent's draws begin stands its number: the largest so far is the ancestor.
+    """Write ancestors from marks: at the beginning of a parent's draws stands its number, and the largest
+    so far is the ancestor.
 
     Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide
     team pass on what they found in many steps, so each looks at neighbours by itself first; a narrow one

@@ -97,7 +97,7 @@ class StateSpaceModel:
         return collections.namedtuple("Parameters", self.parameters)
 
     def params(self, **values: ArrayLike) -> Any:
-        """Parameters by name, as a record.
+        """Return parameters by name, as a record.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class StateSpaceModel:
                 )
 
     def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
-        """A particle filter of the model.
+        """Return a particle filter of the model.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class StateSpaceModel:
         )
 
     def table(self, params: Params) -> tuple[Array, bool]:
-        """Parameters as rows.
+        """Return parameters as rows.
 
         Parameters
         ----------
@@ -311,7 +311,8 @@ class StateSpaceModel:
         return self._drawn(None, table, x, inputs, seed, space, 0, True, x[0])[1]
 
     def _n_values(self, params, inputs):
-        """Values of an observation, from one call in plain Python of which only the length counts."""
+        """Return values of an observation, from one call in plain Python of which only the length
+        counts."""
         row = np.concatenate([params, np.ones(64 if self.lagged else 0), inputs[0]])
         found = self.observe(0, np.array(self.initial(0, 0, 0, row), np.float64), 0, 0, 0, row)
         if not isinstance(found, tuple) or not found:

@@ -38,7 +38,8 @@ COMMON = 5  # counts beyond it are one in 1,700
 
 @pk.function
 def poisson(word):
-    """A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to 2^-32."""
+    """Return A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to
+    2^-32."""
     count = pk.uint32(0)
     for k in range(COMMON):
         count += pk.uint32(word >= pk.uint32(QUANTILES[k]))
@@ -91,7 +92,8 @@ def weigh_residues(team, tile_size, bits, log, w, extremes, sums, n_draws, copie
 
 @pk.function
 def sum_of_counts(record):
-    """All draws of a record's strata: the product's fourth byte adds up the bytes of the first factor."""
+    """Return all draws of a record's strata: the product's fourth byte adds up the bytes of the first
+    factor."""
     return (((record & LOW) * 0x01010101) >> 24) & 255
 
 
@@ -137,8 +139,8 @@ def draw_one(r, j, n, seed, step, records):
 
 @pk.kernel
 def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
-    """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a
-    draw."""
+    """Draw the rest that the Poisson counts leave of M, `stride` indices of a row at a time. A block of
+    random bits and two atomics for each draw."""
     missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
     j = pk.int64(k)

@@ -77,7 +77,7 @@ ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {secon
 
 @dataclass(frozen=True)
 class Design:
-    """How much of a study there is.
+    """Size of a study.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def study(
     client: object = None,
     peers: Mapping[str, Callable] | None = None,
 ) -> Iterator[dict]:
-    """The cells of the study, one after another.
+    """Yield the cells of the study, one after another.
 
     Parameters
     ----------
@@ -179,25 +179,25 @@ def study(
 
 
 def _kept(store):
-    """The cells of a checkpoint."""
+    """Return the cells of a checkpoint."""
     parts = (store.get(part) for part in store.names("cell-"))
     return [json.loads(str(part["cell"])) for part in parts if part is not None]
 
 
 def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:
-    """Weights of equation (12), at most 1; the same normal numbers for every y."""
+    """Return weights of equation (12), at most 1; the same normal numbers for every y."""
     x = np.random.default_rng((n, number) if number else n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
 
 
 def _weights(n, y, design):
-    """The cell's weight sets by their number."""
+    """Return the cell's weight sets by their number."""
     kept = functools.lru_cache(max(1, _MOST_WEIGHTS // n))
     return kept(lambda number: weight_set(n, y, number, design.dtype))
 
 
 def excess(cell: dict) -> float:
-    """What is left of the bias share without the 1 / K that unbiased offspring have: |bias|^2 / MSE, on
+    """Return the rest of the bias share without the 1 / K of unbiased offspring: |bias|^2 / MSE, on
     average."""
     k = cell["runs"]
     return (k * cell["bias_share"] - 1.0) / (k - 1)
@@ -208,7 +208,7 @@ def _place(cell):
 
 
 def _drawn(cell):
-    """What the errors of a cell depend on: of our schemes not on the machine."""
+    """Return the settings that a cell's errors depend on: for our schemes not the machine."""
     return cell["scheme"], cell["n"], cell["y"], "any" if _is_ours(cell["scheme"]) else cell["kind"]
 
 
@@ -233,7 +233,8 @@ def _measured(cell, errors, design, weights, steps, space, store, peers):
 
 
 def _errors_of(cell, draw, weights, sets, runs, steps, store):
-    """What ERRORS names, means over the sets; the store keeps the calls of a cell that takes long."""
+    """Return the errors named by ERRORS, means over the sets; the store keeps the calls of a cell that
+    takes long."""
     found, long = [], cell["n"] * steps * runs * sets > _LONG
     together = max(1, MOST_AT_ONCE // (cell["n"] * runs))
     for first in range(0, sets, together):
@@ -283,13 +284,13 @@ def _drawing(name, steps, space, peers=None):
 
 
 def _seed(cell, number):
-    """A seed for each call of each cell, which begins with that set."""
+    """Return a seed for each call of each cell, which begins with that set."""
     words = zlib.crc32(cell["scheme"].encode()), cell["n"], round(2 * cell["y"]), number
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
 def kind_of(space: object) -> str:
-    """The machine that a study's cell is told of, "cpu" or "cuda"."""
+    """Return the machine that a study's cell is told of, "cpu" or "cuda"."""
     return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
@@ -342,7 +343,7 @@ def decisions(cells: Sequence[dict]) -> dict:
 
 
 def merge(studies: Sequence[Sequence[dict]]) -> list[dict]:
-    """The cells of several studies; of the same cell the last one's."""
+    """Return the cells of several studies; of the same cell the last one's."""
     return list({_place(cell): cell for cells in studies for cell in cells}.values())
 
 
@@ -355,7 +356,7 @@ def save(cells: Sequence[dict], folder: object) -> pathlib.Path:
 
 
 def load(path: object) -> list[dict]:
-    """The cells of a study.json."""
+    """Return the cells of a study.json."""
     found = read_json(path)
     try:
         for cell in found["cells"]:
@@ -377,7 +378,7 @@ def resample(
     space: pk.SpaceLike | None = None,
     **options: Any,
 ) -> ArrayOrView:
-    """Ancestors by a scheme of a given name, or by the fastest one for weights like these.
+    """Return ancestors by a scheme of a given name, or by the fastest one for weights like these.
 
     Parameters
     ----------
@@ -411,8 +412,8 @@ def resample(
 
 
 def _fastest(path, weights, log_weights, space):
-    """The scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis steps it
-    would take."""
+    """Return the scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis
+    steps it would take."""
     table = _table(str(path))
     kind = kind_of(pk.default_space() if space is None else space)
     if kind not in table:

@@ -1,5 +1,5 @@
-"""What a run tells of its particles at each step beside their means: variances, quantiles, the user's
-moments, on the device."""
+"""Summarise particles at each step beside their means: variances, quantiles, the user's moments, on the
+device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many particles a likelihood estimate wants, told by its variance."""
+"""Choose the number of particles of a likelihood estimate by its variance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WANTED = 1.0
 
 @dataclass(frozen=True)
 class Needed:
-    """How the log-likelihood varies with the number of particles.
+    """Variance of the log-likelihood by the number of particles.
 
     Attributes
     ----------
@@ -55,7 +55,8 @@ def particles_needed(
     seed: Whole = 0,
     **options: Any,
 ) -> Needed:
-    """The number of particles at which the variance of the log-likelihood is about 1, near given parameters.
+    """Return the number of particles at which the variance of the log-likelihood is about 1, near given
+    parameters.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelm
 
 
 def random_of(seed, *numbers):
-    """Random numbers that belong to a step of a job: the same, whatever came before."""
+    """Return random numbers that belong to a step of a job: the same, whatever came before."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *numbers])))
 
 
@@ -26,11 +26,11 @@ class Points(NamedTuple):
     keys: np.ndarray
 
     def of(self, rows):
-        """Those of some rows."""
+        """Return the values of some rows."""
         return Points(*(array[rows] for array in self))
 
     def where(self, chosen, others):
-        """Those of rows that were chosen, and others."""
+        """Return the values of chosen rows, and others elsewhere."""
         return Points(
             *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, others))
         )

@@ -69,14 +69,14 @@ def tile_of(team, sums, tile_size, n, backwards=False):
 
 @pk.function
 def order(x):
-    """A whole number by which float64 order like themselves; NaN is the largest."""
+    """Return a whole number by which float64 order like themselves; NaN is the largest."""
     bits = pk.bits(x)
     return pk.where(pk.isnan(x), pk.int64(NAN), pk.where(bits < 0, bits ^ NAN, bits))
 
 
 @pk.function
 def ordered(number):
-    """The float64 of an `order`, NaN of NAN."""
+    """Return the float64 of an `order`, NaN of NAN."""
     return pk.from_bits64(pk.where(number < 0, number ^ NAN, number))
 
 
@@ -93,7 +93,7 @@ def power(e):
 
 @pk.function
 def exponent(x):
-    """The e with 2^(e - 1) <= x < 2^e, of a positive finite number."""
+    """Return the e with 2^(e - 1) <= x < 2^e, of a positive finite number."""
     e = (pk.bits(x) >> 52) & 2047
     lifted = (pk.bits(x * 2.0**54) >> 52) & 2047  # subnormal numbers have no exponent of their own
     return pk.where(e == 0, lifted - 54, e) - 1022
@@ -128,8 +128,8 @@ def relative(log_w, usable, largest):
 
 @pk.function
 def relative_to(x, scale, log):
-    """A weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as `relative` has
-    them."""
+    """Return a weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as
+    `relative` has them."""
     if log == RELATIVE:
         w = pk.float64(x)
     elif log == LOGS:
@@ -141,7 +141,7 @@ def relative_to(x, scale, log):
 
 @pk.function
 def scaled(x, scale, log):
-    """A weight times the factors of its row's scale, 1 in a row without use."""
+    """Return a weight times the factors of its row's scale, 1 in a row without use."""
     w = relative_to(x, scale, log)
     if log == WEIGHTS:
         w *= scale[2][0]
@@ -228,7 +228,7 @@ def find_extremes(team, sweep, w, extremes):
 
 @pk.function
 def sum_of_range(team, r, begin, end, row_scale, log, w):
-    """The sum of q over a range of a row."""
+    """Return the sum of q over a range of a row."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
     x = pk.local(IN_FLIGHT, w.dtype)
@@ -254,7 +254,8 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
 
 @pk.function
 def lay_out(team, r, offsets, shelf):
-    """Totals of tiles, which stand on the shelf, become what lies before each tile; returns their sum."""
+    """Return totals of tiles, which stand on the shelf, become what lies before each tile; returns their
+    sum."""
     last = offsets.shape[1] - 1
     # neighbours are one member's: one scan for all; odd, as memory has banks
     share = (last + team.size - 1) // team.size | 1

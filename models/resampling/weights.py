@@ -30,19 +30,19 @@ _teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
 
 
 def teams(n_teams, members, scratch_bytes=0):
-    """The policy of so many teams on the default space: the same each time, so that a launch with it is known
-    to come again."""
+    """Return the policy of so many teams on the default space: the same each time, so that a launch with
+    it is known to come again."""
     return _teams(n_teams, members, scratch_bytes=scratch_bytes, space=pk.default_space())
 
 
 def row_policy(n_rows, n_tiles, members=ROW_TEAM):
-    """A team for each row, with room for what lies before its tiles."""
+    """Return a team for each row, with room for what lies before its tiles."""
     return teams(n_rows, members, pk.scratch_bytes((n_tiles + 1, np.float64)))
 
 
 def tile_size(n):
-    """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the
-    others."""
+    """Return numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for
+    the others."""
     return LEAST_TILE * max(1, 2 ** math.ceil(math.log2(n / (LEAST_TILE * MOST_TILES))))
 
 
@@ -72,8 +72,8 @@ ROOM = Room()
 
 
 class Rows(threading.local):
-    """What is prepared for short rows, of calls that follow each other in one thread: at most MOST_ROWS, and
-    then none."""
+    """Workspace for short rows, of calls that follow each other in one thread: at most MOST_ROWS, and then
+    none."""
 
     def __init__(self):
         self._kept = {}
@@ -97,7 +97,7 @@ ROWS = Rows()
 
 
 def new(name, shape, dtype):
-    """An array of one's own, whatever its name."""
+    """Return an array of one's own, whatever its name."""
     return pk.empty(shape, dtype)
 
 
@@ -137,11 +137,11 @@ class Weights:
         return on_space(self.given.reshape(1, -1) if self.is_vector else self.given)
 
     def in_floats(self):
-        """What was given, not as a View, in float32 or float64."""
+        """Return the values that were given, not as a View, in float32 or float64."""
         return self.given if self.given.dtype in _FLOATS else self.given.astype(np.float64)
 
     def back(self, rows):
-        """A result by rows in the form in which the weights came."""
+        """Return a result by rows in the form in which the weights came."""
         rows = rows if self.as_view else rows.to_numpy()
         return rows.reshape(-1) if self.is_vector else rows
 
@@ -168,7 +168,7 @@ def _form(n_rows, n, n_ancestors, space):
 
 
 class Tables:
-    """What the kernels need to know of weights, kept on the space: nothing here waits for it but `check`.
+    """Tables of weights for the kernels, kept on the space: only `check` waits for it.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ class Tables:
         return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
     def is_usable(self, log):
-        """Whether a single row is of use without a doubt; waits for the space."""
+        """Return whether a single row is of use without a doubt; waits for the space."""
         numbers = self.extremes.to_numpy()
         largest, smallest, _ = numbers[0].tolist()
         lowest = weighing.LOWEST if log else 0
@@ -285,8 +285,8 @@ class Tables:
 
 
 def on_space(values):
-    """An array as a row-major view where the default space reaches it, in float32 or float64; a View as it
-    is."""
+    """Return an array as a row-major view where the default space reaches it, in float32 or float64; a
+    View as it is."""
     if isinstance(values, pk.View):
         if values.dtype.kind != "f":
             raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")

@@ -1,1 +1,1 @@
-"""What the families share: checks, files, tables, jobs."""
+"""Share between the families: checks, files, tables, jobs."""

@@ -17,7 +17,7 @@ _KEPT = 128 << 10  # bytes of an array whose memory the layer keeps for the next
 
 
 def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
-    """An array as a view that a space reaches (the default space if None).
+    """Return an array as a view that a space reaches (the default space if None).
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class Copying:
 
 
 def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """An array of no certain elements; a large one has the memory of one that is gone, as the system hands
-    out new memory page by page.
+    """Return an array of no certain elements; a large one has the memory of one that is gone, as the
+    system hands out new memory page by page.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
 
 
 def host_array(view: pk.View) -> Array:
-    """The elements of a view on the host, where a large array has the memory of one that is gone.
+    """Return the elements of a view on the host, where a large array has the memory of one that is gone.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Together:
             self._wholes[dtype] = whole
 
     def to_numpy(self) -> dict[str, Array]:
-        """All of them as they are now, in memory of their own.
+        """Return all of them as they are now, in memory of their own.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class Together:
 
 
 def as_view(array: Any) -> pk.View | None:
-    """The View of an array whose results are wanted as Views.
+    """Return the View of an array whose results are wanted as Views.
 
     Parameters
     ----------

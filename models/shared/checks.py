@@ -82,7 +82,7 @@ def as_numbers(value, name, n_dims=None):
 
 
 def first_not_finite(array):
-    """The index of the first number that is not finite, or None."""
+    """Return the index of the first number that is not finite, or None."""
     if array.size < _FEW and all(map(math.isfinite, array.ravel().tolist())):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -93,7 +93,7 @@ def first_not_finite(array):
 
 
 def check_finite(array, name):
-    """The array as float64, refused at its first number that is not finite."""
+    """Return the array as float64, refused at its first number that is not finite."""
     index = first_not_finite(array)
     if index is not None:
         raise FiniteError(
@@ -103,7 +103,7 @@ def check_finite(array, name):
 
 
 def check_count(value, name, least=1, most=None):
-    """A whole number between two bounds, both included."""
+    """Return a whole number between two bounds, both included."""
     if value.__class__ is not int and (
         isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral)
     ):
@@ -116,12 +116,12 @@ def check_count(value, name, least=1, most=None):
 
 
 def check_seed(seed):
-    """A whole number from 0 to 2^64 - 1."""
+    """Return a whole number from 0 to 2^64 - 1."""
     return check_count(seed, "seed", 0, 2**64 - 1)
 
 
 def check_number(value, name, above=-np.inf, least=-np.inf):
-    """A finite number above one bound and not below the other."""
+    """Return a finite number above one bound and not below the other."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
     if not np.isfinite(value):
@@ -133,7 +133,7 @@ def check_number(value, name, above=-np.inf, least=-np.inf):
 
 
 def check_share(value, name):
-    """A share between 0 and 1."""
+    """Return a share between 0 and 1."""
     if not 0.0 < check_number(value, name) < 1.0:
         raise InputError(f"{name} is {value}; a share between 0 and 1 is wanted: 0.95 for 95 %")
     return float(value)

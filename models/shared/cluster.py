@@ -44,7 +44,7 @@ _WATCHING: list[list[float]] = []  # what `watched` fills
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[float]]:
-    """How long workers work: what a step takes beyond it is what asking them costs.
+    """Measure the time that workers work: the rest of a step is the cost of messages.
 
     Yields
     ------
@@ -60,7 +60,7 @@ def watched() -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def connected(client: ClientLike) -> Iterator[Any]:
-    """The client that was asked for.
+    """Yield the client that was asked for.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def connected(client: ClientLike) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def connect(cluster: str) -> Iterator[Any]:
-    """A client of what `--cluster` names.
+    """Yield a client of what `--cluster` names.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def private(n_workers: int, processes: bool = True, **options: Any) -> Iterator[
 
 
 def _reaches_workers(client: ClientLike) -> bool:
-    """Whether messages need no way through the scheduler, which takes half as long again."""
+    """Return whether messages need no way through the scheduler, which takes half as long again."""
     workers = living(client)
 
     async def answers() -> bool:
@@ -265,7 +265,7 @@ class Workers:
         check_workers(client, self._space)
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
-        """What each place found; as `sharding.Threads.ask`.
+        """Return the findings of each place; as `sharding.Threads.ask`.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Workers:
         )
 
     def _settled(self) -> list[str]:
-        """The workers that live, once each has a place."""
+        """Return the workers that live, once each has a place."""
         for _ in range(_ATTEMPTS):
             workers = living(self._client)
             if not workers:
@@ -362,7 +362,7 @@ class Workers:
                 self._places[worker] = future, set()
 
     def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
-        """What asks a worker, with the pieces that it lacks."""
+        """Return the question to a worker, with the pieces that it lacks."""
         future, given = self._places[worker]
         wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
         given.update(numbers)
@@ -370,8 +370,8 @@ class Workers:
         return self._call(worker, future.key, "answer", Sent((numbers, name, args, reduce)), *more)
 
     def _call(self, worker: str, key: str, function: str, *args: object) -> Callable:
-        """A coroutine's function that calls one of a worker's actor, as dask's Actor does it, but always in
-        the client's thread: an Actor of a worker in this process would answer in the worker's."""
+        """Return a coroutine's function that calls one of a worker's actor, as dask's Actor does it, but
+        always in the client's thread: an Actor of a worker in this process would answer in the worker's."""
         from distributed.protocol import to_serialize
 
         message = {"actor": key, "function": function, "args": [to_serialize(arg) for arg in args]}
@@ -389,7 +389,8 @@ class Workers:
         return answer
 
     def _answers(self, calls: list[tuple[str, Callable]]) -> list:
-        """What workers found; None where one has ended. What the method raised is raised here."""
+        """Return the findings of workers; None for one that has ended. An error of the method is raised
+        here."""
         sent = self._heard(calls)
         for found in _WATCHING:
             found.append(max((one.seconds for one in sent if one), default=0.0))
@@ -400,7 +401,7 @@ class Workers:
         return values
 
     def _heard(self, calls: list[tuple[str, Callable]]) -> list:
-        """What each worker answers to a call, or None where it has ended: dask may wait for it for ever.
+        """Return each worker's answer to a call, or None if it has ended: dask may wait for it for ever.
 
         All are asked, and waited for, by one task in dask's own thread: to and fro between threads for each
         worker would take longer than to send and read a message.
@@ -429,7 +430,7 @@ class Workers:
         return [task.result() for task in tasks]
 
     def _is_paused(self, worker: str) -> bool:
-        """Whether dask lets a worker begin nothing, for want of memory."""
+        """Return whether dask lets a worker begin nothing, for want of memory."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
         return known.get(worker, {}).get("status") == "paused"
 
@@ -443,7 +444,7 @@ async def _reply(call: Callable) -> object:
 
 
 def _ended() -> tuple:
-    """What dask raises where a worker has ended; of actors it says so by a ValueError or a KeyError."""
+    """Return the errors by which dask reports the end of a worker; for actors, ValueError or KeyError."""
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
@@ -471,7 +472,7 @@ class _RemotePlace:
         return True
 
     def answer(self, asked: Sent, pieces: dict | None = None) -> Sent:
-        """As `Place.run`."""
+        """Answer a request, as `Place.run`."""
         return _told(self._answer, asked, pieces or {})
 
     def _answer(self, asked: Sent, pieces: dict) -> list:
@@ -480,8 +481,8 @@ class _RemotePlace:
 
 
 def _told(function: Callable, *args: object) -> Sent:
-    """What a function returns, or what it raises: an error that dask raises tells that the worker has
-    ended."""
+    """Return a function's result, or the error that it raised: an error of dask's own says that the worker
+    has ended."""
     begin = time.perf_counter()
     try:
         found = function(*args)
@@ -497,7 +498,7 @@ def _told(function: Callable, *args: object) -> Sent:
 
 
 def living(client: ClientLike) -> list[str]:
-    """The workers that live, which only a scheduler that lives can tell.
+    """Return the workers that live, which only a scheduler that lives can tell.
 
     Parameters
     ----------
@@ -583,8 +584,8 @@ def _one(function: Sent, number: int) -> Sent:
 
 
 def _describe(space: str | None, dask_worker: object = None) -> dict:
-    """What a worker is, which dask hands over as `dask_worker`, and why it has not the space, if it has
-    not."""
+    """Describe a worker, which dask hands over as `dask_worker`, and the reason why it lacks the space, if
+    it does."""
     try:
         with pk.use(own_space(space, dask_worker)):
             reason = None
@@ -599,7 +600,7 @@ def _describe(space: str | None, dask_worker: object = None) -> dict:
 
 
 def own_space(space: str | None, worker: Any) -> str:
-    """The space of that name on a worker.
+    """Return the space of that name on a worker.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""What the commands of the five families share: options taken from the functions that they call, and how a
-command ends.
+"""Share the commands' parts between the five families: options taken from the functions that they call,
+and the end of a command.
 
 An option is a parameter of the function: its name without a leading `n_` and with `-` for `_`, the type and
 the choices of its annotation, its default, and the first sentence of what its docstring says of it.
@@ -44,7 +44,7 @@ _TOLD = UserWarning, RuntimeWarning
 
 
 def parser(family: str, description: str):
-    """The parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
+    """Return the parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
     made = argparse.ArgumentParser(prog=f"portable {family}", description=description)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     return made, made.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
@@ -158,8 +158,8 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
 
 
 def given(options: argparse.Namespace, function: Callable) -> dict:
-    """The keyword arguments of a function that the command line holds, its space and its client among
-    them."""
+    """Return the keyword arguments of a function that the command line holds, its space and its client
+    among them."""
     wanted = inspect.signature(function).parameters.values()
     return {
         p.name: getattr(options, p.name) for p in wanted if p.kind is p.KEYWORD_ONLY and p.name in options
@@ -187,7 +187,7 @@ def write_json(options: argparse.Namespace, **found: object) -> None:
 
 
 def _plain(value):
-    """What JSON can hold: fields of dataclasses and entries of arrays."""
+    """Return a value as JSON can hold it: fields of dataclasses and entries of arrays."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -204,8 +204,8 @@ def _plain(value):
 
 
 def parameters_of(function: Callable) -> dict[str, str]:
-    """The first sentence that a numpydoc docstring says of each parameter, without its full stop; where it
-    says 'As in `other`', that of the other function of the package."""
+    """Return the first sentence that a numpydoc docstring says of each parameter, without its full stop;
+    where it says 'As in `other`', that of the other function of the package."""
     text = inspect.getdoc(function) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.M | re.S)
     found = {}
@@ -229,7 +229,7 @@ def _of(function):
 
 
 def _kind(hint, default):
-    """The keywords of `add_argument` that say what an option takes."""
+    """Return the keywords of `add_argument` that say what an option takes."""
     if isinstance(default, bool):
         return {"action": "store_false" if default else "store_true"}
     if default == ():
@@ -249,7 +249,7 @@ def _kind(hint, default):
 
 
 def _parts(hint):
-    """The members of a union, of unions in it too."""
+    """Return the members of a union, of unions in it too."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return [one for part in typing.get_args(hint) for one in _parts(part)]
     return [hint]

@@ -32,7 +32,7 @@ def looks_dated(column):
 
 
 def as_dates(column, name, order=None):
-    """A column of dates and times in UTC.
+    """Return a column of dates and times in UTC.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def as_dates(column, name, order=None):
 
 
 def as_date(value, name):
-    """One date and time in UTC, of text, NumPy, pandas or Python."""
+    """Return one date and time in UTC, of text, NumPy, pandas or Python."""
     return as_dates([value] if not isinstance(value, np.datetime64) else np.array([value]), name)[0]
 
 
@@ -101,7 +101,7 @@ def _of_object(entry, name, row):
 
 
 def _of_text(entries, name, order):
-    """Text: parts by one pattern, then arithmetic on arrays."""
+    """Return text: parts by one pattern, then arithmetic on arrays."""
     rows = []
     for row, entry in enumerate(entries, 1):
         parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None

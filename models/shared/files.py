@@ -85,7 +85,7 @@ def ordinary(path: PathLike, flags: int) -> int:
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """The content of an ordinary file; else an OSError."""
+    """Return the content of an ordinary file; else an OSError."""
     with open(path, "rb", opener=ordinary) as file:
         return file.read()
 
@@ -101,7 +101,7 @@ def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
 
 
 def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
-    """The ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
+    """Return the ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
     path = Path(path)
     kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     if not path.exists():
@@ -122,7 +122,7 @@ def read_csv(
     choose: Callable[[list[str]], list[str]] = list,
     rename: Callable[[list[str]], list[str]] = list,
 ) -> dict[str, list[str]]:
-    """Columns of a .csv or .csv.gz, as text.
+    """Return columns of a .csv or .csv.gz, as text.
 
     Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas
     become points.
@@ -183,7 +183,7 @@ def _add_rows(block: list[list[str]], places: list[int], columns: list[list[str]
 
 
 def _with_point(cell: str) -> str:
-    """A number with a decimal comma as Python writes it; another cell as it is."""
+    """Return a number with a decimal comma as Python writes it; another cell as it is."""
     whole = cell.strip().replace(",", ".", 1)
     try:
         float(whole)
@@ -230,7 +230,7 @@ def _check_once(path: PathLike, names: list[str], wanted: list[str]) -> None:
 
 
 def numbers(column: list[str], name: str, path: PathLike) -> Array:
-    """A column of text as float64, NaN where a word says that there is no number (`MISSING`).
+    """Return a column of text as float64, NaN where a word says that there is no number (`MISSING`).
 
     Raises
     ------
@@ -268,14 +268,14 @@ def read_npz(path: PathLike, choose: Callable[[list[str]], list[str]] = list) ->
 
 
 def read_npy(path: PathLike) -> Array:
-    """The array of an .npy file, mapped, never Python objects."""
+    """Return the array of an .npy file, mapped, never Python objects."""
     with reading(path):
         os.close(ordinary(path, os.O_RDONLY))
         return np.lib.format.open_memmap(path, "r")
 
 
 def read_json(path: PathLike) -> object:
-    """What a .json file holds."""
+    """Return the content of a .json file."""
     with reading(path):
         return json.loads(read_bytes(path))
 
@@ -288,7 +288,8 @@ def replacing(
     shared: bool = False,
     follow: bool = True,
 ) -> Iterator[Path]:
-    """A name beside `path` for a new file, which takes the place of `path` once it is whole and on the disk.
+    """Yield a name beside `path` for a new file, which takes the place of `path` once it is whole and on
+    the disk.
 
     An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where
     `path` is a link, the file that it points to is replaced, or with `follow=False` the link.
@@ -338,7 +339,7 @@ def replacing(
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Which file is there, and since when; None if there is none."""
+    """Return the identity of a file and its time; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -365,7 +366,7 @@ def _appear(beside: Path, target: Path, name: str, path: PathLike) -> None:
 
 
 def cannot_write(name: str, path: PathLike, error: OSError) -> StorageError:
-    """What to raise for a file that the system refuses to write."""
+    """Return the error for a file that the system refuses to write."""
     return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
@@ -447,7 +448,8 @@ def sync(path: PathLike) -> None:
 
 
 def allocate_npy(path: PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
-    """A new .npy file, mapped. All of its room is taken now: later a full disk could only end the process."""
+    """Return a new .npy file, mapped. All of its room is taken now: later a full disk could only end the
+    process."""
     array = np.lib.format.open_memmap(path, "w+", dtype, shape)
     if hasattr(os, "posix_fallocate"):
         file = os.open(path, os.O_RDWR)

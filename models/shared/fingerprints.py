@@ -84,7 +84,7 @@ class _Namer:
         self.kept: list[object] = []  # as long as they live, no other object has their addresses
 
     def name(self, value: object) -> str:
-        """The name of a value."""
+        """Return the name of a value."""
         here = id(value)
         if here in self.within:
             return f"within {self.within[here]}"
@@ -100,11 +100,11 @@ class _Namer:
         return self.known[here]
 
     def each(self, values: Iterable[object]) -> list[str]:
-        """The names of several values."""
+        """Return the names of several values."""
         return [self.name(value) for value in values]
 
     def parts(self, value: Any) -> Iterable[str]:
-        """What tells a value from others of its type."""
+        """Return the parts that distinguish a value from others of its type."""
         kind = type(value)
         if kind in _ATOMS:
             return (repr(value),)
@@ -127,7 +127,7 @@ class _Namer:
         return self.code(value, kind)
 
     def code(self, value: Any, kind: type) -> Iterable[str]:
-        """Of functions, classes and modules."""
+        """Note the code of functions, classes and modules."""
         if kind is types.CodeType:
             return self.instructions(value, value.co_consts)
         if kind is types.FunctionType:
@@ -156,7 +156,7 @@ class _Namer:
         return self.reduced(value)
 
     def function(self, fn: types.FunctionType) -> Iterable[str]:
-        """Of a function written in Python."""
+        """Note a function written in Python."""
         named = _named(fn)
         if named is not None:
             return named
@@ -173,7 +173,7 @@ class _Namer:
         return found
 
     def instructions(self, code: types.CodeType, constants: tuple) -> list[str]:
-        """Of a code, without its lines and file."""
+        """Note the instructions of a code, without its lines and file."""
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS
         return [
@@ -184,7 +184,7 @@ class _Namer:
         ]
 
     def attributes(self, value: object, read: set[str], above: list[object]) -> list[str]:
-        """What a function may read of a module, and of modules in it."""
+        """Note the attributes that a function may read of a module, and of modules in it."""
         if type(value) is not types.ModuleType or value in above or _library(value.__name__) is not None:
             return []
         found = []
@@ -194,7 +194,7 @@ class _Namer:
         return found
 
     def cls(self, cls: type) -> Iterable[str]:
-        """Of a class: its bases, methods and other attributes, but those that Python makes."""
+        """Note a class: its bases, methods and other attributes, but those that Python makes."""
         named = _named(cls)
         if named is not None:
             return named
@@ -208,7 +208,7 @@ class _Namer:
         return [cls.__qualname__, *self.each((cls.__bases__, type(cls), own))]
 
     def reduced(self, value: object) -> Iterable[str]:
-        """Of another object, as `pickle` takes it apart."""
+        """Note another object, as `pickle` takes it apart."""
         try:
             take = copyreg.dispatch_table.get(type(value))
             taken = take(value) if take else value.__reduce_ex__(4)
@@ -231,7 +231,7 @@ class _Namer:
 
 
 def _is_kept(kind: type, name: str) -> bool:
-    """Whether a class computes an attribute when it is first read."""
+    """Return True if a class computes an attribute when it is first read."""
     return isinstance(inspect.getattr_static(kind, str(name), None), functools.cached_property)
 
 
@@ -244,7 +244,7 @@ def _is_full(cell: types.CellType) -> bool:
 
 
 def _codes(code: types.CodeType) -> Iterable[types.CodeType]:
-    """A code and those within it."""
+    """Yield a code and those within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -256,7 +256,7 @@ def _globals(code: types.CodeType) -> set[str]:
 
 
 def _named(value: Any) -> tuple[str, ...] | None:
-    """The name of a function or class of a library; None where its code has to tell."""
+    """Return the name of a function or class of a library; None where its code has to tell."""
     module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(path, str):
         return None
@@ -280,7 +280,8 @@ def _is_ours(module: str) -> bool:
 
 
 def _library(module: str) -> str | None:
-    """The version of the library that a module is of, "" of Python's own; None where it is a program's."""
+    """Return the version of the library that a module is of, "" of Python's own; None where it is a
+    program's."""
     top = module.partition(".")[0]
     if _is_ours(module):
         return None

@@ -72,7 +72,7 @@ class Mapped:
         )
 
     def read(self) -> np.ndarray:
-        """The rows.
+        """Return the rows.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Streamed:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def astype(self, dtype: npt.DTypeLike) -> Streamed:
-        """The same rows in another dtype, converted as they are read.
+        """Return the same rows in another dtype, converted as they are read.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Streamed:
         return Streamed(self._reader, self._name, dtype)
 
     def rows(self, begin: int, end: int) -> Rows:
-        """Rows begin .. end - 1, C-contiguous.
+        """Return rows begin .. end - 1, C-contiguous.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class Streamed:
         return np.concatenate(parts, out=found, casting="unsafe")
 
     def column(self, number: int) -> Streamed:
-        """One of the columns, as a vector.
+        """Return one of the columns, as a vector.
 
         Parameters
         ----------
@@ -219,8 +219,8 @@ class Streamed:
         return Streamed(Column(self, number), self._name)
 
     def part(self, begin: int, end: int) -> Streamed:
-        """The same array for one who wants no other rows than begin .. end - 1: what it takes to read these
-        travels.
+        """Return the same array for one who wants no other rows than begin .. end - 1: what it takes to
+        read these travels.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class Streamed:
         return found
 
     def _whole(self, begin: int, end: int) -> tuple[int, int]:
-        """The rows of the chunks that these are in."""
+        """Return the rows of the chunks that these are in."""
         if self._cuts is None or begin >= end:
             return begin, end
         first = int(np.searchsorted(self._cuts, begin, side="right")) - 1
@@ -280,7 +280,7 @@ class Streamed:
         return self._take(np.asarray(key))
 
     def _take(self, at: Rows) -> Rows:
-        """Rows of a list of numbers, each chunk read once."""
+        """Return rows of a list of numbers, each chunk read once."""
         at = np.arange(len(self))[at] if at.dtype == bool else at
         order, found = np.argsort(at, kind="stable"), np.empty((len(at), *self.shape[1:]), self.dtype)
         done = 0
@@ -380,7 +380,7 @@ class Part:
         self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
 
     def read(self) -> Rows:
-        """The rows.
+        """Return the rows.
 
         Returns
         -------
@@ -398,7 +398,7 @@ class Part:
 
 
 def rows_of(array: Rows | Streamed, begin: int, end: int) -> Rows | Mapped | Part:
-    """Some rows of an array, as a piece holds them.
+    """Return some rows of an array, as a piece holds them.
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ def rows_of(array: Rows | Streamed, begin: int, end: int) -> Rows | Mapped | Par
 
 
 def read(rows: Rows | Mapped | Part) -> Rows:
-    """The rows themselves.
+    """Return the rows themselves.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Compared:
 
 
 def _few_colors(made):
-    """A PNG with a palette, a third as large; by Pillow, which matplotlib comes with."""
+    """Return A PNG with a palette, a third as large; by Pillow, which matplotlib comes with."""
     from PIL import Image
 
     small = io.BytesIO()
@@ -80,7 +80,7 @@ def _few_colors(made):
 
 
 def number(value: object) -> str:
-    """A number with four digits or all of a whole one, a word as it is."""
+    """Return a number with four digits or all of a whole one, a word as it is."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -141,7 +141,7 @@ class Page:
         self.parts.append({"caption": caption, "image": f"data:{mime};base64,{data}"})
 
     def text(self) -> str:
-        """The page."""
+        """Return the page."""
         from jinja2 import Template  # 30 ms
 
         text = Path(__file__).with_suffix(".html").read_text()
@@ -203,7 +203,7 @@ class Study:
         )
 
     def file(self, *parts: str) -> Path | None:
-        """A file of real data, or None where it is not there."""
+        """Return a file of real data, or None where it is not there."""
         path = None if self.data is None else self.data.joinpath(*parts)
         return path if path is not None and path.exists() else None
 
@@ -213,7 +213,7 @@ class Study:
 
 
 def machine() -> str:
-    """The processor in words."""
+    """Return the processor in words."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -223,7 +223,7 @@ def machine() -> str:
 
 
 def seconds(call: Callable[[], object], repeats: int = 3, space: object = None) -> float:
-    """The least time of some calls, after one that compiles."""
+    """Return the least time of some calls, after one that compiles."""
     best = float("inf")
     for k in range(repeats + 1):
         begin = time.perf_counter()
@@ -310,7 +310,7 @@ def run(study: type[Study], options: Namespace) -> Study:
 
 
 def _checked(study, only):
-    """The sections that are asked for, in the paper's order."""
+    """Return the sections that are asked for, in the paper's order."""
     for name in only or ():
         if name not in study.sections:
             raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")

@@ -1,5 +1,4 @@
-"""Where shards are prepared and used, and the tree by which their sums are added up; sharding.py tells the
-rules."""
+"""Prepare and use shards at places, and add up their sums by a tree; sharding.py has the rules."""
 
 from __future__ import annotations
 
@@ -81,7 +80,7 @@ class Place:
         args: tuple[Any, ...],
         reduce: bool,
     ) -> list[Any]:
-        """The results of some neighbouring shards, or nodes of their sums.
+        """Return the results of some neighbouring shards, or nodes of their sums.
 
         Parameters
         ----------
@@ -110,7 +109,7 @@ class Place:
     def steps(
         self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
     ) -> Iterator[list[Node]]:
-        """The sums of some neighbouring shards, step by step; who asks has the lock.
+        """Yield the sums of some neighbouring shards, step by step; who asks has the lock.
 
         Parameters
         ----------
@@ -136,7 +135,7 @@ class Place:
             yield stack
 
     def queues(self, name: str, numbers: Sequence[int]) -> bool:
-        """Whether the sums of some shards can be launched without a wait.
+        """Return whether the sums of some shards can be launched without a wait.
 
         Parameters
         ----------
@@ -152,7 +151,7 @@ class Place:
         return kept and name in getattr(self._method, "queued", ()) and pk.queued(self.space)
 
     def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-        """The method and all shards, or None if there is no room to keep them.
+        """Return the method and all shards, or None if there is no room to keep them.
 
         Parameters
         ----------
@@ -171,8 +170,8 @@ class Place:
             return self._method, [self._shard(k) for k in range(len(pieces))]
 
     def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
-        """The nodes of sums whose launches are the same at each call: one graph, when they are asked for once
-        more and all shards are kept."""
+        """Return the nodes of sums whose launches are the same at each call: one graph, when they are
+        asked for once more and all shards are kept."""
         function, shards = getattr(self._method, name), map(self._shard, numbers)
         key = name, numbers[0], numbers[-1]
         if key not in self._graphs:
@@ -227,7 +226,7 @@ class Held:
 
 
 def on_host(value: object) -> object:
-    """What a space holds of a sum, as a number or an array."""
+    """Return a sum of a space as a number or an array."""
     if not isinstance(value, Held):
         return value
     found = value.view.to_numpy()
@@ -251,7 +250,7 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
 
 
 def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[Node]:
-    """The largest nodes of the tree (1) over what is found of neighbouring shards.
+    """Return the largest nodes of the tree (1) over what is found of neighbouring shards.
 
     Parameters
     ----------
@@ -289,7 +288,7 @@ def additions(n_shards: int) -> list[tuple[int, int]]:
 
 
 def total(parts: Sequence[Node]) -> tuple[Any, ...]:
-    """The root of the tree (1).
+    """Return the root of the tree (1).
 
     Parameters
     ----------
@@ -319,7 +318,7 @@ def _push(stack: list[Node], node: Node, n_shards: int) -> None:
 
 @functools.cache
 def _middles(n_shards: int) -> dict[tuple[int, int], int]:
-    """Where the nodes of a tree are cut, by their ends."""
+    """Return the cuts of a tree's nodes, by their ends."""
     found, left = {}, [(0, n_shards)]
     while left:
         first, end = left.pop()

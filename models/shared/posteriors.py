@@ -1,4 +1,4 @@
-"""What posteriors of the families share: whether draws have converged, what Ctrl-C leaves, summaries, and
+"""Share between the families' posteriors: convergence of draws, the rest after Ctrl-C, summaries, and
 NetCDF files, by ArviZ."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MixingWarning(RuntimeWarning):
 
 
 def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
-    """A sentence on draws that have not converged, or none; ArviZ is not needed.
+    """Return a sentence on draws that have not converged, or none; ArviZ is not needed.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ def warn(notes: tuple[str, ...], stacklevel: int) -> None:
 
 @contextlib.contextmanager
 def mixing_looked_at() -> Iterator[None]:
-    """No warnings of mixing within: for those who look at it by themselves."""
+    """Yield no warnings of mixing within: for those who look at it by themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         yield
 
 
 def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
-    """The same exception, whose attribute `posterior` has what was drawn before it."""
+    """Return the same exception, whose attribute `posterior` has what was drawn before it."""
     stop.posterior = posterior  # type: ignore[attr-defined]
     stop.add_note("what was drawn until then is in this exception's attribute `posterior`")
     return stop
@@ -93,7 +93,8 @@ def r_hat(draws: Array) -> float:
 
 
 def effective(draws: Array) -> float:
-    """The bulk effective sample size, of rank-normalised halves of chains; NaN of draws that never change."""
+    """Return the bulk effective sample size, of rank-normalised halves of chains; NaN of draws that never
+    change."""
     x = _normalised(_halves(draws))
     n_chains, n = x.shape
     away = x - x.mean(axis=1, keepdims=True)
@@ -133,7 +134,7 @@ def _r_hat(x):
 
 
 def summary(draws: Array) -> dict[str, float]:
-    """Moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws).
+    """Return moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws).
 
     Raises
     ------
@@ -207,7 +208,7 @@ class Posterior(Shown):
         return {}
 
     def __getitem__(self, name: str) -> Array:
-        """The draws of a parameter; of '1/omega' the reciprocals.
+        """Return the draws of a parameter; of '1/omega' the reciprocals.
 
         Parameters
         ----------
@@ -244,7 +245,8 @@ class Posterior(Shown):
         return flat[np.unique(np.linspace(0, len(flat) - 1, min(n_draws, len(flat))).astype(int))]
 
     def summary(self, names: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
-        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter.
+        """Return mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by
+        parameter.
 
         Parameters
         ----------
@@ -286,8 +288,8 @@ class Posterior(Shown):
         return pandas.DataFrame(columns, index=index)
 
     def to_arviz(self) -> Any:
-        """An ArviZ DataTree: group posterior with the unit at each parameter that has one, group sample_stats
-        with the log-likelihood.
+        """Return an ArviZ DataTree: group posterior with the unit at each parameter that has one, group
+        sample_stats with the log-likelihood.
 
         Returns
         -------
@@ -337,7 +339,7 @@ class Posterior(Shown):
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """The Posterior that `save` wrote.
+        """Return the Posterior that `save` wrote.
 
         Parameters
         ----------

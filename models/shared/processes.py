@@ -70,6 +70,6 @@ def map_numbers(
 
 
 def space_of(space: object, jobs: int, client: object = None) -> object:
-    """The space that each of so many processes, or of the workers of a client, works on: "serial" if they
-    share the cores, unless one was named."""
+    """Return the space that each of so many processes, or of the workers of a client, works on: "serial"
+    if they share the cores, unless one was named."""
     return "serial" if space is None and (jobs > 1 or client is not None) else space

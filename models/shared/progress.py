@@ -49,7 +49,7 @@ class Unseen:
 
 
 def bar(shown: bool, *columns: str) -> rich.progress.Progress | Unseen:
-    """A bar on standard error: what is done, how much of it, how long the rest will take.
+    """Return a bar on standard error: what is done, how much of it, how long the rest will take.
 
     Parameters
     ----------

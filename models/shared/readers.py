@@ -31,7 +31,7 @@ class Held:
         self._begin, self._rows = begin, reader.rows(begin, end)
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows` in `portable.models.shared.mapped`, of rows within these.
+        """Return rows within these, as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Zarr:
         self._away = False  # whether this was sent here
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows` in `portable.models.shared.mapped`.
+        """Return rows as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Zarr:
         self._away = False
 
     def travels(self, begin: int, end: int) -> Any:
-        """What some rows take to be read elsewhere.
+        """Return the arguments with which some rows can be read elsewhere.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Dask:
         self.cuts = np.append(0, np.cumsum(array.chunks[0])) if array.ndim else None
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows` in `portable.models.shared.mapped`.
+        """Return rows as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Dask:
         return found
 
     def travels(self, begin: int, end: int) -> Any:
-        """What some rows take to be read elsewhere.
+        """Return the arguments with which some rows can be read elsewhere.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Parquet:
                 )
 
     def rows(self, begin: int, end: int) -> Rows:
-        """As a reader's `rows` in `portable.models.shared.mapped`, of whole row groups.
+        """Return rows of whole row groups, as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
         ----------

@@ -116,7 +116,7 @@ def _module(place):
 
 
 def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A value as JSON has it, its arrays among the others."""
+    """Return a value as JSON has it, its arrays among the others."""
     if isinstance(value, np.ndarray):
         name = f"array {len(arrays)}"
         arrays[name] = value.astype(str) if value.dtype == object else value
@@ -136,7 +136,7 @@ def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """What `_out` was given."""
+    """Return the value that was given to `_out`."""
     if not isinstance(value, dict):
         return value
     if "array" in value:

@@ -85,19 +85,19 @@ class Shards:
 
     @property
     def queued(self) -> bool:
-        """Whether places are spaces of this process that keep all shards and queue launches: who asks need
-        not look at each sum."""
+        """Return True if places are spaces of this process that keep all shards and queue launches:
+        callers need not look at each sum."""
         places = getattr(self._crew, "places", ())
         return bool(places) and all(place.keeps_all and pk.queued(place.space) for place in places)
 
     def own(self) -> tuple[Any, list[Any]] | None:
-        """The method and all prepared shards where one space of this process has room for them, for a
-        method that launches on all of them at once; else None."""
+        """Return the method and all prepared shards where one space of this process has room for them, for
+        a method that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
         return places[0].whole(self.pieces) if len(places) == 1 else None
 
     def map(self, name: str, *args: object, numbers: range | None = None) -> list[Any]:
-        """A result of each shard, or of those of some numbers.
+        """Return a result of each shard, or of those of some numbers.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Shards:
         return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
     def reduce(self, name: str, *args: object, stay: bool = False) -> tuple[Any, ...]:
-        """The sums (1) of what the method gives of each shard.
+        """Return the sums (1) of what the method gives of each shard.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Threads:
         self.places, self._pieces = [Place(make, space, room, len(pieces)) for space in spaces], pieces
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
-        """What each place found.
+        """Return the findings of each place.
 
         Parameters
         ----------
@@ -230,7 +230,8 @@ class Threads:
             ]
 
     def _asked(self, numbers: range) -> list[tuple[Place, range]]:
-        """Places, and the shards that each is asked for; what the first has been given to do comes before."""
+        """Return places, and the shards that each is asked for; what the first has been given to do comes
+        before."""
         parts = shared_out(numbers, len(self.places))
         asked = [(place, part) for place, part in zip(self.places, parts) if len(part)]
         for place, _ in asked[1:]:
@@ -246,7 +247,7 @@ class Threads:
 
 
 def _brought(value: object, space: pk.SpaceLike | None) -> object:
-    """What a space holds of a sum, held by another one."""
+    """Return a sum held by another space as a space holds it."""
     if not isinstance(value, Held):
         return value
     view = pk.create_mirror_view(value.view, space)
@@ -272,8 +273,8 @@ def even_number(n: int) -> int:
 
 
 def spread(n: int) -> list[int]:
-    """The numbers below n in an order in which each half, quarter, ... is spread evenly over all of them: by
-    the digits of their Gray codes, the last one first.
+    """Return the numbers below n in an order in which each half, quarter, ... is spread evenly over all of
+    them: by the digits of their Gray codes, the last one first.
 
     Parameters
     ----------
@@ -297,7 +298,7 @@ def _check_dtypes(pieces: Sequence) -> None:
 
 
 def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
-    """The spaces of this process that were asked for.
+    """Return the spaces of this process that were asked for.
 
     Parameters
     ----------
@@ -326,7 +327,7 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
 
 
 def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
-    """The space of this process in which the small work between two maps is done.
+    """Return the space of this process in which the small work between two maps is done.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What kernels of several methods share: sums of shards, and a search."""
+"""Share kernels between several methods: sums of shards, and a search."""
 
 import portable as pk
 
@@ -11,8 +11,8 @@ def add_to(i, left, right):
 
 @pk.function
 def first_not_below(values, low, high, wanted):
-    """The first place in [low, high), where values rise, whose value is not below the one that is wanted;
-    `high` if all are."""
+    """Return the first place in [low, high), where values rise, whose value is not below the one that is
+    wanted; `high` if all are."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < wanted:

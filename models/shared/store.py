@@ -153,7 +153,7 @@ class Store:
         self._cost = self._written - begin
 
     def get(self, part: str) -> dict[str, Array] | None:
-        """The arrays of a part; None if it is not there, or damaged: then with a warning."""
+        """Return the arrays of a part; None if it is not there, or damaged: then with a warning."""
         if self.path is None:
             return None
         try:
@@ -168,7 +168,7 @@ class Store:
             return {name: file[name] for name in file.files}
 
     def names(self, begin: str = "") -> list[str]:
-        """The parts whose names begin so, in ascending order, whole or damaged."""
+        """Return the parts whose names begin so, in ascending order, whole or damaged."""
         if self.path is None:
             return []
         return sorted(file.stem for file in self.path.glob("*.npz") if file.name.startswith(begin))
@@ -183,7 +183,8 @@ class Store:
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
 
     def chain(self, name: str, n: int, run: Callable[[dict | None, int, int], dict]) -> Iterator[dict]:
-        """The parts of a chain of n steps; each needs only the state that the one before it has left.
+        """Yield the parts of a chain of n steps; each needs only the state that the one before it has
+        left.
 
         Parameters
         ----------
@@ -213,7 +214,7 @@ class Store:
     def rows(
         self, name: str, wanted: Array, compute: Callable[[Array], dict], key: str = "rows"
     ) -> Iterator[dict]:
-        """The parts of a job whose rows do not know of each other.
+        """Yield the parts of a job whose rows do not know of each other.
 
         Parameters
         ----------
@@ -274,7 +275,7 @@ class Store:
             raise cannot_write(self._name, self.path, error) from error
 
     def _take_lock(self) -> int:
-        """The descriptor of the locked file."""
+        """Return the descriptor of the locked file."""
         if fcntl is None:
             raise InputError(
                 f"{self._name}: this system has no locks on files, which keep a second process away"
@@ -381,7 +382,8 @@ class Store:
 
 
 def inside(path: PathLike | None, part: str) -> Path | None:
-    """The folder of one of several stores of a job, in its checkpoint, which is made if its parent exists."""
+    """Return the folder of one of several stores of a job, in its checkpoint, which is made if its parent
+    exists."""
     if path is None:
         return None
     with Store(path, "several jobs", {}):  # says what is wrong with the folder, and what it is
@@ -418,7 +420,7 @@ def told(settings: dict, name: str) -> dict:
 
 
 def _words(value: object, with_code: list) -> object:
-    """A setting as JSON has it; what is no plain value joins `with_code`."""
+    """Return a setting as JSON has it; what is no plain value joins `with_code`."""
     if isinstance(value, (np.ndarray, Streamed)):
         return f"{value.dtype} {value.shape} {digest(value)}"
     if isinstance(value, np.generic) and isinstance(value.item(), (bool, int, float, str)):

@@ -130,7 +130,7 @@ def _fit(options):
 
 
 def _errors(model, runs, options):
-    """Standard errors where they are wanted and there are any, and why there are none."""
+    """Return standard errors where they are wanted and there are any, and why there are none."""
     if not options.errors:
         return None, ()
     try:

@@ -31,7 +31,7 @@ def given_lengths(lengths, space=None):
 
 
 def check_lengths(given, n_gaps):
-    """The same as a View of int64 of their own, that add up to the number of gaps; and the keys and
+    """Return the same as a View of int64 of their own, that add up to the number of gaps; and the keys and
     beginnings of `own_lengths`."""
     lengths, starts, found = own_lengths(given, n_gaps)
     n_ends, before = found.to_numpy().tolist()

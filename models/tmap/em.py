@@ -59,7 +59,7 @@ class Sums:
 
 
 class End(NamedTuple):
-    """Where EM from a start has come to.
+    """Result of EM from one start.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class EM:
             pk.deep_copy(target, source)
 
     def expectation(self, models):
-        """The Sums of each model, any number of them."""
+        """Return the Sums of each model, any number of them."""
         found = []
         for begin in range(0, len(models), self.n_models):
             some = models[begin : begin + self.n_models]
@@ -224,8 +224,8 @@ class EM:
         return found
 
     def _batch(self, max_iter, tol):
-        """A history of zeros, and iterations that write it: those of the models before, if they went as
-        far."""
+        """Return a history of zeros, and iterations that write it: those of the models before, if they
+        went as far."""
         asked, history, iterations = self._last
         if asked == (max_iter, tol):
             pk.deep_copy(history, 0.0)
@@ -261,7 +261,8 @@ class EM:
         return Iterations(iterate, n_iterations, None if self._own is None else self.space)
 
     def _model(self, rows):
-        """A model of the rows that the M-step has left; its probabilities sum to 1 but for rounding."""
+        """Return a model of the rows that the M-step has left; its probabilities sum to 1 but for
+        rounding."""
         switching, exits = rows[kernels.SWITCHING :], rows[kernels.EXIT]
         whole = switching.sum(axis=1) + exits
         alpha = rows[kernels.ALPHA] / rows[kernels.ALPHA].sum()
@@ -303,5 +304,5 @@ class Iterations:
 
 
 def _running(state):
-    """Which starts have not come to rest."""
+    """Return a mask of the starts that have not converged."""
     return state[:, kernels.STATUS] == kernels.RUNNING

@@ -104,7 +104,7 @@ class Expectation:
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
-        """Runs packed in the space."""
+        """Return runs packed in the space."""
         part = part_of(piece, self._n_shards)
         packed = part.packed(self.space, self._dtype, self._unit)
         dealt, *rest = packed.shares(part.cuts, part.n_shards)
@@ -113,7 +113,7 @@ class Expectation:
         return Laid(packed.censoring, (dealt, *packed.views), *rest, half, distinct)
 
     def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
-        """Runs in the space, where `lay_out` has not yet been at work also laid out."""
+        """Return runs in the space, where `lay_out` has not yet been at work also laid out."""
         laid = piece if isinstance(piece, Laid) else self.lay_out(piece)
         laid = laid._replace(
             views=tuple(

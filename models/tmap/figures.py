@@ -14,7 +14,8 @@ _POINTS = 200
 
 
 def overview(model, runs, *, most_lags=8):
-    """Three panels: survival of gaps, distribution of run lengths, lag correlations; data against model.
+    """Return three panels: survival of gaps, distribution of run lengths, lag correlations; data against
+    model.
 
     Parameters
     ----------
@@ -74,8 +75,8 @@ def plot_correlations(axes, model, runs, most_lags=8):
 
 
 def empirical_correlation(runs, lag):
-    """Correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there are too
-    few."""
+    """Return correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there
+    are too few."""
     run = np.repeat(np.arange(runs.n_runs), runs.lengths)
     early = (
         np.flatnonzero((run[:-lag] == run[lag:]) & runs.complete[lag:])

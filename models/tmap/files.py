@@ -33,7 +33,7 @@ def from_frame(
     resolution: float | None = None,
     alone: bool = False,
 ) -> Runs:
-    """Runs from a table with a row for each gap.
+    """Return runs from a table with a row for each gap.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def from_events(
     resolution: float | None = None,
     date_order: DateOrder | None = None,
 ) -> Runs:
-    """Runs from a table with a row for each event: a run's gaps are the times between its events.
+    """Return runs from a table with a row for each event: a run's gaps are the times between its events.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def from_events(
 
 
 def _still(frame, censored, times, time, end):
-    """The column of runs that go on, or None."""
+    """Return the column of runs that go on, or None."""
     if censored is None:
         return None
     if end is None:
@@ -199,7 +199,7 @@ def read(
     date_order: DateOrder | None = None,
     alone: bool = False,
 ) -> Runs:
-    """Runs from a file.
+    """Return runs from a file.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _check_same(column, name, other, its_name):
 
 
 def _column(frame, name, raw=False, hint=""):
-    """A column as an array, or as it is."""
+    """Return a column as an array, or as it is."""
     try:
         return frame[name] if raw else np.asarray(frame[name])
     except (KeyError, TypeError, IndexError) as error:
@@ -305,7 +305,7 @@ def _numbers(column, name):
 
 
 def _groups(names, column):
-    """Rows sorted by name, in their own order within each, and the number of rows of each name."""
+    """Return rows sorted by name, in their own order within each, and the number of rows of each name."""
     if names.dtype.kind == "f" and np.isnan(names).any():
         raise FiniteError(f"{column}[{int(np.isnan(names).argmax())}] is missing; every row belongs to a run")
     try:

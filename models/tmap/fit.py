@@ -35,7 +35,7 @@ _AT_ONCE = 16  # starts that run together; each needs memory for the vectors of 
 
 @dataclass(frozen=True)
 class FitInfo(Shown):
-    """How a fit went.
+    """Course of a fit.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _check_start(model, orders, runs, memory_mb, space):
 
 
 def in_order(model):
-    """The same process, its branches by order, then by mean gap."""
+    """Return the same process, its branches by order, then by mean gap."""
     return _ordered(model, _order_of(model))
 
 
@@ -251,9 +251,9 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
 
 
 def _exchanged(em, best, max_iter, tol):
-    """The best end, and how much higher it is than that given: EM also from it with two branches of different
-    orders in each other's place, which is where maxima lie beside each other, until none of these is
-    higher."""
+    """Return the best end, and how much higher it is than that given: EM also from it with two branches of
+    different orders in each other's place, which is where maxima lie beside each other, until none of
+    these is higher."""
     first = best.history[-1]
     for _ in range(_EXCHANGES):
         model = best.model
@@ -271,7 +271,7 @@ def _exchanged(em, best, max_iter, tol):
 
 
 def _in_place_of(model, i, j):
-    """Two branches with each other's mean, start and switching, each of its own order."""
+    """Return two branches with each other's mean, start and switching, each of its own order."""
     order = np.arange(len(model.orders))
     order[[i, j]] = j, i
     means = (model.orders / model.rates)[order]
@@ -315,7 +315,7 @@ def random_starts(runs, orders, n_starts, random):
 
 
 def _quantiles(sample, shares):
-    """As np.quantile, to the bit: of many numbers at many shares a sort takes less time than its
+    """Return np.quantile, to the bit: for many numbers at many shares a sort takes less time than its
     partitions."""
     sample = np.sort(sample)
     at = shares * (sample.size - 1)
@@ -327,7 +327,7 @@ def _quantiles(sample, shares):
 
 
 def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
-    """A start by section 4.1 of Brazenas, Horvath and Telek.
+    """Return a start by section 4.1 of Brazenas, Horvath and Telek.
 
     Uniform numbers over their sum for alpha and for each row of the switching, which goes on with
     probability 1 - 1 / K for a mean run of K gaps; rates r_i / T for a mean gap of T, all made smaller so
@@ -360,7 +360,7 @@ def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
 
 
 def _of_starts(finals, exchanged=0.0):
-    """Whether the best of several starts stands alone, or was no maximum."""
+    """Return whether the best of several starts stands by itself, or was no maximum."""
     if exchanged > _NEAR:
         return (
             (

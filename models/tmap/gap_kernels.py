@@ -52,7 +52,7 @@ def look_at_rounded(i, censoring, complete, resolution, values):
 
 @pk.kernel
 def round_gap(i, censoring, complete, resolution, values, keys):
-    """How many times the resolution a gap is; infinity if it is open. 16 bytes."""
+    """Round a gap to its number of resolutions; infinity if it is open. 16 bytes."""
     key = pk.rint(values[i] / resolution)
     if censoring:
         key = key if complete[i] else math.inf
@@ -61,7 +61,7 @@ def round_gap(i, censoring, complete, resolution, values, keys):
 
 @pk.kernel
 def place_gap(i, unit, keys, places, values, out):
-    """Of a complete gap its place among the distinct ones, of an open one its length in units. 32 bytes."""
+    """Place a complete gap among the distinct ones; of an open one, set its length in units. 32 bytes."""
     out[i] = pk.float64(places[i]) if keys[i] < math.inf else values[i] / unit
 
 
@@ -114,8 +114,8 @@ def add_branches(node, sums, out):
 
 @pk.kernel
 def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengths, begin, open_end):
-    """Of the run in a slot of the packs its length, its first gap, and whether its last gap is open; of a
-    pack the length of its first run, the longest. Where the last pack has no run all are 0. 50 bytes."""
+    """Deal the run in a slot of the packs: its length, its first gap, and whether its last gap is open; of
+    a pack the length of its first run, the longest. If the last pack has no run all are 0. 50 bytes."""
     length = pk.int64(0)
     first = pk.int64(0)
     still = pk.int64(0)

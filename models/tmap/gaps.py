@@ -21,13 +21,13 @@ _MANY = 1024  # leaves: more are added up where they are, for the copy of them t
 
 
 def is_given(array):
-    """Whether an array says itself where it lies: a View, or one of a device."""
+    """Return True if an array tells its own memory: a View, or one of a device."""
     return isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__")
 
 
 def where_given(array, name):
-    """A vector of real numbers as a View of where it lies; on the host what kernels cannot read, as float64
-    of its own."""
+    """Return a vector of real numbers as a View of where it lies; on the host what kernels cannot read, as
+    float64 of its own."""
     if is_given(array):
         view = pk.asview(array)
         if view.dtype.kind not in "fiu":
@@ -43,14 +43,15 @@ def where_given(array, name):
 
 
 def read_only(array):
-    """The same memory, for reading."""
+    """Return the same memory, for reading."""
     array = array.view()
     array.flags.writeable = False
     return array
 
 
 def brought(view, space):
-    """A view for kernels of a space, of its own memory where they reach it; as it is if the space is None."""
+    """Return a view for kernels of a space, of its own memory where they reach it; as it is if the space
+    is None."""
     if space is None:
         return view
     there = reached(view, space)
@@ -58,8 +59,8 @@ def brought(view, space):
 
 
 def own_gaps(given, space=None, meanwhile=lambda values: None):
-    """The gaps as float64 of their own, in a space or where they are, and what `look_at` knows of them;
-    `meanwhile` is called with their View, before they are there."""
+    """Return the gaps as float64 of their own, in a space or where they are, and what `look_at` knows of
+    them; `meanwhile` is called with their View, before they are there."""
     there = given if space is None else pk.create_mirror_view(given, space)
     copying = contextlib.nullcontext() if there is given else Copying(there, given)
     own = there is not given and there.dtype == np.float64  # that copy is enough
@@ -72,8 +73,8 @@ def own_gaps(given, space=None, meanwhile=lambda values: None):
 
 
 def look_at(given, values=None):
-    """The place of the first gap that is refused, the largest, the smallest above zero, how many are zero,
-    and the sum of the others' exponents; on the way they are copied into `values`."""
+    """Return the place of the first gap that is refused, the largest, the smallest above zero, how many
+    are zero, and the sum of the others' exponents; on the way they are copied into `values`."""
     return pk.parallel_reduce(
         pk.RangePolicy(0, given.size, space=given.space),
         gap_kernels.look_at_gap,
@@ -86,8 +87,8 @@ def look_at(given, values=None):
 
 
 def own_lengths(given, n_gaps):
-    """Whole numbers as int64 of their own; keys that sort as they do, and where runs begin, Views of their
-    space; and a View of their sum and of what `look_at_length` says of the first below 1."""
+    """Return whole numbers as int64 of their own; keys that sort as they do, and where runs begin, Views
+    of their space; and a View of their sum and of what `look_at_length` says of the first below 1."""
     lengths, begins = (pk.empty(given.shape, np.int64, given.space) for _ in range(2))
     # half the digits
     keys = pk.empty(given.shape, np.int32, given.space) if n_gaps < 2**31 else lengths
@@ -108,12 +109,13 @@ def own_lengths(given, n_gaps):
 
 
 def seen_ends(runs):
-    """Whether each gap's end was seen, shape (n_gaps,); None if all were."""
+    """Return for each gap whether its end was observed, shape (n_gaps,); None if all were."""
     return runs.complete if runs.n_censored else None
 
 
 def off_multiples(values, resolution, complete):
-    """The place of the first complete gap that is no multiple of `resolution`, and how many are not."""
+    """Return the place of the first complete gap that is no multiple of `resolution`, and how many are
+    not."""
     return pk.parallel_reduce(
         pk.RangePolicy(0, values.size, space=values.space),
         gap_kernels.look_at_rounded,
@@ -126,8 +128,8 @@ def off_multiples(values, resolution, complete):
 
 
 def distinct_gaps(values, resolution, complete, unit):
-    """The distinct complete gaps, as multiples of `resolution`, an array of the host; and of each gap its
-    place among them, or of an open one its length in units, a View of float64."""
+    """Return the distinct complete gaps, as multiples of `resolution`, an array of the host; and of each
+    gap its place among them, or of an open one its length in units, a View of float64."""
     each = pk.RangePolicy(0, values.size, space=values.space)
     keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
     ends = _ends(complete, values.space)
@@ -140,13 +142,13 @@ def distinct_gaps(values, resolution, complete, unit):
 
 
 def _ends(complete, space):
-    """Whether any gap is open, and of each whether its end was seen, for kernels."""
+    """Return whether any gap is open, and for each whether its end was observed, for kernels."""
     censoring = complete is not None
     return pk.static(censoring), reached(complete if censoring else np.ones(1, bool), space)
 
 
 def total(values):
-    """The sum of a view of float64: the same bits on every space, which are NumPy's."""
+    """Return the sum of a view of float64: the same bits on every space, which are NumPy's."""
     depth, longest = 0, values.size
     while longest > gap_kernels.LEAF:
         longest -= longest >> 4 << 3
@@ -175,7 +177,7 @@ def total(values):
 
 
 def taken(values, places):
-    """The values at some places, as an array of the host."""
+    """Return the values at some places, as an array of the host."""
     out = pk.empty(places.shape, values.dtype, values.space)
     launch(
         pk.RangePolicy(0, places.size, space=values.space),
@@ -188,8 +190,8 @@ def taken(values, places):
 
 
 def of_runs(values, lengths, begins):
-    """The gaps of some runs, one after the other, from their lengths and where they begin, arrays of the
-    host."""
+    """Return the gaps of some runs, one after the other, from their lengths and where they begin, arrays
+    of the host."""
     ends = np.cumsum(lengths)
     out = pk.empty((int(ends[-1]),), np.float64, values.space)
     launch(

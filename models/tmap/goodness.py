@@ -17,7 +17,7 @@ from .runs import Runs
 
 @dataclass(frozen=True)
 class Goodness(Shown):
-    """What the rescaled gaps of complete gaps say; small p-values speak against the process.
+    """Goodness of fit by the rescaled gaps of complete gaps; small p-values speak against the process.
 
     Attributes
     ----------
@@ -85,8 +85,8 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
 
 
 def kolmogorov(uniforms):
-    """Largest distance from the uniform distribution, and its p-value for many numbers (Stephens, JRSS B 32,
-    1970)."""
+    """Return largest distance from the uniform distribution, and its p-value for many numbers (Stephens,
+    JRSS B 32, 1970)."""
     n = len(uniforms)
     if not n:
         return np.nan, np.nan

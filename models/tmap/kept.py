@@ -1,4 +1,4 @@
-"""Where the starts of a fit have come to, in a store."""
+"""Keep the state of a fit's starts in a store."""
 
 from __future__ import annotations
 

@@ -42,32 +42,32 @@ LOGLIK, FIRST, LAST, OPEN, TIME, MOVE = range(6)
 
 
 def branches(n):
-    """The arguments n and r."""
+    """Return the arguments n and r."""
     return pk.static(n), pk.static(n) if n <= UNROLLED else n
 
 
 @pk.function
 def row_of(kind, n, i):
-    """Where the sums of a kind begin, for branch i."""
+    """Return the first row of a kind's sums, for branch i."""
     return 0 if kind == LOGLIK else 1 + (kind - 1) * n + i
 
 
 @pk.function
 def at(row, n_items, item, lane):
-    """Where an item of a lane is, in rows of n_items each: an index, for constant distances cost no
+    """Return the index of an item of a lane, in rows of n_items each: constant distances cost no
     registers."""
     return (row * n_items + item) * PACK + lane
 
 
 @pk.function
 def log_or_never(v):
-    """The logarithm as float64, also of zero: fast forms need not know it."""
+    """Return the logarithm as float64, also of zero: fast forms need not know it."""
     return pk.float64(pk.log(v)) if v > 0.0 else -math.inf
 
 
 @pk.function
 def log_density(rounded, table, model, i, x, log_x):
-    """The logarithm of (1), or of (9)."""
+    """Return the logarithm of (1), or of (9)."""
     if rounded:
         return table[LOG_CHANCE, i, int(min(x, table.shape[2] - 1.0))]
     return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
@@ -75,7 +75,7 @@ def log_density(rounded, table, model, i, x, log_x):
 
 @pk.function
 def time_of(rounded, table, i, x):
-    """What a gap adds to X_i of (6)."""
+    """Return the contribution of a gap to X_i of (6)."""
     if rounded:
         return table[MEAN_GAP, i, int(min(x, table.shape[2] - 1.0))]
     return x
@@ -167,8 +167,8 @@ def gap_at(gaps, row, lane):
 
 @pk.function
 def log_survival(model, i, x, log_x):
-    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in
-    float64: a Poisson variable of mean rate x is below the order."""
+    """Return logarithm of the probability that branch i makes a gap longer than x, and the mean of such
+    gaps, in float64: a Poisson variable of mean rate x is below the order."""
     order = pk.float64(model[POWER, i]) + 1.0
     rate = pk.float64(model[RATE, i])
     y = rate * pk.float64(x)
@@ -186,8 +186,8 @@ def log_survival(model, i, x, log_x):
 
 @pk.function
 def survive(n, r, model, x, log_x, a, q, stretched):
-    """The last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns the log of
-    its factor."""
+    """Return the last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns
+    the log of its factor."""
     divisor = pk.float64(-math.inf)
     logs = pk.local(n, pk.float64)
     for i in range(r):

@@ -147,7 +147,7 @@ class TransientMAP:
         )
 
     def matrices(self) -> tuple[Floats, ...]:
-        """The process as a Markov chain on stages.
+        """Return the process as a Markov chain on stages.
 
         Returns
         -------
@@ -273,7 +273,7 @@ class TransientMAP:
         return cls(alpha, orders, rates, goes_on * ((1.0 - stays) * alpha + stays * np.eye(2)))
 
     def visits(self) -> Floats:
-        """Expected number of a run's gaps in each branch.
+        """Return expected number of a run's gaps in each branch.
 
         Returns
         -------
@@ -282,7 +282,7 @@ class TransientMAP:
         return np.linalg.solve((np.eye(self.n_branches) - self.switching).T, self.alpha)
 
     def mean_arrivals(self) -> float:
-        """Expected number of gaps of a run.
+        """Return expected number of gaps of a run.
 
         Returns
         -------
@@ -303,7 +303,7 @@ class TransientMAP:
         return float(pairs + mean - mean**2)
 
     def arrivals_distribution(self, n_max: int) -> Floats:
-        """Probability of 1, 2, ..., n_max gaps in a run.
+        """Return probability of 1, 2, ..., n_max gaps in a run.
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class TransientMAP:
         return found
 
     def gap_moment(self, k: int, power: int = 1) -> float:
-        """A moment of the k-th gap, E[x_k^power], among runs that have one.
+        """Return a moment of the k-th gap, E[x_k^power], among runs that have one.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class TransientMAP:
         return float(a @ self._moments(power) / a.sum())
 
     def mean_gap(self) -> float:
-        """Mean of all gaps, those of all runs taken together.
+        """Return mean of all gaps, those of all runs taken together.
 
         Returns
         -------
@@ -359,7 +359,7 @@ class TransientMAP:
         return float(visits @ self._moments(1) / visits.sum())
 
     def lag_correlation(self, lag: int = 1) -> float:
-        """Correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together.
+        """Return correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together.
 
         Parameters
         ----------
@@ -433,7 +433,7 @@ class TransientMAP:
         )
 
     def gap_survival(self, x: ArrayLike) -> Floats | Any:
-        """Probability that a gap is longer than x, over all gaps of all runs taken together.
+        """Return probability that a gap is longer than x, over all gaps of all runs taken together.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class TransientMAP:
         space: Spaces | None = None,
         client: object = None,
     ) -> float:
-        """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
+        """Return logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
         Parameters
         ----------
@@ -507,7 +507,7 @@ class TransientMAP:
         *,
         space: pk.SpaceLike | None = None,
     ) -> Floats:
-        """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
+        """Return probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
         Parameters
         ----------
@@ -563,7 +563,7 @@ class TransientMAP:
         seed: int = 0,
         space: pk.SpaceLike | None = None,
     ) -> Floats:
-        """Probability of a gap no longer than each, given the gaps before it and that there is one.
+        """Return probability of a gap no longer than each, given the gaps before it and that there is one.
 
         These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et
         al., Neural Computation 14, 2002). A gap of zero gives 0; an open one what it is so far; a rounded one
@@ -613,12 +613,12 @@ class TransientMAP:
         return out.to_numpy()
 
     def _on(self, part, dtype, space):
-        """Runs in a space, and what every kernel takes first."""
+        """Return runs in a space, and what every kernel takes first."""
         packed = part.packed(space, dtype)
         return packed, self._shared(packed, dtype)
 
     def _shared(self, packed, dtype):
-        """What every kernel takes first, and of packs that are not rounded the same for all."""
+        """Return the first arguments of every kernel, which packs that are not rounded share."""
         exact = self.rows(packed.unit)
         rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
         if packed.rounded:
@@ -652,7 +652,7 @@ class TransientMAP:
 
     @classmethod
     def load(cls, path: PathLike) -> TransientMAP:
-        """The process that `save` wrote.
+        """Return the process that `save` wrote.
 
         Parameters
         ----------
@@ -683,7 +683,7 @@ class TransientMAP:
         space: pk.SpaceLike | None = None,
         max_gaps: int = 100_000_000,
     ) -> Runs:
-        """Random runs; equal seeds give equal walks through the branches on every space.
+        """Return random runs; equal seeds give equal walks through the branches on every space.
 
         Parameters
         ----------
@@ -732,7 +732,7 @@ class TransientMAP:
         return Runs(values, lengths)
 
     def rows(self, unit: float = 1.0) -> Floats:
-        """What the kernels of `portable.models.tmap.kernels` read of the process.
+        """Return the process as the kernels of `portable.models.tmap.kernels` read it.
 
         Parameters
         ----------

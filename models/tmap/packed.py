@@ -1,4 +1,4 @@
-"""How runs lie in the memory of a space."""
+"""Lay out runs in the memory of a space."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ class Sorted:
 
 
 def _starts_of(runs, lengths):
-    """Keys that sort runs by their lengths, and where each begins among the values, in the space of a View of
-    the lengths; what their check has left is used once."""
+    """Return keys that sort runs by their lengths, and where each begins among the values, in the space of
+    a View of the lengths; what their check has left is used once."""
     starts, runs.starts = runs.starts, None
     return starts if starts and lengths is runs.views[1] else own_lengths(lengths, runs.n_gaps)[1]
 
@@ -170,7 +170,7 @@ class Part:
 
 @functools.lru_cache(maxsize=64)
 def _name_of(space):
-    """The name of a space that can run here."""
+    """Return the name of a space that can run here."""
     return pk.empty((1,), np.int64, space).space
 
 
@@ -182,7 +182,7 @@ def part_of(piece, n_shards=1):
 
 
 def whole_of(runs):
-    """All packs of runs, kept with them if they are not too many."""
+    """Return all packs of runs, kept with them if they are not too many."""
     return Part(runs, runs.prepared if runs.n_gaps <= KEPT else {})
 
 
@@ -259,7 +259,7 @@ class Packed:
 
     @property
     def views(self):
-        """What kernels take of the runs, in their order."""
+        """Return the kernels' arguments for the runs, in their order."""
         return self.offset, self.steps, self.lengths, self.open_end, self.gaps
 
     def table(self, n_models, n_branches):
@@ -269,7 +269,7 @@ class Packed:
         return pk.empty(shape, self.dtype, self.space)
 
     def tabulation(self, models, table):
-        """The launch that fills it from the rows of models, a View of float64."""
+        """Return the launch that fills it from the rows of models, a View of float64."""
         n_models, _, n_branches, n_values = table.shape
         return (
             pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
@@ -281,7 +281,7 @@ class Packed:
         )
 
     def teams(self):
-        """A team a pack."""
+        """Return a team a pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
     def shares(self, cuts, n_shards=1):
@@ -356,18 +356,18 @@ def _n_teams(n_rows, at_once):
 
 
 def tiny(dtype):
-    """The smallest normal number."""
+    """Return the smallest normal number."""
     return float(np.finfo(dtype).tiny)
 
 
 def unit_of(runs):
-    """A power of two near the geometric mean of gaps above zero, by which they are divided without rounding;
-    1 if all are zero. It is found with the checks of the gaps, and the same on all spaces."""
+    """Return a power of two near the geometric mean of gaps above zero, by which they are divided without
+    rounding; 1 if all are zero. It is found with the checks of the gaps, and the same on all spaces."""
     return 2.0**runs.mean_exponent
 
 
 def log_unit(runs):
-    """What the logarithm of the density of gaps in these units is too large by; rounded gaps have
+    """Return the excess of the density's logarithm for gaps in these units; rounded gaps have
     probabilities."""
     if runs.resolution is not None:
         return 0.0
@@ -384,8 +384,8 @@ def check_range(runs, dtype):
 
 
 def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
-    """The same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the memory holds
-    once they are packed.
+    """Return the same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the
+    memory holds once they are packed.
 
     Parameters
     ----------
@@ -423,8 +423,8 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
 
 
 def cuts_of(ends, dtype, memory_bytes):
-    """Where packs, whose longest runs descend, are cut into shards as even as can be, as pairs of numbers of
-    packs; whether the memory holds all. `ends` are the rows before each pack, and of all.
+    """Return the shards of packs, whose longest runs descend, as even as can be, as pairs of numbers of
+    packs; and whether the memory holds all. `ends` are the rows before each pack, and of all.
 
     Long runs take a GPU more time a gap, for there are fewer of them: neighbouring shards have runs of all
     lengths, so that places are done at the same time.

@@ -165,7 +165,7 @@ def rescale(
 
 @pk.function
 def choose(r, u, weights, row):
-    """The first index at which the running sum of a row of `weights` exceeds u; R if none does."""
+    """Return the first index at which the running sum of a row of `weights` exceeds u; R if none does."""
     chosen = r
     total = 0.0
     for i in range(r):

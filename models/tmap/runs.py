@@ -148,7 +148,7 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
-        """Runs from a sequence of sequences of gaps, one a run.
+        """Return runs from a sequence of sequences of gaps, one a run.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Runs:
         return cls(values, [part.size for part in parts], censored, resolution=resolution, space=space)
 
     def subset(self, which: Sequence[int] | Sequence[bool] | Array | slice) -> Runs:
-        """Some of the runs.
+        """Return some of the runs.
 
         Parameters
         ----------
@@ -236,13 +236,13 @@ class Runs:
 
     @functools.cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
-        """Whether each gap's end was seen, shape (n_gaps,)."""
+        """Return for each gap whether its end was observed, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
         complete[self._last(self.censored)] = False
         return complete
 
     def _last(self, which):
-        """The places of the last gaps of some runs."""
+        """Return the places of the last gaps of some runs."""
         return (self.begins + self.lengths - 1)[which]
 
     @functools.cached_property
@@ -277,7 +277,7 @@ class Runs:
         return int(self._known[2]) - int((opened == 0.0).sum())
 
     def sample(self, places: Ints) -> Floats:
-        """The values at some places.
+        """Return the values at some places.
 
         Parameters
         ----------

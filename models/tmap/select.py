@@ -1,4 +1,4 @@
-"""Which orders? Fits of all ways to share a number of stages among branches, compared."""
+"""Select orders: fits of all ways to share a number of stages among branches, compared."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
 
 
 def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
-    """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of
-    them.
+    """Return log-likelihood of the best renewal process of as many stages: independent gaps, a geometric
+    number of them.
 
     Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as
     close to any distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and
@@ -213,7 +213,7 @@ def partitions(total, most_parts):
 
 
 def count_partitions(total: int, most_parts: int) -> int:
-    """How many partitions `select_orders` fits.
+    """Return the number of partitions that `select_orders` fits.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _folds(runs, n_folds, random):
 
 
 def _split(runs, share, random):
-    """Two sets of runs, each of at least one."""
+    """Return two sets of runs, each of at least one."""
     n_kept = round(share * runs.n_runs)
     if not 0 < n_kept < runs.n_runs:
         raise InputError(

@@ -50,7 +50,7 @@ class Stretch:
         self.nbytes = rows.nbytes + lengths.nbytes + censored.nbytes
 
     def read(self) -> Runs:
-        """The runs.
+        """Return the runs.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class StoredRuns(Runs):
         self.mean = total / self.n_gaps
 
     def _write_some(self, file: np.memmap, ends: Array, shift: Array, n: int) -> float:
-        """The next n gaps; their sum."""
+        """Return the next n gaps; their sum."""
         begin, self._at = self._at, self._at + n
         given = where_given(self._source[begin : self._at], "values")
         view, (longest, shortest, *counts) = check_gaps(given, pk.asview(self.lengths), begin)
@@ -157,7 +157,7 @@ class StoredRuns(Runs):
 
     @property
     def views(self) -> tuple[pk.View, pk.View]:
-        """As of `Runs`; the values are read now."""
+        """Return the views of `Runs`; the values are read now."""
         return where_given(self.values, "values"), pk.asview(self.lengths)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class StoredRuns(Runs):
         vars(self).update(state)
 
     def sample(self, places: Ints) -> Floats:
-        """The values at some places.
+        """Return the values at some places.
 
         Parameters
         ----------
@@ -211,7 +211,8 @@ class StoredRuns(Runs):
 
 
 def _added_up(n: int, sum_next: Callable[[int], float]) -> float:
-    """The sum of n numbers as NumPy adds them up, by halves, from sums of some at a time in their order."""
+    """Return the sum of n numbers as NumPy adds them up, by halves, from sums of some at a time in their
+    order."""
     if n <= _LEAF:
         return sum_next(n)
     half = n // 2 - n // 2 % 8

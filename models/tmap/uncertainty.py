@@ -52,7 +52,7 @@ def standard_errors(
     space: Spaces | None = None,
     client: object = None,
 ) -> StandardErrors:
-    """Standard errors of the maximum-likelihood estimate `model`.
+    """Return standard errors of the maximum-likelihood estimate `model`.
 
     The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982);
     its central differences are the observed information. Parameters are logarithms of rates, and of
@@ -116,7 +116,7 @@ def standard_errors(
 
 
 def _rows(model):
-    """Where the probabilities that sum to 1 are among alpha, rates, exits and switching."""
+    """Return the groups of probabilities that sum to 1 among alpha, rates, exits and switching."""
     n = model.n_branches
     yield np.arange(n)
     for i in range(n):
@@ -124,7 +124,7 @@ def _rows(model):
 
 
 def _free(model, alive, held):
-    """What can be estimated, shape (m,)."""
+    """Return a mask of the parameters that can be estimated, shape (m,)."""
     into = model.switching > _AT_BOUND
     free = np.concatenate(
         [
@@ -145,7 +145,7 @@ def _n_rows(model, free):
 
 
 def _moved(model, step):
-    """The model with a step in the logarithms, each row scaled back to its sum."""
+    """Return the model with a step in the logarithms, each row scaled back to its sum."""
     n = model.n_branches
     parts = [model.alpha, model.rates, model.exits, model.switching.ravel()]
     whole = np.concatenate(parts) * np.exp(step)
@@ -155,7 +155,7 @@ def _moved(model, step):
 
 
 def _gradient(model, sums):
-    """Of the log-likelihood in the logarithms."""
+    """Return the gradient of the log-likelihood in the logarithms."""
     row_sums = sums.seen
     return np.concatenate(
         [
@@ -168,7 +168,7 @@ def _gradient(model, sums):
 
 
 def _jacobian(model):
-    """Of the parameters in the logarithms."""
+    """Return the derivatives of the parameters in the logarithms."""
     whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
     jacobian = np.diag(whole)
     for row in _rows(model):

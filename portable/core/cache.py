@@ -30,7 +30,8 @@ def key(*parts):
 
 @functools.cache
 def folder() -> Path | None:
-    """The cache's folder, made and checked; None if the cache is off or the folder cannot be trusted."""
+    """Return the cache's folder, made and checked; None if the cache is off or the folder cannot be
+    trusted."""
     setting = path = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
         return None
@@ -67,8 +68,8 @@ def folder() -> Path | None:
 
 
 def _open_to_others(path):
-    """The first of a folder and those above it in which somebody else could put or exchange files; None if
-    there is none."""
+    """Return the first of a folder and those above it in which somebody else could put or exchange files;
+    None if there is none."""
     if os.name != "posix":
         return None
     for place in (path, *path.resolve().parents):
@@ -83,8 +84,8 @@ def _open_to_others(path):
 
 @functools.cache
 def _directory():
-    """The checked folder, opened, and what it is: whoever exchanges it afterwards exchanges another. None
-    where there is none."""
+    """Return the checked folder, opened, and what it is: whoever exchanges it afterwards exchanges
+    another. None where there is none."""
     path = folder()
     if path is None or os.open not in os.supports_dir_fd:
         return path
@@ -105,8 +106,8 @@ def _opened(path):
 
 
 def _at(name):
-    """The path of a file, and how functions of `os` find it: in the opened folder, where the system has such
-    calls. None where there is no folder."""
+    """Return the path of a file, and how functions of `os` find it: in the opened folder, where the system
+    has such calls. None where there is no folder."""
     found = _directory()
     if not isinstance(found, list):
         return found and (found / name, {})
@@ -126,7 +127,7 @@ def _is_open(descriptor, mode):
 
 
 def get(name, told=True):
-    """The bytes stored under a key, or None. `told`: whether it counts as a hit or a miss."""
+    """Return the bytes stored under a key, or None. `told`: whether it counts as a hit or a miss."""
     global hits, misses
     content, at = None, _at(name)
     if at is not None:

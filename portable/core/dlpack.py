@@ -81,7 +81,7 @@ def read(array):
 
 
 def _managed(array, capsule):
-    """The struct in a capsule, of a version that is known here."""
+    """Return the struct in a capsule, of a version that is known here."""
     for name, kind in _NAMES.items():
         if _capsule_is(id(capsule), name):
             managed = kind.from_address(_capsule_pointer(id(capsule), name))
@@ -96,7 +96,7 @@ def _managed(array, capsule):
 
 
 def _interface(array, managed):
-    """The array interface of what a struct describes."""
+    """Return the array interface of what a struct describes."""
     tensor = managed.tensor
     pointer = (tensor.data or 0) + tensor.byte_offset
     versioned = isinstance(managed, _Versioned)
@@ -148,7 +148,7 @@ def _destroy(capsule):
 
 
 def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
-    """A capsule that hands on memory and holds `owner` until the consumer is done.
+    """Return a capsule that hands on memory and holds `owner` until the consumer is done.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def instead(hooks):
 
 
 def changed(**hooks):
-    """The same, with some of them changed."""
+    """Return the same, with some of them changed."""
     return instead(current()._replace(**hooks))
 
 

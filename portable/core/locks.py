@@ -117,7 +117,8 @@ _require_interpreter()
 
 
 def alone(function):
-    """A function that compiles: one at a time in the process, never amid a fork or broken off by Ctrl-C."""
+    """Return a function that compiles: one at a time in the process, never amid a fork or broken off by
+    Ctrl-C."""
 
     @functools.wraps(function)
     def locked(*args, **options):
@@ -141,9 +142,9 @@ class kept:  # noqa: N801  (a decorator)
 
 
 def once(function):
-    """A function that compiles, `alone`: what it gives is kept, and is one and the same for threads that ask
-    side by side. Of two, the one that is dropped would take its code along, whose address a thread may
-    have."""
+    """Return a function that compiles, `alone`: what it gives is kept, and is one and the same for threads
+    that ask side by side. Of two, the one that is dropped would take its code along, whose address a
+    thread may have."""
     return functools.cache(alone(functools.cache(function)))
 
 

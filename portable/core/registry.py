@@ -73,14 +73,14 @@ def knows(name):
 
 
 def names():
-    """The names of all spaces, those of installed packages too."""
+    """Return the names of all spaces, those of installed packages too."""
     _discover()
     return tuple(_loaders)
 
 
 @functools.cache
 def backend(name):
-    """The backend of the space of this name."""
+    """Return the backend of the space of this name."""
     with locks.compiling:  # nobody forks in the middle of an import, whose lock the child would find taken
         return _loaders[name]()
 
@@ -94,19 +94,19 @@ def launches(name):
 
 @functools.cache
 def memory(name):
-    """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
+    """Return the memory that a Space or a View names: "host", or "cuda:0" and so on."""
     return backend(PREFERRED[-1] if name == "host" else name.partition(":")[0]).memory(name)
 
 
 def first(question, argument):
-    """The method `question` of the first backend, of those known so far, whose answer is not None, and the
-    answer; None if there is none."""
+    """Return the method `question` of the first backend, of those known so far, whose answer is not None,
+    and the answer; None if there is none."""
     methods = (getattr(backend(name), question) for name in list(_loaders))
     answers = ((method, method(argument)) for method in methods)
     return next((found for found in answers if found[1] is not None), None)
 
 
 def memory_of(device, number):
-    """The name of the memory of a DLPack device; None if no space reaches it."""
+    """Return the name of the memory of a DLPack device; None if no space reaches it."""
     known = {kind: f"{name}:{number}" for name in list(_loaders) for kind in backend(name).dlpack}
     return (known | dict.fromkeys(dlpack.HOSTS, "host")).get(device)

@@ -189,7 +189,8 @@ def _count_all_digits(team, stretch, digit_bits, n_places, descending, keys, cou
 
 @function
 def _share(team, n_digits):
-    """The digits of a member, neighbours, so that prefixes over members are prefixes over digits."""
+    """Return the digits of a member, neighbours, so that prefixes over members are prefixes over
+    digits."""
     each = -(-n_digits // team.size)
     return min(team.rank * each, n_digits), min((team.rank + 1) * each, n_digits)
 
@@ -282,8 +283,8 @@ def _tally_keys(team, shift, counts, own, ranks):
 
 @function
 def _publish_counts(team, tile, parity, counts, totals, words):
-    """The warps' counts of a digit become what the warps before have; their sum, how many of the tile's keys
-    have the digit, is kept, and left for the tiles behind. Returns a member's sum."""
+    """Return the warps' counts of a digit become what the warps before have; their sum, how many of the
+    tile's keys have the digit, is kept, and left for the tiles behind. Returns a member's sum."""
     n_own = 0
     low, high = _share(team, totals.shape[0])
     for d in range(low, high):
@@ -436,7 +437,7 @@ def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, eve
 def argsort(
     keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False
 ) -> View:
-    """The order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
+    """Return the order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
 
     Parameters
     ----------
@@ -488,7 +489,8 @@ def argsort(
 
 
 def _sorted(here, there, n_bits, space):
-    """The order of keys by their last bits, a digit at a time, from one pair of buffers to the other."""
+    """Return the order of keys by their last bits, a digit at a time, from one pair of buffers to the
+    other."""
     (keys, numbers), (members, digit_bits, tile) = here, _tiling(space)
     tile = max(keys.shape[0] // (_TILES * concurrency(space)), tile)
     policy = _teams(-(-keys.shape[0] // tile), members, space)
@@ -508,8 +510,8 @@ _teams = functools.lru_cache(64)(TeamPolicy)  # a policy that comes again finds 
 
 
 def _argsort_by_teams(keys, descending, space):
-    """The order by rounds of `_move_tile`, one for each place at which digits differ, as its teams find: the
-    host never waits."""
+    """Return the order by rounds of `_move_tile`, one for each place at which digits differ, as its teams
+    find: the host never waits."""
     members, digit_bits, n_keys = _tiling(space)
     n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
     teams, constants = _teams(-(-n // n_keys), members, space), [*map(static, (n_keys, digit_bits, n_places))]
@@ -536,7 +538,7 @@ def _argsort_by_teams(keys, descending, space):
 
 
 def _start_all_digits(keys, descending, n_places, space):
-    """The state of `_move_tile` before the first round: the digits at all places are counted."""
+    """Return the state of `_move_tile` before the first round: the digits at all places are counted."""
     (members, digit_bits, n_keys), n = _tiling(space), keys.shape[0]
     n_words = ((2 * n_places + -(-n // n_keys)) << digit_bits) + n_places + 1
     state = empty(n_words, _word_type(n), space)
@@ -602,8 +604,8 @@ def sort_by_key(
     *,
     descending: bool = False,
 ) -> tuple[View, View]:
-    """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal
-    keeps its order.
+    """Return keys in rising order (or falling, `descending`), and the values that belong to them; what is
+    equal keeps its order.
 
     Parameters
     ----------
@@ -653,7 +655,7 @@ def _word_type(n):
 
 
 def _widened(x, space):
-    """A view of whole numbers of 8 or 16 bits as one of int32; others as they are."""
+    """Return a view of whole numbers of 8 or 16 bits as one of int32; others as they are."""
     if x.dtype.itemsize >= 4:
         return x
     return _taken(None, x, space, "int32")

@@ -31,7 +31,8 @@ _launched = {}  # launches of the last copies over a link, which keep no view al
 
 
 def create_mirror(view: View, space: SpaceLike | None = None) -> View:
-    """A new View of the shape and dtype of `view`, row-major, in another memory; the elements are not copied.
+    """Return a new View of the shape and dtype of `view`, row-major, in another memory; the elements are
+    not copied.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def create_mirror(view: View, space: SpaceLike | None = None) -> View:
 
 
 def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
-    """A new view in a space with the elements of an array: how data come to a GPU.
+    """Return a new view in a space with the elements of an array: how data come to a GPU.
 
     Parameters
     ----------
@@ -79,8 +80,8 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
 
 
 def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
-    """A NumPy array in memory of the host that a GPU copies from and to at the speed of its link, without a
-    copy in between.
+    """Return A NumPy array in memory of the host that a GPU copies from and to at the speed of its link,
+    without a copy in between.
 
     Parameters
     ----------
@@ -288,7 +289,8 @@ def _check_view(array, role):
 
 
 def _check_value(value, dtype, cast):
-    """The value as an array of one element; integers and bools must hold it exactly unless `cast`."""
+    """Return the value as an array of one element; integers and bools must hold it exactly unless
+    `cast`."""
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise InputError(
             f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "

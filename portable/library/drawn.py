@@ -56,7 +56,7 @@ class Drawn(Function):
             raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; {wanted} is wanted")
 
     def _drawn(self, arrays, weights):
-        """The numbers of arrays of one shape, drawn on the serial space."""
+        """Return the numbers of arrays of one shape, drawn on the serial space."""
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),

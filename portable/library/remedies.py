@@ -1,4 +1,4 @@
-"""What to write in place of what kernels do not have, for messages."""
+"""List the remedies for words that kernels lack, for messages."""
 
 import types
 

@@ -27,7 +27,7 @@ _kept = threading.local()
 
 @function
 def wide(x, i):
-    """An element as it is added up: whole numbers in 64 bits."""
+    """Return an element as it is added up: whole numbers in 64 bits."""
     if x.dtype == int32:
         return int64(x[i])
     if x.dtype == uint32:
@@ -37,7 +37,7 @@ def wide(x, i):
 
 @function
 def row_of(offsets, i):
-    """The row of element i: the last one that begins at or before it."""
+    """Return the row of element i: the last one that begins at or before it."""
     low, high = 0, offsets.shape[0] - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -222,7 +222,7 @@ def looks_of(space):
 
 
 def _new_looks(space):
-    """The same; where kernels reach no memory that the host reads, the host sees nothing."""
+    """Return the same; where kernels reach no memory that the host reads, the host sees nothing."""
     view, elements = read_by_host(space, LOOKS, "uint8")
     return view, memoryview(bytearray(LOOKS) if elements is None else elements)
 

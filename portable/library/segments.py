@@ -151,7 +151,7 @@ def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = N
 def unique(
     values: ArrayLike, counts: bool = False, space: SpaceLike | None = None
 ) -> View | tuple[View, View]:
-    """The different numbers in rising order; NaN, wherever it stands, counts as one.
+    """Return the different numbers in rising order; NaN, wherever it stands, counts as one.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def bincount(
 
 
 def _sums_of_weights(x, weights, n_bins, space):
-    """The sum of each bin's weights, in the order in which they came."""
+    """Return the sum of each bin's weights, in the order in which they came."""
     if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
         raise ShapeError(
             f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
@@ -403,7 +403,7 @@ def _join(reducer, number, n_more, heads, tails):
 
 @function
 def _join_together(team, reducer, neutral, number, n_more, heads, tails):
-    """The same, by the whole team."""
+    """Return the same, by the whole team."""
     total = neutral
     for t in team.thread_range(number + 1, number + n_more + 1):
         total = reducer.combine(total, heads[t])
@@ -433,7 +433,7 @@ def _join_tiles(team, reducer, tile, n_values, neutral, offsets, out, heads, tai
 
 @functools.cache
 def _restarting(reducer):
-    """The reducer of (value, whether a row begins), which starts anew at each row."""
+    """Return the reducer of (value, whether a row begins), which starts anew at each row."""
     combine = reducer.combine
 
     @function
@@ -465,7 +465,7 @@ def _with_begin(i, inclusive, neutral, begins, values):
 def segmented_reduce(
     values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None
 ) -> View:
-    """Each row combined.
+    """Return each row combined.
 
     Parameters
     ----------
@@ -501,7 +501,7 @@ def segmented_reduce(
 
 
 def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
-    """Each row combined, by tiles of values and ends of rows."""
+    """Return each row combined, by tiles of values and ends of rows."""
     space, n, n_rows = sizes
     tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
     # the row at which each tile begins, and what each has of a row from before and of one that goes on
@@ -528,7 +528,7 @@ def segmented_scan(
     inclusive: bool = True,
     space: SpaceLike | None = None,
 ) -> View:
-    """Prefixes of each row.
+    """Return prefixes of each row.
 
     Parameters
     ----------
@@ -553,8 +553,8 @@ def segmented_scan(
 
 
 def _scan_long_rows(sizes, reducer, given, dtype):
-    """Prefixes by a team a row, or as in other rows where there is a longer one than MOST, as the call before
-    with these sizes may have found."""
+    """Return prefixes by a team a row, or as in other rows where there is a longer one than MOST, as the
+    call before with these sizes may have found."""
     (space, n, n_rows), (*_, offsets) = sizes, given
     out, known = empty(n, dtype, space), _kept.__dict__
     if known.get("long") != sizes:
@@ -566,7 +566,7 @@ def _scan_long_rows(sizes, reducer, given, dtype):
 
 
 def _scan_marked(sizes, reducer, given, out):
-    """Prefixes of rows as those of all values, which start anew where a row is marked to begin."""
+    """Return prefixes of rows as those of all values, which start anew where a row is marked to begin."""
     (space, n, _), (inclusive, neutral, values, offsets) = sizes, given
     begins, total = _workspace(space, (n, "bool"), (1, out.dtype))
     n = _range(space, n)
@@ -583,7 +583,7 @@ def _scan_marked(sizes, reducer, given, out):
 def segmented_sort(
     values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike | None = None
 ) -> tuple[View, View]:
-    """Each row sorted; what is equal keeps its order.
+    """Return each row sorted; what is equal keeps its order.
 
     Parameters
     ----------
@@ -652,7 +652,7 @@ def _are_long(space, n, n_rows):
 
 
 def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
-    """Each row combined; what is beyond MOST values where there is a longer row."""
+    """Return each row combined; what is beyond MOST values where there is a longer row."""
     space, n, n_rows = sizes
     given, out, looks = (MOST, neutral, values, offsets), empty(n_rows, dtype, space), looks_of(space)
     ahead = static(2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
@@ -708,8 +708,8 @@ def _workspace(space, *arrays):
 
 
 def _tiling(space):
-    """Values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait for no
-    other."""
+    """Return values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait
+    for no other."""
     return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
 
 
@@ -725,9 +725,9 @@ def _queued(space, look):
 
 
 def _checked_rows(sizes, offsets, kernel, *args):
-    """A callable that gives the length of the longest row, and raises if offsets do not rise from 0 to the
-    number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called when all is
-    queued, so that the device goes on: until then nothing may trust the offsets."""
+    """Return a callable that gives the length of the longest row, and raises if offsets do not rise from 0
+    to the number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called
+    when all is queued, so that the device goes on: until then nothing may trust the offsets."""
     space, n, n_rows = sizes
     refuse_while_recording("a look at offsets")
     look = functools.partial(

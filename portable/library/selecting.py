@@ -26,14 +26,14 @@ _WARP = 32  # members of a team on a GPU that append without meeting
 # ---- the largest of each row
 @function
 def _ranked(row, j, falling):
-    """An unsigned integer, the larger the better."""
+    """Return an unsigned integer, the larger the better."""
     key = _ordered(row, j)
     return key if falling else ~key
 
 
 @function
 def _extremes(team, falling, row):
-    """The least and the largest of the keys that this member reads."""
+    """Return the least and the largest of the keys that this member reads."""
     low = uint64(_ranked(row, 0, falling))
     high = low
     for j in team.thread_range(row.shape[0]):
@@ -44,7 +44,7 @@ def _extremes(team, falling, row):
 
 @function
 def _kth_key(team, k, low, high, falling, row):
-    """The k-th largest key of a row, by bisection."""
+    """Return the k-th largest key of a row, by bisection."""
     while low < high:  # at least k keys are not below `low`, fewer than k above `high`
         middle = high - ((high - low) >> 1)
         n_above = 0
@@ -71,7 +71,7 @@ def _count_around(team, kth, falling, row):
 
 @function
 def _end_of_equal(team, wanted, kth, falling, row):
-    """The column behind the first `wanted` whose key equals the k-th."""
+    """Return the column behind the first `wanted` whose key equals the k-th."""
     first, last = 0, row.shape[0]
     while first < last:
         middle = (first + last) // 2
@@ -132,8 +132,8 @@ def _top(team, k, falling, x, values, columns):
 
 
 def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = None) -> tuple[View, View]:
-    """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first
-    columns.
+    """Return the k largest (or smallest) entries of each row, the best first; of equal ones those in the
+    first columns.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def _itself(i, x):
 
 
 def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:
-    """The values that are kept, in their order; without values their numbers.
+    """Return the values that are kept, in their order; without values their numbers.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def register():
 
 
 def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
-    """A range kernel as one of numba-cuda's, which compiles and launches it.
+    """Return a range kernel as one of numba-cuda's, which compiles and launches it.
 
     `cuda_kernel(kernel)[blocks, threads, stream](n, *args)` runs indices 0 to n - 1.
 

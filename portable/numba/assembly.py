@@ -14,7 +14,7 @@ _REGISTER = r"%(p|rs|r|rd|f|fd|SP|SPL|temp|rl|b|c|h|hh)(\d+|<\d+>|\b)"
 
 
 def block(ptx, name, inputs, outs):
-    """The body of a device function with operands $0, $1, ... for results and parameters.
+    """Return the body of a device function with operands $0, $1, ... for results and parameters.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class _Results:
 
 
 def calling(name, inputs, out):
-    """A block that calls a function of the text around it."""
+    """Return a block that calls a function of the text around it."""
     lines = ["{"]
     for k, kind in enumerate(inputs):
         bits = REGISTERS[str(kind)][1]
@@ -86,12 +86,12 @@ def calling(name, inputs, out):
 
 
 def rounded(body):
-    """The block with each sum and product rounded as it stands: none fuses with the caller's."""
+    """Return the block with each sum and product rounded as it stands: none fuses with the caller's."""
     return re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", body)
 
 
 def call(builder, body, outs, args, pure):
-    """The block at the builder's place; its results."""
+    """Return the block at the builder's place; its results."""
     letters = ["=&" + REGISTERS[str(o)][0] for o in outs] + [REGISTERS[str(a.type)][0] for a in args]
     letters += [] if pure else ["~{memory}"]
     result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()

@@ -43,7 +43,8 @@ class Foreign:
         return f"{self.name} {self.code} {_versions()}"  # which a kernel's code on disk is known by
 
     def results(self, dtypes):
-        """The dtypes of its results for arguments of these; TypeClash where numba or the text disagrees."""
+        """Return the dtypes of its results for arguments of these; TypeClash where numba or the text
+        disagrees."""
         try:
             result = self.typed(tuple(NUMBA[d] for d in dtypes))
         except NumbaError as error:
@@ -102,7 +103,7 @@ class Foreign:
         return numbers[0] if self.n_results is None else tuple(numbers)
 
     def _called(self, here, values):
-        """The call, in all lanes that live."""
+        """Return the call, in all lanes that live."""
         ops, W = here.ops, here.ops.W
         masked = W > 1 and here.mask is not None
         mask = [Value("bool", VARYING, here.mask)] if masked else []
@@ -116,7 +117,8 @@ class Foreign:
         return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
 
     def _lanes(self, name, kinds, W, masked):
-        """The IR text of a function of whole packs, numba's in it; the first argument is the mask, if any."""
+        """Return the IR text of a function of whole packs, numba's in it; the first argument is the mask,
+        if any."""
         module, struct = ir.Module(name), self._struct(W)
         function = ir.Function(module, ir.FunctionType(struct, kinds), name)
         function.attributes.add("alwaysinline")
@@ -152,7 +154,8 @@ class Foreign:
             )
 
     def _optimised(self, module, name):
-        """The text with numba's code, its loop vectorised; TypeClash if it needs the interpreter."""
+        """Return the text with numba's code, its loop vectorised; TypeClash if it needs the
+        interpreter."""
         from ..core.machines.cpu import engine
 
         linked = llvm.parse_assembly(str(module))
@@ -176,8 +179,8 @@ class Foreign:
 
 
 def linked(target, text, links):
-    """An IR text with the texts of the functions that it calls, kept to itself; on a GPU these are PTX, which
-    LLVM hands on as it is and puts in front."""
+    """Return an IR text with the texts of the functions that it calls, kept to itself; on a GPU these are
+    PTX, which LLVM hands on as it is and puts in front."""
     if target.straight:
         lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
         escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
@@ -204,7 +207,7 @@ def _as(scalar, W):
 
 
 def _stored(ops, v):
-    """A number of the emitter's in all lanes, as memory has it."""
+    """Return a number of the emitter's in all lanes, as memory has it."""
     x = ops.get(v, None, VARYING)
     return ops.b.zext(x, _as(I8, ops.W)) if ops.strong(v.dtype) == "bool" else x
 
@@ -218,7 +221,7 @@ def _place(b, kind, value):
 
 
 def _loaded(b, struct, places):
-    """A struct of what is in memory at these places."""
+    """Return a struct of what is in memory at these places."""
     result = ir.Constant(struct, ir.Undefined)
     for number, (place, element) in enumerate(zip(places, struct.elements)):
         result = b.insert_value(result, b.load(place, typ=element), number)
@@ -227,7 +230,7 @@ def _loaded(b, struct, places):
 
 @contextlib.contextmanager
 def _loop(b, n):
-    """A loop over k = 0, ..., n - 1 around the block: k, and where the next trip begins."""
+    """Yield a loop over k = 0, ..., n - 1 around the block: k, and where the next trip begins."""
     begin, head, following, done = b.block, *(b.append_basic_block(name) for name in ("head", "next", "done"))
     b.branch(head)
     b.position_at_end(head)
@@ -243,7 +246,7 @@ def _loop(b, n):
 
 
 def _element(b, place, kind, k):
-    """An element of a vector in memory, or the scalar there."""
+    """Return an element of a vector in memory, or the scalar there."""
     scalar = getattr(kind, "element", kind)
     return b.load(b.gep(place, [k], source_etype=scalar), typ=scalar)
 

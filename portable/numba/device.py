@@ -31,7 +31,7 @@ I32 = ir.IntType(32)
 
 # ---- functions of ours in kernels of numba-cuda's
 def _words(spec):
-    """The LLVM types of an argument's words; a bool fills one."""
+    """Return the LLVM types of an argument's words; a bool fills one."""
     if spec[0] == "static":
         return []
     number = I64 if spec[1] == "bool" else SCALAR[spec[1]]
@@ -63,7 +63,8 @@ def _block(linked):
 
 
 def _of_registers(linked, inputs, outs):
-    """A module with a function "outer" that hands words and results of a function of ours on in registers."""
+    """Return a module with a function "outer" that hands words and results of a function of ours on in
+    registers."""
     result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
     module = _module(linked.written.name)
     outer = ir.Function(module, ir.FunctionType(result, inputs), "outer")
@@ -91,7 +92,7 @@ def _return(b, kind, numbers):
 
 
 def call(linked, context, builder, kinds, values):
-    """The numbers that a function of ours gives at the place of numba-cuda's builder."""
+    """Return the numbers that a function of ours gives at the place of numba-cuda's builder."""
     body, outs = _block(linked)
     args = []
     for kind, value in zip(kinds, values):
@@ -140,7 +141,7 @@ def _hash(ptx):
 
 
 def emit(here, foreign, values):
-    """A call of a function of numba's at the place of our emitter; its Value."""
+    """Return a call of a function of numba's at the place of our emitter; its Value."""
     ops = here.ops
     ops.diverges()
     dtypes = tuple(ops.strong(v.dtype) for v in values)
@@ -161,7 +162,8 @@ def emit(here, foreign, values):
 
 
 def _as_text(ptx, name, own):
-    """A function with its tables and helpers as part of another text: headless, by names of its own."""
+    """Return a function with its tables and helpers as part of another text: headless, by names of its
+    own."""
     text = re.sub(r"^\s*(\.version|\.target|\.address_size).*$|//.*$", "", ptx, flags=re.M)
     declared = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)", text)
     declared += re.findall(

@@ -54,7 +54,7 @@ class Linked:
         self._take_results(tree.result)
 
     def _specs(self, text, args):
-        """The types of all arguments: of those that are given, and constants for the others."""
+        """Return the types of all arguments: of those that are given, and constants for the others."""
         optional = len(text.params) - len(args)  # arguments that are not given
         if not 0 <= optional <= len(text.defaults):
             raise ShapeError(
@@ -103,7 +103,7 @@ class Linked:
         return lower.links
 
     def library(self, codegen):
-        """This function alone, as numba's code generator takes it."""
+        """Return this function alone, as numba's code generator takes it."""
         if codegen not in self.libraries:
             library = self.libraries[codegen] = codegen.create_library(self.name)
             module = library.create_ir_module(self.name)
@@ -141,7 +141,7 @@ class Linked:
 
 
 def name_of(written, identity):
-    """The name of code: it says all that the code was made from."""
+    """Return the name of code: it says all that the code was made from."""
     return f"portable.{written.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
@@ -171,7 +171,7 @@ def _tuple(context, builder, parts, kind):
 
 
 def _arranged(like, numbers, wrap, kind=None):
-    """Numbers arranged as a text returns them, each tuple by `wrap`."""
+    """Return numbers arranged as a text returns them, each tuple by `wrap`."""
     if like is None:
         return next(numbers)
     parts = [_arranged(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
@@ -220,7 +220,8 @@ def type_of(written):
 
 
 def callable_as(key, linked, refuse=lambda kws: None):
-    """A template, and code, by which numba calls what `linked(number of arguments)` makes of their types."""
+    """Return a template, and code, by which numba calls what `linked(number of arguments)` makes of their
+    types."""
 
     class Template(AbstractTemplate):
         prefer_literal = True  # loops over a literal argument unroll

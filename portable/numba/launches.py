@@ -98,7 +98,8 @@ class Launch:
         self._compile(kind, specs_of(self.written, names, given, weak=True))
 
     def _look_at(self, word, args, options):
-        """The kind of the policy; InputError or LanguageError where these are not a launch's arguments."""
+        """Return the kind of the policy; InputError or LanguageError where these are not a launch's
+        arguments."""
         self.written = args[1].written if len(args) > 1 and isinstance(args[1], Written) else None
         if not isinstance(self.written, Kernel):
             raise LanguageError(
@@ -136,7 +137,7 @@ class Launch:
         self.result = types.Tuple(parts) if self.several else parts[0] if parts else types.none
 
     def _reducers(self, given, kind):
-        """The reducers, and whether a tuple of results is wanted."""
+        """Return the reducers, and whether a tuple of results is wanted."""
         if self.pattern == "for":
             return (), False
         several = isinstance(given, types.BaseTuple)
@@ -178,7 +179,7 @@ class Launch:
 
     # ---- code
     def functions(self, context, builder):
-        """The addresses, integers, of entry, finish and apply; 0 for one that there is not."""
+        """Return the addresses, integers, of entry, finish and apply; 0 for one that there is not."""
         codegen = context.codegen()
         if codegen not in self.libraries:
             self.libraries[codegen] = self._library(codegen)
@@ -200,7 +201,7 @@ class Launch:
         return library
 
     def emit(self, context, b, kinds, values):
-        """The launch at the builder's place; numba's value of its result."""
+        """Return the launch at the builder's place; numba's value of its result."""
         policy = self._policy(context, b, kinds[0], values[0])
         place, results = self._block(context, b, policy, kinds[2:], values[2:])
         extra = word_at(b, place, self.entry.signature.n_words)
@@ -214,7 +215,7 @@ class Launch:
         return self._read(context, b, results)
 
     def _block(self, context, b, policy, kinds, values):
-        """The argument block, and the addresses of the results, which stand at its end."""
+        """Return the argument block, and the addresses of the results, which stand at its end."""
         signature, n_results = self.entry.signature, len(self.numbers)
         scratch = b.add(policy["scratch_bytes"], I64(self.entry.scratch_static))
         known = policy | {"scratch_bytes": scratch}
@@ -228,13 +229,13 @@ class Launch:
 
     @staticmethod
     def _policy(context, b, kind, value):
-        """The words of a policy by their names."""
+        """Return the words of a policy by their names."""
         if isinstance(kind, types.Integer):
             return dict.fromkeys(FIELDS, I64(0)) | {"end": context.cast(b, value, kind, _int)}
         return {name: b.extract_value(value, k) for k, name in enumerate(FIELDS)}
 
     def _facts(self):
-        """The last arguments of `_ranged` and `_blocks`."""
+        """Return the last arguments of `_ranged` and `_blocks`."""
         entry, simple = self.entry, not self.entry.has_loops
         scratch = int(entry.scratch_open), cpu.MOST_SCRATCH - entry.scratch_static
         most = cpu.REDUCE_BLOCKS
@@ -350,7 +351,7 @@ def _launch(word, args, names):
 
 
 def _named(positional, names):
-    """A signature of so many arguments and these keywords, by which numba puts them in order."""
+    """Return a signature of so many arguments and these keywords, by which numba puts them in order."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [inspect.Parameter(name, kind) for name in (*(f"_{k}" for k in range(positional)), *names)]

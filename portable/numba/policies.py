@@ -21,7 +21,7 @@ _int = types.int64
 
 
 def kind_of(policy):
-    """The compiler's name of a policy's kind by numba's type of it, or None."""
+    """Return the compiler's name of a policy's kind by numba's type of it, or None."""
     return (
         "range" if isinstance(policy, types.Integer) else _KINDS.get(getattr(policy, "instance_class", None))
     )

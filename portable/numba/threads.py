@@ -146,7 +146,7 @@ def call(typingctx, function, block, begin, end, worker):
 
 @intrinsic
 def _take(typingctx, counter, chunk):
-    """The number in an array of one, which grows by a chunk, as one indivisible step."""
+    """Return the number in an array of one, which grows by a chunk, as one indivisible step."""
 
     def codegen(context, builder, signature, args):
         place = make_array(counter)(context, builder, args[0]).data
@@ -156,8 +156,8 @@ def _take(typingctx, counter, chunk):
 
 
 def _kept(compiler, function):
-    """A function compiled for numba's cache, if there is a place for one, and the layer may keep code on
-    disk."""
+    """Return a function compiled for numba's cache, if there is a place for one, and the layer may keep
+    code on disk."""
     if cache.folder():
         with contextlib.suppress(RuntimeError):
             return compiler(cache=True)(function)
@@ -198,7 +198,7 @@ def share(most, function, block, begin, end, chunk):
 
 
 def layer():
-    """The name of numba's threading layer, which the first parallel code of a process chooses."""
+    """Return the name of numba's threading layer, which the first parallel code of a process chooses."""
     ready()
     return numba.threading_layer()
 
@@ -208,7 +208,8 @@ _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 
 @locks.once
 def _compiled():
-    """The address of `share`, and a way to call it: with Python's lock where only its holders get threads."""
+    """Return the address of `share`, and a way to call it: with Python's lock where only its holders get
+    threads."""
     ready()
     code = _kept(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE

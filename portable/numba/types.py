@@ -24,7 +24,7 @@ _LITERALS = types.IntegerLiteral, types.BooleanLiteral
 
 
 def specs_of(written, names, args, weak=False):
-    """The types of arguments, as compiler/signature.py has them.
+    """Return the types of arguments, as compiler/signature.py has them.
 
     weak : numbers of 64 bits are Python's at a launch, which take the type of what they meet
     """
@@ -61,7 +61,7 @@ def _spec(kind, weak):
 
 
 def words(context, builder, kind, value, make_array=arrayobj.make_array):
-    """The LLVM values of an argument, one after the other."""
+    """Return the LLVM values of an argument, one after the other."""
     if isinstance(kind, _LITERALS) or hasattr(kind, "written"):
         return []
     if isinstance(kind, types.BaseTuple):
@@ -82,7 +82,7 @@ def words(context, builder, kind, value, make_array=arrayobj.make_array):
 
 
 def _field(context, builder, kind, value, name):
-    """A field of a NumPy record, which need not be aligned."""
+    """Return a field of a NumPy record, which need not be aligned."""
     field = kind.typeof(name)
     place = builder.gep(builder.bitcast(value, PTR), [I64(kind.offset(name))], source_etype=ir.IntType(8))
     if isinstance(field, (types.Record, types.NestedArray)):
@@ -92,7 +92,8 @@ def _field(context, builder, kind, value, name):
 
 
 def block(context, builder, specs, kinds, values, single, more=()):
-    """An argument block on the caller's stack, with `more` words behind the arguments, None for an open one.
+    """Return an argument block on the caller's stack, with `more` words behind the arguments, None for an
+    open one.
 
     single : whether weak floats are float32 there
     """
@@ -114,5 +115,5 @@ def block(context, builder, specs, kinds, values, single, more=()):
 
 
 def word_at(builder, place, k):
-    """The address of a word of a block."""
+    """Return the address of a word of a block."""
     return builder.gep(place, [I64(k)], inbounds=True, source_etype=I64)

@@ -16,7 +16,7 @@ def only_checked(build, node):
 
 
 def read_breakpoint(build, node):
-    """A debugger's prompt, which knows the text's variables."""
+    """Return a debugger's prompt, which knows the text's variables."""
     only_checked(build, node)
     seen = dict(build.frame.direct) | {name: build.read(name, node) for name in build.frame.variables}
     return build.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))

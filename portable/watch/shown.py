@@ -7,8 +7,8 @@ _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 
 
 def shown(tree):
-    """One line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement; blocks
-    are indented."""
+    """Return one line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement;
+    blocks are indented."""
     writer = _Shown()
     for name, node in zip(tree.text.params, tree.inputs):
         writer.name(node, name)
@@ -28,7 +28,7 @@ class _Shown:
             self.names[node] = name
 
     def of(self, node):
-        """A number, a view or an index by its name."""
+        """Return a number, a view or an index by its name."""
         if isinstance(node, tuple):
             return ":".join("" if bound is None else self.of(bound) for bound in node)
         if isinstance(node, Operation) and node.op == "const":

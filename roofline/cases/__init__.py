@@ -1,4 +1,4 @@
-"""What is timed. One file a method; nothing else in `roofline` knows the models. The list is in
+"""Time the methods. One file for each; nothing else in `roofline` knows the models. The list is in
 listed.py."""
 
 from portable.roofline.listed import ALL, COMPARED, OF_PROCESSES, REPORTED, Case, file, load

@@ -20,7 +20,7 @@ MOST_STEPS = 1 << 24  # of a recurrence
 
 
 def then(a, b):
-    """The step s -> a[0] s + a[1], and then that of b."""
+    """Return the step s -> a[0] s + a[1], and then that of b."""
     return a[0] * b[0], b[0] * a[1] + b[1]
 
 
@@ -37,7 +37,8 @@ def step(i, decay, x):
 
 
 def duels(space, n, quick):
-    """A duel an algorithm; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
+    """Return a duel an algorithm; see `portable.roofline.cases.Case`. `n` counts the elements of a
+    vector."""
     n = n or common.size(space, quick, 200, 20_000, 100_000_000, 4_000_000)
     random = np.random.default_rng(0)
     x, whole = random.random(n), random.integers(0, 2**31, n, dtype=np.int32)
@@ -67,7 +68,7 @@ def duels(space, n, quick):
 
 
 def _ragged_duels(space, x, random):
-    """Sums and prefix sums of rows of several lengths."""
+    """Yield sums and prefix sums of rows of several lengths."""
     n = len(x)
     short, long = _lengths(random, n, 8), _lengths(random, n, 1000)
     giant = np.array([n // 2 if n < 2_000_000 else 1_000_000])
@@ -114,7 +115,7 @@ def _recurrence(space, x):
 
 @functools.cache
 def _room(space):
-    """Where a scan leaves its total, so that nobody waits for it."""
+    """Return a view for a scan's total, so that the host does not wait for it."""
     return pk.empty(1, np.float64, space)
 
 

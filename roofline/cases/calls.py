@@ -50,7 +50,7 @@ class Call:
 
 
 def duels(space, n, quick):
-    """Each public call beside what it could be; see `portable.roofline.cases.Case`."""
+    """Return each public call beside what it could be; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     scale = (n or 1_000_000) / 1_000_000
     if not space.startswith("cuda"):
@@ -67,7 +67,7 @@ def duels(space, n, quick):
 
 
 def _beside_serial(call, space):
-    """One duel; none on serial, which has nobody beside it."""
+    """Return one duel; none on serial, which has nobody beside it."""
     own, other = (call.bind(name, *call.arrays) for name in (space, "serial"))
     return [
         Duel(call.title, Contender(space, own), [Contender("serial", other)] if space != "serial" else [])
@@ -100,7 +100,7 @@ def _beside_device(call, space):
 
 
 def kernels_alone(call):
-    """How long the kernels of a call take, in words."""
+    """Return the time of a call's kernels, in words."""
     with profile() as heard:
         call()
     total = sum(event.seconds for event in heard.events)
@@ -108,7 +108,7 @@ def kernels_alone(call):
 
 
 def _copy(space, name, nbytes):
-    """Copies from NumPy to the device and back, beside those of pinned memory."""
+    """Yield copies from NumPy to the device and back, beside those of pinned memory."""
     host, pinned = np.ones(nbytes, np.uint8), pk.pinned(nbytes, np.uint8)
     view = pk.empty((nbytes,), np.uint8, space)
     for way, label, ours, peer in (
@@ -123,8 +123,8 @@ def _copy(space, name, nbytes):
 
 
 def public_calls(scale, fitted_share=1.0):
-    """The Calls of every method, at a share of the sizes that a device is given; a mixture is fitted to
-    `fitted_share` of its points."""
+    """Return the Calls of every method, at a share of the sizes that a device is given; a mixture is
+    fitted to `fitted_share` of its points."""
 
     def sized(n):
         return max(round(n * scale), 40)

@@ -82,7 +82,7 @@ def _of_plan(what, space, plan, name, inputs):
 
 
 def _written(call, view, before=0.0):
-    """What a call leaves in a view that holds `before`, which both sides write."""
+    """Return the result of a call in a view that holds `before`, which both sides write."""
 
     def result():
         pk.deep_copy(view, before)

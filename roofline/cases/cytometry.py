@@ -48,7 +48,7 @@ class Problem:
 
 
 def panel(number: int, n_cells: int = CELLS, small: bool = False) -> tuple[cytometry.Sample, Problem]:
-    """The panel of that number: what ours gets, and what the peers get."""
+    """Return the panel of that number: what ours gets, and what the peers get."""
     place = number - PANELS[0]
     k, p, n_rare, rare = (
         (4, 4, 1, 0.05)
@@ -74,13 +74,14 @@ def n_found(labels: np.ndarray, problem: Problem) -> int:
 
 
 class Tally:
-    """What each contender found in each panel."""
+    """Findings of each contender in each panel."""
 
     def __init__(self):
         self._found = {}
 
     def judge(self, number: int, problem: Problem, labels: np.ndarray, name: str) -> float:
-        """The adjusted Rand index, kept with the clusters and the rare populations that were found."""
+        """Return the adjusted Rand index, kept with the clusters and the rare populations that were
+        found."""
         index = agreement(labels, problem.labels)
         self._found.setdefault(name, {})[number] = (
             index,
@@ -91,7 +92,7 @@ class Tally:
         return index
 
     def told(self, number: int, problem: Problem) -> str:
-        """A line on one panel, and one on all that every contender was through with."""
+        """Return a line on one panel, and one on all that every contender was through with."""
         own = [
             f"{name}: {found[number][2]}, index {found[number][0]:.4f}, rare {found[number][1]}"
             for name, found in self._found.items()
@@ -186,7 +187,7 @@ class _File:
         self._agreements, self._numbers = {}, []
 
     def number(self):
-        """Populations that ours found, the median of its fits."""
+        """Return populations that ours found, the median of its fits."""
         return int(np.median(self._numbers))
 
     def judge(self, labels, name):
@@ -195,13 +196,13 @@ class _File:
         self._agreements[name] = between(labels, np.arange(len(self.X)), self.seeds, self.halves)
 
     def ours(self, use, seed, **options):
-        """Labels of all cells by a fit of some."""
+        """Return labels of all cells by a fit of some."""
         found = cytometry.fit([self.sample.take(use)], panel=self.panel, seed=seed, **options)
         self._numbers.append(found.n_populations)
         return found.predict(self.sample).population
 
     def told(self, rows):
-        """A line on all contenders."""
+        """Return a line on all contenders."""
         return f"{self.number()} populations (median); agreement " + "; ".join(
             f"{name}: {seeds:.3f} between seeds, {halves:.3f} between halves"
             for name, (seeds, halves) in self._agreements.items()
@@ -221,8 +222,8 @@ def _on_file(space, path, most, quick, options):
 
 
 def between(labels, use, seeds: int, halves) -> tuple[float, float]:
-    """Mean adjusted Rand index of the labels of all cells between fits from several seeds, and between fits
-    to halves.
+    """Return mean adjusted Rand index of the labels of all cells between fits from several seeds, and
+    between fits to halves.
 
     Parameters
     ----------

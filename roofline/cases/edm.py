@@ -30,7 +30,7 @@ def random_dims(n_series, seed=7):
 
 
 def prepare(space, data, quick):
-    """Runs of the report, on simulated series; see `portable.roofline.cases.Case`."""
+    """Return runs of the report, on simulated series; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     few, device = (40, 3, 40, 40), (1600, 154, 40_000, 3000)
     # steps and series; times of a series whose neighbours are searched, and of S-maps

@@ -22,8 +22,8 @@ MEMORY_MB = 1 << 15  # so that many libraries go into one launch, although each 
 
 
 def duels(space, n, quick):
-    """One part of each shape, with nobody to compete; see `portable.roofline.cases.Case`. `n` divides the
-    parts further.
+    """Return one part of each shape, with nobody to compete; see `portable.roofline.cases.Case`. `n`
+    divides the parts further.
     """
     shapes = [(60, 40, 20)] if quick or space == "checked" else SHAPES
     return [_part(space, *shape, n or 1) for shape in shapes]

@@ -58,7 +58,7 @@ def log_weight(t, state, y, params):
 
 
 def returns(n_steps):
-    """Simulated returns."""
+    """Return simulated returns."""
     random = np.random.default_rng(5)
     x, y = random.normal() * SIGMA / math.sqrt(1 - PHI * PHI), np.empty(n_steps)
     for t in range(n_steps):

@@ -38,7 +38,7 @@ METHODS = {
 
 
 def prepare(space, data, quick):
-    """Each method on each input; see `portable.roofline.cases.Case`."""
+    """Return each method on each input; see `portable.roofline.cases.Case`."""
     limit = _few(space, quick)
     if data is None:
         n = limit or (80_000 if space.startswith("cuda") else 10_000)
@@ -60,7 +60,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """All pairs in both precisions, and the gradient beside the likelihood; see
+    """Return all pairs in both precisions, and the gradient beside the likelihood; see
     `portable.roofline.cases.Case`."""
     n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
     locations, times = simulated(n, LONG, LONG_HOURS)
@@ -78,7 +78,7 @@ def duels(space, n, quick):
 
 
 def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times):
-    """How much more than the log-likelihood its six derivatives cost."""
+    """Compare the log-likelihood's six derivatives with the log-likelihood alone."""
     made = functools.cache(
         lambda: hawkes.Likelihood(
             locations, times, space=space, method="all_pairs", keep_background=False, dtype=precision
@@ -98,7 +98,7 @@ def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times)
 
 @functools.cache
 def simulated(n_events, params, span_h):
-    """Events of known parameters in a square of 10 km.
+    """Return events of known parameters in a square of 10 km.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def simulated(n_events, params, span_h):
 
 
 def real_files(folder):
-    """The gunfire files of a data folder, smallest first.
+    """Return the gunfire files of a data folder, smallest first.
 
     Raises
     ------
@@ -161,13 +161,13 @@ def read(path):
 
 
 def _few(space, quick):
-    """How many events are enough where time does not matter, or None."""
+    """Return the number of events that is enough if time does not matter, or None."""
     return 40 if space == "checked" else 300 if quick else None
 
 
 def _evaluation(locations, times, params, space, options):
-    """A call that evaluates the log-likelihood; the events are checked and copied on its first use, not in
-    its time.
+    """Return a call that evaluates the log-likelihood; the events are checked and copied on its first use,
+    not in its time.
     """
     made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
     return lambda: made().log_likelihood(params)

@@ -37,7 +37,7 @@ def duels(space, n, quick):
 
 
 def problem(n, n_types):
-    """Events of even types, one a unit of time, and parameters."""
+    """Return events of even types, one a unit of time, and parameters."""
     random = np.random.default_rng(1)
     times, types = np.cumsum(random.exponential(1.0, n)), random.integers(0, n_types, n)
     branching = random.uniform(0.0, 1.0, (len(RATES), n_types, n_types))

@@ -1,4 +1,4 @@
-"""What triggering functions cost: the Omori law with marks beside one exponential, and events in time alone
+"""Compare triggering functions: the Omori law with marks beside one exponential, and events in time alone
 in O(N).
 
 The first duels time two of our own likelihoods on the same pairs, background and all; they have no result in
@@ -46,7 +46,7 @@ def duels(space, n, quick):
 
 
 def _likelihoods(space, n, precision):
-    """The likelihood and its gradient, of each triggering function, as calls."""
+    """Return the likelihood and its gradient, of each triggering function, as calls."""
     random = np.random.default_rng(1)
     locations = random.uniform(0.0, SIDE_KM, (n, 2))
     times = np.sort(random.uniform(0.0, SPAN_H, n))
@@ -69,7 +69,7 @@ def _likelihoods(space, n, precision):
 
 
 def _in_time(space, quick):
-    """Events in time alone."""
+    """Return events in time alone."""
     n = 300 if space == "checked" else 20_000 if quick else 10_000_000
     times = np.cumsum(np.random.default_rng(1).exponential(1.0, n))
     made = hawkes.TemporalLikelihood(times, space=space)

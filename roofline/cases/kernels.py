@@ -32,8 +32,8 @@ FILES = kernels_loops, kernels_programs  # whose import fills ROWS
 
 
 def tasks(space, n, quick, only=None):
-    """The kernels on inputs, one after the other. `n` is the most of any extent; `only` names kernels, by
-    parts of their names between commas."""
+    """Yield the kernels on inputs, one after the other. `n` is the most of any extent; `only` names
+    kernels, by parts of their names between commas."""
     gpu, most = space.startswith("cuda"), FEW.get(space) or n or (FEW["quick"] if quick else math.inf)
     sizes = {}
     for letter, both in SIZES.items():
@@ -46,7 +46,7 @@ def tasks(space, n, quick, only=None):
 
 
 def duels(space, n, quick):
-    """Our side alone, for comparisons of revisions; see `portable.roofline.cases.Case`."""
+    """Return our side alone, for comparisons of revisions; see `portable.roofline.cases.Case`."""
     found = []
     for task in tasks(space, n, quick):
         call, values = bound(space, task)
@@ -102,7 +102,8 @@ def _key(row):
 
 
 def compared(space, task, rounds, problems):
-    """A row for each peer of a kernel: values are compared, and if they agree both are timed in turn."""
+    """Yield a row for each peer of a kernel: values are compared, and if they agree both are timed in
+    turn."""
     gpu = space.startswith("cuda")
     rivals, absent = peers.gather("kernels", space, task, tools=("cupy",) if gpu else ("gcc", "numba"))
     problems += [f"{task.name}, {peer}: {why}" for peer, why in absent if "no such word" not in why]
@@ -166,7 +167,8 @@ def on_record(folder):
 
 
 def summary(found, folder, kind):
-    """Lines below the rows: each kernel's harmonic mean over machines, their mean, and the worst five."""
+    """Return lines below the rows: each kernel's harmonic mean over machines, their mean, and the worst
+    five."""
     if not found:
         return ["nothing was timed"]
     here, known = of_machine(found), on_record(folder)
@@ -195,18 +197,18 @@ REASONS = {
 
 
 def reason(name):
-    """The known cause of a kernel's place."""
+    """Return the known cause of a kernel's place."""
     return next((why for names, why in REASONS.items() if name in names.split()), "not looked into")
 
 
 def _difference(theirs, ours):
-    """The largest difference, as a share of the largest value; arrays of a GPU stay there."""
+    """Return the largest difference, as a share of the largest value; arrays of a GPU stay there."""
     theirs, ours = theirs.astype(float), ours.astype(float)
     return float(abs(theirs - ours).max() / (abs(ours).max() or 1.0))
 
 
 def bound(space, task):
-    """Our call, and a function that gives what one call writes from the beginning."""
+    """Return our call, and a function that gives what one call writes from the beginning."""
     views = {
         name: value
         if not isinstance(value, np.ndarray)

@@ -152,13 +152,13 @@ def floyd_warshall(i, j, step, path):
 
 @pk.function
 def along(x, i, j):
-    """The mean difference of a zone's corners along a row."""
+    """Return the mean difference of a zone's corners along a row."""
     return 0.5 * (x[i, j + 1] + x[i + 1, j + 1] - x[i, j] - x[i + 1, j])
 
 
 @pk.function
 def across(x, i, j):
-    """The same along a column."""
+    """Return the same along a column."""
     return 0.5 * (x[i + 1, j] + x[i + 1, j + 1] - x[i, j] - x[i, j + 1])
 
 

@@ -9,7 +9,7 @@ PAGE, MARK = records.HERE / "docs" / "performance.md", "## What was seen\n"
 
 
 def page(text, known):
-    """The page with its table anew.
+    """Return the page with its table anew.
 
     Parameters
     ----------

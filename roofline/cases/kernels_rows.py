@@ -55,7 +55,7 @@ class Row:
     steps: str
 
     def task(self, dtype, sizes):
-        """The kernel on an input."""
+        """Return the kernel on an input."""
         kernel = self.kernel
         bounds = tuple(tuple((["0", *end.split(":")])[-2:]) for end in self.domain.split())
         names = kernel.fn.__code__.co_varnames[: kernel.fn.__code__.co_argcount]
@@ -70,7 +70,7 @@ class Row:
 
 
 def _made(text, dtype, sizes, place):
-    """An argument of a row; arrays differ by their places."""
+    """Return an argument of a row; arrays differ by their places."""
     if text in MAKERS:
         return MAKERS[text](dtype, sizes)
     if text.replace(".", "").replace("e-", "").removeprefix("-").isdigit():
@@ -85,12 +85,13 @@ def _made(text, dtype, sizes, place):
 
 @functools.lru_cache(4)
 def _block(dtype, n):
-    """Random numbers, of which every array of that size is a part: to draw them takes longer than to time."""
+    """Return random numbers, of which every array of that size is a part: to draw them takes longer than
+    to time."""
     return np.random.default_rng(0).uniform(0.1, 1.1, n).astype(dtype)
 
 
 def _starts(sizes):
-    """Where rows of a sparse matrix start, which have 16 to 48 entries."""
+    """Return the starts of rows of a sparse matrix, which have 16 to 48 entries."""
     return np.append(0, np.cumsum(np.random.default_rng(1).integers(16, 49, sizes["v"])))
 
 
@@ -99,7 +100,7 @@ def _places(n, extent, seed=2):
 
 
 def _nodes(dtype, sizes):
-    """The corners of elements, near each other."""
+    """Return the corners of elements, near each other."""
     n = sizes["n"] // 4
     return ((np.arange(n)[:, None] + _places((n, 4), 1000)) % n).astype(np.int32)
 
@@ -120,7 +121,7 @@ MAKERS = {
 
 
 def row(domain, arguments, form="for", dtypes="float64 float32", steps=""):
-    """A decorator for a kernel, which becomes a row of its name."""
+    """Return a decorator for a kernel, which becomes a row of its name."""
 
     def made(function):
         kernel = pk.kernel(function)

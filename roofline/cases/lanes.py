@@ -1,5 +1,4 @@
-"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and
-memory.
+"""Compare packs with single lanes: each kernel both ways, on the same space and memory.
 
 The mixture density also runs against the peak of the arithmetic units: as many operations as its code
 executes, those of its exponentials included, in chains of fused multiply-adds. That ratio is the share of the
@@ -42,7 +41,7 @@ def of_two(i, function, y, x, out):
 
 
 def duels(space, n, quick):
-    """A duel a kind of kernel; see `portable.roofline.cases.Case`. `n` counts indices."""
+    """Return a duel a kind of kernel; see `portable.roofline.cases.Case`. `n` counts indices."""
     n = n or common.size(space, quick, 100, 10_000, 1_000_000, 1_000_000)
     random = np.random.default_rng(0)
     x, order = random.random(n), random.integers(0, n, n)
@@ -91,7 +90,7 @@ def _duel(space, title, n, kernel, inputs, dtype=np.float64):
 
 
 def _word(space, n, kernel, function, *inputs):
-    """A word in packs against one lane at a time, and against the same loop in plain numba."""
+    """Return a word in packs against one lane at a time, and against the same loop in plain numba."""
     name = function.__name__
     duel = _duel(space, name, n, kernel, (function, *inputs))
     rivals, absent = peers.gather("layer", space, name, *inputs, tools=("numba",))

@@ -1,4 +1,5 @@
-"""What a launch costs its caller: a kernel of six views that has nothing to do, alone and ten in a row."""
+"""Measure the cost of a launch to its caller: a kernel of six views that has nothing to do, alone and ten
+in a row."""
 
 import dataclasses
 import functools
@@ -21,8 +22,8 @@ def add_five(i, a, b, c, d, e, f):
 
 
 def duels(space, n, quick):
-    """Each way to launch, on this space and on serial; see `portable.roofline.cases.Case`. `n` counts the
-    indices (1).
+    """Return each way to launch, on this space and on serial; see `portable.roofline.cases.Case`. `n`
+    counts the indices (1).
     """
     spaces = [space] if space.startswith("cuda") or space in ("serial", "checked") else ["serial", space]
     return [duel for name in spaces for duel in _duels(name, n or 1)]
@@ -61,7 +62,7 @@ def _duels(space, n):
 
 
 def _ten(rival):
-    """A rival that launches ten times."""
+    """Return a rival that launches ten times."""
 
     def call():
         for _ in range(TEN):

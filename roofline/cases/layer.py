@@ -125,7 +125,7 @@ def mandelbrot(i, limit, cx, cy, steps):
 
 
 def duels(space, n, quick):
-    """A duel a word; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
+    """Return a duel a word; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
     n = n or common.size(space, quick, 300, 20_000, 100_000_000, 20_000_000)  # far beyond caches
     random = np.random.default_rng(0)
     x, y = random.random((2, n))
@@ -157,12 +157,14 @@ def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE
 
 
 def _there(array, space):
-    """An array for kernels; on a CPU the peers' own, since how its pages lie moves a time by a tenth."""
+    """Return an array for kernels; on a CPU the peers' own, since how its pages lie moves a time by a
+    tenth."""
     return pk.copy_of(array, space) if space.startswith("cuda") else pk.asview(array, space=space)
 
 
 def _ready(space, policy, kernel, *args):
-    """A parallel_for whose last argument is written: its call, and the digest of one call's output."""
+    """Return a parallel_for whose last argument is written: its call, and the digest of one call's
+    output."""
     call = functools.partial(pk.parallel_for, policy, kernel, *args)
 
     def result():
@@ -174,14 +176,14 @@ def _ready(space, policy, kernel, *args):
 
 
 def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE):
-    """The duel of a parallel_for that writes `out`."""
+    """Return the duel of a parallel_for that writes `out`."""
     views = [_there(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
     call, result = _ready(space, policy, kernel, *views, out)
     return _duel(name, title, n_bytes, space, call, result, inputs, tolerance)
 
 
 def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
-    """The duel of a parallel_reduce, of whose result `which` is compared."""
+    """Return the duel of a parallel_reduce, of whose result `which` is compared."""
     views = [_there(a, space) for a in inputs]
     call = functools.partial(pk.parallel_reduce, _range(space, len(inputs[0])), kernel, *views, **reducer)
     result = call if which is None else lambda: call()[which]

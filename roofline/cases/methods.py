@@ -20,7 +20,7 @@ STEPS = 16  # of the Metropolis scheme
 
 
 def prepare(space, data, quick):
-    """Runs of all methods; see `portable.roofline.cases.Case`. Real data have no part in it."""
+    """Return runs of all methods; see `portable.roofline.cases.Case`. Real data have no part in it."""
     # of a GPU: less shows launches alone
     whole = (1_000_000, 10_000_000, 50_000_000), (50_000, 1_000_000, 10_000_000)
     points, particles, elements = common.size(space, quick, (40, 60, 600), (100, 1_000, 10_000), *whole)
@@ -33,19 +33,19 @@ def prepare(space, data, quick):
 
 
 def simulated_run(method, size, unit, space, call):
-    """A Run on simulated input; it waits for the work of its call."""
+    """Return A Run on simulated input; it waits for the work of its call."""
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
 @functools.cache
 def two_clouds(n):
-    """Points of a mixture, shape (n, P)."""
+    """Return points of a mixture, shape (n, P)."""
     random = np.random.default_rng(0)
     return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
 
 
 def three_iterations(k, space):
-    """A mixture that a fit gives no more than ITERATIONS of EM, from points on."""
+    """Return a mixture that a fit gives no more than ITERATIONS of EM, from points on."""
     prior = mixture.Prior(scale=np.eye(P))
     return mixture.DirichletMixture(
         k, prior=prior, max_iter=ITERATIONS, tol=-1.0, moves=False, random_state=0, space=space
@@ -53,7 +53,7 @@ def three_iterations(k, space):
 
 
 def three_branches():
-    """A TMAP of orders 1, 2 and 3."""
+    """Return A TMAP of orders 1, 2 and 3."""
     return tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
 
 
@@ -101,7 +101,7 @@ def silent(call):
 
 
 def _words(space, n):
-    """The arrays of each are made when it is first called: they are large."""
+    """Yield the arrays of each are made when it is first called: they are large."""
     edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
     every, box = pk.RangePolicy(0, n, space=space), pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space)
     tiles = pk.TeamPolicy((side // layer.T) ** 2, space=space)
@@ -136,6 +136,6 @@ def _words(space, n):
 
 
 def _launching(launch, arrays):
-    """A call that launches with arrays that are made once, when they are wanted."""
+    """Return a call that launches with arrays that are made once, when they are wanted."""
     made = functools.cache(arrays)
     return lambda: launch(*made())

@@ -58,5 +58,5 @@ def duels(space, n, quick):
 
 
 def records(random):
-    """Components at random; 0.2 keeps the densities far from overflow and from zero."""
+    """Return components at random; 0.2 keeps the densities far from overflow and from zero."""
     return 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))

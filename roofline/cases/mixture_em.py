@@ -84,7 +84,7 @@ def executed(space, k, dtype, p=P):
 
 
 def _problem(space, n, k, apart, dtype, p=P):
-    """Points, where they lie in the space, and the components that an iteration starts from."""
+    """Return points, where they lie in the space, and the components that an iteration starts from."""
     random = np.random.default_rng(0)
     means = random.normal(0.0, apart, (k, p))
     x = random.standard_normal((n, p), np.float32)
@@ -125,7 +125,7 @@ def _duel(space, n, k, apart, dtype, small, p=P):
 
 
 def _trace(points, components):
-    """Of all scatters about the components' own means, added up."""
+    """Return the trace of all scatters about the components' own means, added up."""
     _, *sums = points.sweep(components)
     n, xbar, scatter = centred("full", *sums, components.means)
     away = xbar - components.means

@@ -51,7 +51,7 @@ class Problem:
 
 
 def problem(number, share=1.0):
-    """The set of that number, with that share of its points."""
+    """Return the set of that number, with that share of its points."""
     random, p = np.random.default_rng(number), DIMENSIONS[number % len(DIMENSIONS)]
     k = 3 + 7 * number % 10
     separation = SEPARATIONS[number % 4] + (p >= 8) + (p >= 14)
@@ -77,13 +77,14 @@ def _separation(d, one, other):
 
 
 class Tally:
-    """What each contender found in each set."""
+    """Findings of each contender in each set."""
 
     def __init__(self):
         self._found = {}
 
     def judge(self, number, problem, labels, name, n_found=None):
-        """The adjusted Rand index, kept; components with more than p + 1 points unless `n_found` says."""
+        """Return the adjusted Rand index, kept; components with more than p + 1 points unless `n_found`
+        says."""
         if n_found is None:
             n_found = int((np.bincount(labels) > problem.X.shape[1] + 1).sum())
         index = agreement(labels, problem.labels)
@@ -91,14 +92,14 @@ class Tally:
         return index
 
     def told(self, number, problem):
-        """A line on one set."""
+        """Return a line on one set."""
         own = {name: found[number] for name, found in self._found.items() if number in found}
         return f"{problem.k} clusters; " + "; ".join(
             f"{name}: {n} found, index {index:.4f}" for name, (n, index, _) in own.items()
         )
 
     def summary(self):
-        """A line on all sets that every contender was through with."""
+        """Return a line on all sets that every contender was through with."""
         numbers = set.intersection(*(set(found) for found in self._found.values()))
         if not numbers:
             return "no set"

@@ -172,7 +172,7 @@ def _small():
 
 
 def _turns(title, x, threads, before):
-    """A program that takes turns between its own prange and launches on a space."""
+    """Return a program that takes turns between its own prange and launches on a space."""
 
     def program(space, y, out):
         before()

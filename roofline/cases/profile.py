@@ -1,5 +1,5 @@
-"""What `roofline.profile` costs: launches of a millisecond and more inside of it, against the same ones
-outside.
+"""Measure the cost of `roofline.profile`: launches of a millisecond and more inside of it, against the
+same ones outside.
 
 `n` counts the launches.
 """

@@ -35,7 +35,7 @@ def duels(space, n, quick):
 
 
 def _particles(n, dtype=np.float64):
-    """States x ~ N(0, 1) and weights proportional to N(x; 2, 1)."""
+    """Return states x ~ N(0, 1) and weights proportional to N(x; 2, 1)."""
     x = np.random.default_rng(0).normal(size=n)
     return x, np.exp(-0.5 * (x - 2.0) ** 2).astype(dtype)
 
@@ -115,6 +115,7 @@ def _mean(x, ancestors):
 
 
 def _duel(title, space, call, result, name, x, w, label=""):
-    """Both sides estimate the posterior mean, 1; draws differ, so means do by a few standard errors."""
+    """Return both sides estimate the posterior mean, 1; draws differ, so means do by a few standard
+    errors."""
     about = {"tolerance": 10 / len(x) ** 0.5, "bytes": 8 * len(x) + w.nbytes}
     return common.duel(title, space, call, "resampling", name, x, w, result=result, label=label, **about)

@@ -1,5 +1,5 @@
-"""What methods do beside their main computation, for `report --all`: with it every kernel of the models has
-its place.
+"""Time the methods' parts beside their main computation, for `report --all`: with it every kernel of the
+models has its place.
 
 Inputs are simulated and small: many of these kernels only prepare or finish.
 """
@@ -24,7 +24,8 @@ CHAINS, SAMPLED, DRAWS, TIMES = (
 
 
 def prepare(space, data, quick):
-    """Runs of all that is left; see `portable.roofline.cases.Case`. Real data have no part in it."""
+    """Return runs of all that is left; see `portable.roofline.cases.Case`. Real data have no part in
+    it."""
     whole = (50_000, 1_000_000, 4_000_000), (2_000, 50_000, 400_000)
     few, n, particles = common.size(space, quick, (40, 40, 40), (50, 1_000, 1_000), *whole)
     return [
@@ -113,19 +114,19 @@ def _tmap(space, n):
 
 @pk.function
 def begin(seed, stream, draw, params):
-    """A standard normal state."""
+    """Return a standard normal state."""
     return (pk.random.normal(seed, stream, draw),)
 
 
 @pk.function
 def walk(t, state, seed, stream, draw, params):
-    """A random walk that returns."""
+    """Return a random walk that returns."""
     return (0.9 * state[0] + pk.random.normal(seed, stream, draw),)
 
 
 @pk.function
 def seen(t, state, observation, params):
-    """The log-density of an observation about the state, but for a constant."""
+    """Return the log-density of an observation about the state, but for a constant."""
     return -0.5 * (observation[0] - state[0]) * (observation[0] - state[0])
 
 

@@ -44,7 +44,7 @@ MODEL = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((
 
 @dataclass(frozen=True)
 class Step:
-    """What is done again and again on shards that stay where they are.
+    """Step that is repeated on shards that stay in place.
 
     Attributes
     ----------
@@ -73,14 +73,15 @@ class Step:
     most: float = math.inf
 
     def returned(self, n_workers: float) -> float:
-        """Bytes that a worker returns: about two nodes of a level that is cut, or all of its shards."""
+        """Return bytes that a worker returns: about two nodes of a level that is cut, or all of its
+        shards."""
         own = max(self.n_shards / n_workers, 1.0)
         return self.up * (min(own, 1.0 + math.log2(own)) if self.summed else own)
 
 
 # ---- the methods
 def mixture_step(X, k, space, client=None, streamed=False):
-    """An EM iteration of full covariances by maximum likelihood."""
+    """Return an EM iteration of full covariances by maximum likelihood."""
     # points as means: each component keeps some, however many iterations follow
     means, factors = np.asarray(X[:: len(X) // k][:k], np.float64), np.tile(np.eye(P), (k, 1, 1))
     points = Points(X, k, space, np.zeros(P), False, streamed, client=client)
@@ -97,7 +98,8 @@ def mixture_step(X, k, space, client=None, streamed=False):
 
 
 def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
-    """An EM iteration of three branches from one start, or several, after which a fit looks at it."""
+    """Return an EM iteration of three branches from one start, or several, after which a fit looks at
+    it."""
     em = EM(runs, MODEL.orders, 1, np.float64, space, memory_bytes, client)
     history = pk.zeros((1, 1_000_000), np.float64, em.space)
     iteration = em.iterations(times, 999_999, -1.0, history)  # it never comes to rest
@@ -114,7 +116,7 @@ def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
 
 
 def map_step(data, space, client=None, most=3):
-    """A whole cross map, of targets with up to `most` dimensions."""
+    """Return a whole cross map, of targets with up to `most` dimensions."""
     n_times, n_series = data.shape
     lag, first = np.arange(most), most - 1
     dims = np.arange(n_series) % most + 1
@@ -135,8 +137,8 @@ def map_step(data, space, client=None, most=3):
 
 
 def hawkes_step(n_events, space, client=None):
-    """A log-likelihood by all pairs at other parameters of the triggering function: the background is
-    kept."""
+    """Return a log-likelihood by all pairs at other parameters of the triggering function: the background
+    is kept."""
     random = np.random.default_rng(3)
     events = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 0.1 * n_events, n_events))
     likelihood = hawkes.Likelihood(*events, method="all_pairs", space=space, client=client)
@@ -176,8 +178,8 @@ def random_series(n_series, n_times):
 
 # ---- compare scaleout
 def duels(space, n, quick):
-    """Two GPUs beside one; else two workers beside one process; see `portable.roofline.cases.Case`. `n` is
-    the number of points."""
+    """Return two GPUs beside one; else two workers beside one process; see `portable.roofline.cases.Case`.
+    `n` is the number of points."""
     small = quick or space == "checked"
     if space.startswith("cuda"):
         return _gpus(n, small)
@@ -252,7 +254,7 @@ class Costs:
     a_byte: float
 
     def of(self, step: Step, n_workers: float) -> float:
-        """What is not work, in seconds: latency, and bytes."""
+        """Return the time beside work, in seconds: latency, and bytes."""
         return self.latency(n_workers) + self.a_byte * n_workers * (step.down + step.returned(n_workers))
 
     def latency(self, n_workers: float) -> float:
@@ -298,7 +300,7 @@ def fitted(rows) -> Costs:
 
 
 def steps_of(quick, space, client=None):
-    """The methods at a size for a few cores."""
+    """Yield the methods at a size for a few cores."""
     n = 20_000 if quick else 1_000_000
     yield mixture_step(random_points(n), 4 if quick else 16, space, client)[0]
     yield tmap_step(random_runs(n if quick else 10 * n), space, client)[0]
@@ -320,14 +322,14 @@ def measured(workers, quick, repeats, say=lambda text: None):
 
 
 def work(step, seconds, n_workers, cores):
-    """The last term of (1): a worker's shards, where `n_workers` of them share `cores`."""
+    """Return the last term of (1): a worker's shards, where `n_workers` of them share `cores`."""
     own = math.ceil(step.n_shards / n_workers)
     return seconds / step.n_shards * own * max(n_workers / cores, 1.0)
 
 
 def beyond(step, seconds, costs, n_workers):
-    """Seconds of a step on so many places, each as fast as it takes `seconds` for all, and what takes most
-    of them."""
+    """Return seconds of a step on so many places, each as fast as it takes `seconds` for all, and what
+    takes most of them."""
     parts = {
         "work": seconds / n_workers,
         "shards that are too few": work(step, seconds, n_workers, n_workers) - seconds / n_workers,
@@ -338,7 +340,7 @@ def beyond(step, seconds, costs, n_workers):
 
 
 def stops_at(step, seconds, costs):
-    """The number of places from which on they do less than HALF of what as many could."""
+    """Return the number of places from which on they do less than HALF of what as many could."""
     n = 1
     while n < 2**20 and seconds / n / beyond(step, seconds, costs, n)[0] >= HALF:
         n += max(n // 16, 1)
@@ -346,14 +348,14 @@ def stops_at(step, seconds, costs):
 
 
 def large(step, seconds, factor):
-    """The same method on `factor` times the data: its shards, and the seconds of its work."""
+    """Return the same method on `factor` times the data: its shards, and the seconds of its work."""
     up = step.up if step.summed else step.up * factor
     shards = min(step.n_shards * factor, step.most)
     return replace(step, n_shards=shards, up=up), seconds * factor**step.power
 
 
 def tables(quick, cores, faster, say=lambda text: None):
-    """What was measured beside what (1) says, and what it predicts; rich tables."""
+    """Return the measured figures beside those of (1), and its predictions; rich tables."""
     workers = WORKERS[:2] if quick else [n for n in WORKERS if n <= max(8, cores)]
     costs, rows, alone, found = measured(workers, quick, 3 if quick else 7, say)
     return [_asking(costs, rows), _measured(costs, alone, found, cores), _predicted(costs, alone, faster)]

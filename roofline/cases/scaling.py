@@ -31,7 +31,7 @@ def copy(i, x, y):
 
 
 def duels(space, n, quick):
-    """Each call at all threads and at fewer; see `portable.roofline.cases.Case`."""
+    """Return each call at all threads and at fewer; see `portable.roofline.cases.Case`."""
     most = pk.concurrency(space)
     if not space.startswith("threads") or most < 2:
         raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
@@ -72,7 +72,7 @@ def _duel(title, bind, most, reached, own=None, **options):
 
 
 def serial_share(rows, most):
-    """The serial share s of T(p) / T(1) = s + (1 - s) / p at p = `most`."""
+    """Return the serial share s of T(p) / T(1) = s + (1 - s) / p at p = `most`."""
     alone = next((row for row in rows if row.peer == "threads:1"), None)
     if alone is None:
         return "one thread gave no time"

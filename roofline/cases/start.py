@@ -1,4 +1,4 @@
-"""How long a program waits before its first kernel: whole processes, from the interpreter's start to its end.
+"""Measure the time to a program's first kernel: whole processes, from the interpreter's start to its end.
 
 Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: what every
 program pays for whatever revision it meets, NumPy and LLVM's library above all, is left out, and so are
@@ -75,7 +75,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def _programs(space):
-    """What a process runs, by its name: the texts of one or several processes."""
+    """Return the programs of a process, by its name: the sources of one or several processes."""
     found = {
         "first call": [FIRST_CALL.format(space=space)],
         "a batched LU of 16 x 16 by pk.static": [LU.format(space=space)],

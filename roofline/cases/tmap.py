@@ -70,7 +70,8 @@ def _by_hand(space, n, dtype, n_iterations):
 
 
 def _packages(space, n, n_iterations):
-    """A duel with those packages that are installed, if any; some thousand times slower, so on fewer runs."""
+    """Return a duel with those packages that are installed, if any; some thousand times slower, so on
+    fewer runs."""
     values, lengths = _runs(n)
     rivals = []
     for package, maker, branches in (

@@ -81,11 +81,11 @@ class Row:
 
     @property
     def interval(self) -> against.Interval:
-        """Of the peer's time over ours."""
+        """Return the record's entry, on a machine with these facts."""
         return against.interval([[peer / ours for ours, peer in sitting] for sitting in self.sittings])
 
     def samples(self, side: int) -> Samples:
-        """Seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
+        """Return seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
         pairs = [pair for sitting in self.sittings for pair in sitting]
         return Samples(tuple(p / o if side == 2 else (o, p)[side] for o, p in pairs))
 
@@ -113,12 +113,12 @@ class Row:
         return FASTER if found.lower * self.limit > known else HOLDS
 
     def again(self, recorded: bool) -> bool:
-        """Whether it seems down, or is `recorded` and varies, and another process may know better."""
+        """Return the cells of the terminal's table."""
         seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
         return seems and len(self.sittings) < SITTINGS
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
-        """What goes on record, on a machine with these facts."""
+        """Return the group of headlines that one process prepares."""
         found, three = self.interval, [picked(self.samples(side), "median lower upper") for side in range(3)]
         return {
             "name": self.headline.name,
@@ -139,7 +139,7 @@ class Row:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON object of a row."""
+        """Return the JSON object of a row."""
         seen = (
             self.as_record("", dict.fromkeys(("cpu", "cpu_id")), "")
             if self.sittings
@@ -149,7 +149,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Of the terminal's table."""
+        """Return the versions of the packages that bring a module."""
         seen, known = ["", "", ""], ["", ""]
         if self.sittings:
             ratio = self.samples(2)
@@ -165,7 +165,7 @@ class Row:
 
 
 def table(rows: list[Row], machine: str):
-    """The terminal's table."""
+    """Return the terminal's table."""
     columns = "headline<|?peer<|ours|the peer|peer / ours|on record|?ours on record|verdict<"
     caption = (
         "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
@@ -175,7 +175,8 @@ def table(rows: list[Row], machine: str):
 
 
 def summary(rows: list[Row]) -> str:
-    """How many rows have each verdict, and the names of those with which a run does not pass."""
+    """Return True if it seems down, or is `recorded` and varies, so that another process may know
+    better."""
     verdicts = [row.verdict for row in rows]
     order = (HOLDS, FASTER, UNDECIDED, NO_RECORD, NO_PEER, LATE, *WRONG)
     counts = [f"{verdicts.count(v)} {v}" for v in order if v in verdicts]
@@ -230,7 +231,7 @@ def run(
 
 
 def _groups(rows):
-    """Rows by what one process prepares, the shortest first."""
+    """Return rows by what one process prepares, the shortest first."""
     found: dict[tuple, list[Row]] = {}
     for row in rows:
         found.setdefault(row.headline.group, []).append(row)
@@ -238,7 +239,7 @@ def _groups(rows):
 
 
 def _cost(row):
-    """Seconds that a sitting of a row takes, as far as is known."""
+    """Return seconds that a sitting of a row takes, as far as is known."""
     if row.sittings:
         return row.seconds / len(row.sittings)
     return row.record["seconds"] if row.record else 0.0

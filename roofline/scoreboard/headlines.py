@@ -48,11 +48,12 @@ class Headline:
 
     @property
     def group(self) -> tuple[str, int | None, bool]:
-        """What one process prepares."""
+        """Return the result of a headline: times of both sides, or "absent" or "problem" with the
+        reason."""
         return self.case, self.n, self.quick
 
     def find(self, duels: list[Duel]) -> Duel:
-        """The duel, with at most the one peer.
+        """Return the duel, with at most the one peer.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ mixture_em | mixture_em float32 | overlap, 5,000,000 points, 14 dimensions, 256 
 
 
 def of(space: str) -> list[Headline]:
-    """The headlines of a space, the shortest first.
+    """Return the headlines of a space, the shortest first.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ OWN = ("roofline", "portable", "models")
 
 
 def of(name: str, folder: Path = PEERS) -> dict:
-    """The identity of a peer: {"source": hash, "versions": {library: version}}.
+    """Return the identity of a peer: {"source": hash, "versions": {library: version}}.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
 
 
 def _read(path):
-    """The lines of a file that do something, and the modules it imports: its docstring and imports of this
-    project, which change when files move, are left out."""
+    """Return the lines of a file that do something, and the modules it imports: its docstring and imports
+    of this project, which change when files move, are left out."""
     text = path.read_text(encoding="utf-8")
     tree, left_out, imported = ast.parse(text), set(), []
     for node in ast.walk(tree):
@@ -72,6 +72,6 @@ def _read(path):
 
 
 def _version(library):
-    """Of the packages that bring a module."""
+    """Result of a run."""
     found = metadata.packages_distributions().get(library, [])
     return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(found))) or "unknown"

@@ -31,7 +31,7 @@ Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a G
 
 
 def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
-    """The rows of a file of records: COLUMNS as texts, headlines first."""
+    """Return the rows of a file of records: COLUMNS as texts, headlines first."""
     found = []
     for row in document["headlines"]:
         spread = row["ratio"]
@@ -48,7 +48,7 @@ def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def documents(folder: Path) -> list[dict[str, Any]]:
-    """All records of a folder.
+    """Return all records of a folder.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def documents(folder: Path) -> list[dict[str, Any]]:
 
 
 def page(found: list[dict[str, Any]]) -> str:
-    """The page, as text."""
+    """Return the page, as text."""
     parts, head = [TOP], f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
     for document in found:
         parts.append(f"\n## {document['machine']['kind']}\n\n{head}")

@@ -55,12 +55,12 @@ def host(facts: dict[str, Any]) -> str:
 
 
 def path_of(machine: str, folder: Path) -> Path:
-    """The file of a kind of machine."""
+    """Return the file of a kind of machine."""
     return folder / f"{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}.json"
 
 
 def read(path: Path, machine: str | None = None) -> dict[str, Any]:
-    """A file of records, looked at.
+    """Return a file of records, looked at.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Standing:
-    """What a run came to.
+    """Return the facts of a duel for the other process.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Standing:
 
     @property
     def passed(self) -> bool:
-        """Whether no row is slower, failed or stands beside another peer than the record's."""
+        """Return the answer to a request: seconds per call of one batch of a row, or the row's result."""
         wrong = set(scoreboard.WRONG) - ({scoreboard.PEER_CHANGED} if self.recording else set())
         return not any(row.verdict in wrong for row in self.rows)
 
@@ -63,7 +63,7 @@ class Standing:
         return scoreboard.summary(self.rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         rows = [row.as_dict() for row in self.rows]
         return picked(self, "kind space interrupted passed") | {"rows": rows}
 
@@ -124,7 +124,8 @@ def command(options: Any, space: str, warn: Callable[[dict], None], say: Callabl
 
 
 def _space(space):
-    """The space as it stands on record: with its threads, and any GPU of the machine as the other."""
+    """Return the space as it stands on record: with its threads, and any GPU of the machine as the
+    other."""
     if space.startswith("cuda"):
         return "cuda"
     with pk.use(space) as resolved:
@@ -142,7 +143,7 @@ def _opened(named, kind):
 
 
 def _commit(options):
-    """The commit that is recorded, with a + where files were changed since."""
+    """Return the commit that is recorded, with a + where files were changed since."""
     if options.commit:
         return options.commit
     try:

@@ -117,7 +117,7 @@ def squared(v):
 
 @planted("waiting")
 def a_map_that_is_applied_again(space, random, scale):
-    """One number, whose every step waits for the one before, against twelve side by side."""
+    """Return one number, whose every step waits for the one before, against twelve side by side."""
     n, trips = draw(random, 20_000, scale), int(random.integers(20, 40))
     x = random.uniform(0.1, 0.9, n).astype("float32")
     return by_chains(space, n, squared, trips, x, (1, 12), apart=0.01, out="float32")

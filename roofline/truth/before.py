@@ -85,7 +85,7 @@ def largest(i, place, x, most):
 
 @planted("together")
 def a_maximum_that_all_ask_for(space, random, scale):
-    """Of all numbers, against one for each."""
+    """Plant a search in Python for the least number that a launch gave, against launches alone."""
     n = draw(random, 1_200_000, scale)
     return pairs.in_one_place(space, random, n, largest, random.integers(0, 10**9, n))
 
@@ -98,7 +98,7 @@ def cubic(i, x, out):
 
 @planted("launch")
 def a_polynomial_of_few(space, random, scale):
-    """Numbers, against that of many."""
+    """Return numbers, against that of many."""
     few, n = int(random.integers(10, 50)), draw(random, 250_000, scale)
     return launches(space, (few, n), (cubic, random.random(n)))
 
@@ -113,7 +113,7 @@ def by_power(i, steps, x, out):
 
 @planted("special")
 def a_series_of_half_powers(space, random, scale):
-    """A power in every step, against a product."""
+    """Return a power in every step, against a product."""
     n, steps = draw(random, 2_000, scale), int(random.integers(60, 90))
     x = random.uniform(0.3, 0.99, n)
     return launches(space, n, (by_power, steps, x), (powers_by_products, math.sqrt, steps, x))
@@ -121,7 +121,7 @@ def a_series_of_half_powers(space, random, scale):
 
 @functools.cache
 def _levels(kind):
-    """Sums of a type."""
+    """Return sums of a type."""
 
     @pk.kernel
     def levels(i, trips, x, out):
@@ -153,13 +153,13 @@ def norm(x):
 
 @planted("parallelism")
 def one_team_in_thirty_two(space, random, scale):
-    """Of those that the space has room for, one at least, against four for each."""
+    """Return the output of `ncu` on a command's kernels, as CSV."""
     return pairs.few_teams(space, random, draw(random, 400_000, scale), pk.concurrency(space) // 32, norm)
 
 
 @planted("outside")
 def a_search_on_the_host_between_launches(space, random, scale):
-    """Of the least number that a launch gave, in Python, against launches alone."""
+    """Plant one team of 20 that the space has room for, one at least, against four for each."""
 
     def search(x):
         min(enumerate(x.to_numpy().tolist()), key=lambda item: item[1])

@@ -57,7 +57,7 @@ class Row:
         return sum(totals["flops"].values()) + sum(totals["inside_flops"].values())
 
     def as_dict(self):
-        """The JSON object."""
+        """Return the JSON object."""
         hardware = {"flops": self.flops, "bytes": self.bytes, "provenance": "hardware counters"}
         return {
             "label": self.label,
@@ -69,7 +69,7 @@ class Row:
 
 
 def rows():
-    """Each launch of the workload, counted and measured.
+    """Return each launch of the workload, counted and measured.
 
     Raises
     ------
@@ -99,13 +99,13 @@ def rows():
 
 
 def capacity():
-    """Bytes of L2, as it is seen."""
+    """Return bytes of L2, as it is seen."""
     with pk.use("cuda") as space:
         return measuring.gpu_levels(space, quick=False)[0][1]
 
 
 def _ncu(command):
-    """What `ncu` prints about a command's kernels, as CSV."""
+    """Plant medians of a launch's results on the host, against launches alone."""
     tool = shutil.which("ncu") or next(
         iter(sorted(glob.glob("/usr/local/cuda*/bin/ncu"), reverse=True)), None
     )
@@ -145,7 +145,7 @@ def parse(text):
 
 
 def table(found):
-    """The terminal's table."""
+    """Return the terminal's table."""
     caption = (
         "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by"
         " ncu, for which a sign that no operand takes up is an addition, and a division or a root several"

@@ -38,7 +38,8 @@ def relaxed(i, left, right, x, out):
 
 @planted(*APART)
 def a_mesh_numbered_at_random(space, random, scale):
-    """A ring of points, each with its two neighbours, against one that is numbered along the ring."""
+    """Return a ring of points, each with its two neighbours, against one that is numbered along the
+    ring."""
     n = draw(random, 4_000_000, scale)
     x = random.random(n)
 
@@ -58,7 +59,7 @@ def third_moment(x):
 
 @planted("parallelism")
 def one_team_in_twenty(space, random, scale):
-    """Of those that the space has room for, one at least, against four for each."""
+    """Plant a generator by a division's remainder, against one by a mask of bits."""
     n, few = draw(random, 1_000_000, scale), pk.concurrency(space) // 20
     return pairs.few_teams(space, random, n, few, third_moment)
 
@@ -70,7 +71,7 @@ def counted_votes(i, choice, weight, votes):
 
 @planted("together")
 def votes_for_one(space, random, scale):
-    """All with their weights, against as many candidates as votes."""
+    """Return all with their weights, against as many candidates as votes."""
     n = draw(random, 1_500_000, scale)
     return pairs.in_one_place(space, random, n, counted_votes, random.integers(1, 9, n))
 
@@ -82,14 +83,14 @@ def reciprocal(i, x, out):
 
 @planted("launch")
 def reciprocals_of_few(space, random, scale):
-    """Numbers, against those of many."""
+    """Return numbers, against those of many."""
     few, n = int(random.integers(5, 60)), draw(random, 250_000, scale)
     return launches(space, (few, n), (reciprocal, random.random(n)))
 
 
 @planted("outside")
 def medians_on_the_host_between_launches(space, random, scale):
-    """Of what a launch left, against launches alone."""
+    """Plant half as many teams as a CPU's threads; a sixteenth of a GPU's, against four for each."""
     return pairs.beside_the_host(
         space, random, 200_000, scale, (512, 4), 4, lambda x: np.median(x.to_numpy())
     )
@@ -186,7 +187,7 @@ def by_mask(i, trips, mask, x, out):
 
 @planted("integer division")
 def a_generator_by_remainders(space, random, scale):
-    """Of a division, against one by a mask of bits."""
+    """Plant sums in Python of numbers that a launch gave, against a reduction in the launch."""
     n, trips, bits = draw(random, 20_000, scale), int(random.integers(20, 40)), int(random.integers(12, 20))
     x, size = random.integers(0, 1 << bits, n), 1 << bits
     sides = (by_remainder, trips, size, x), (by_mask, trips, size - 1, x)

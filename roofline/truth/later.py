@@ -50,7 +50,8 @@ def length(x):
 
 @planted("parallelism")
 def half_as_many_teams_as_have_room(space, random, scale):
-    """Of the threads of a CPU; a sixteenth of a GPU's, against four for each."""
+    """Plant one chain of as many multiplications and additions, each waiting for the one before, against
+    twelve chains side by side."""
     n, few = draw(random, 500_000, scale), pk.concurrency(space) // (16 if on_device(space) else 2)
     return pairs.few_teams(space, random, n, few, length)
 
@@ -62,7 +63,7 @@ def next_number(s):
 
 @planted("waiting")
 def one_generator_of_an_index(space, random, scale):
-    """Steps of integers, each of which waits for the one before, against eight generators."""
+    """Return steps of integers, each of which waits for the one before, against eight generators."""
     n, trips = draw(random, 20_000, scale), int(random.integers(40, 80))
     x = random.integers(0, 1000, n)
     return pairs.by_chains(space, n, next_number, trips, x, (1, 8), out="int64")
@@ -167,7 +168,7 @@ def float_states(i, trips, x, out):
 
 @planted("conversions")
 def whole_numbers_that_are_halved_as_floats(space, random, scale):
-    """States that are int64, against float64."""
+    """Return states that are int64, against float64."""
     n, trips = draw(random, 15_000, scale), int(random.integers(40, 60))
     x = random.uniform(0.0, 1e6, n)
     return launches(space, n, (integer_states, trips, x), (float_states, trips, x))

@@ -54,7 +54,7 @@ def smoothed(i, j, a, out):
 
 @planted("launch")
 def a_box_of_few(space, random, scale):
-    """A launch over a small square, against one over a large one."""
+    """Return a launch over a small square, against one over a large one."""
     few, many = int(random.integers(3, 6)), max(64, int(600 * scale**0.5))
     a, out = random.random((many + 1, many + 1)), np.zeros((many, many))
     boxes = tuple(pk.MDRangePolicy((0, 0), (n, n), space=space) for n in (few, many))
@@ -83,7 +83,7 @@ def launches_one_by_one(space, random, scale):
 
 @planted("outside")
 def sums_in_python_between_launches(space, random, scale):
-    """Of numbers that a launch gave, against a reduction in the launch."""
+    """Elements that a launch reaches, counted on the host by one thread."""
     n, times = draw(random, 100_000, scale), 3 if scale else 1
     launch, _ = launches(space, n, (exps, 1024 if on_device(space) else 32, random.random(n)))
     policy, _, *args, out = launch
@@ -156,7 +156,7 @@ def by_columns(team, width, trips, out):
 
 @planted("banks")
 def a_tile_whose_rows_share_their_banks(space, random, scale):
-    """Rows of 32 numbers, each member its own, against rows of 33."""
+    """Return rows of 32 numbers, each member its own, against rows of 33."""
     return _banked(space, random, scale, "float32", *((by_columns, width) for width in (32, 33)))
 
 
@@ -197,7 +197,7 @@ def own_bins(team, of_member, of_bin, first, trips, out):
 
 @planted("banks")
 def a_histogram_of_each_member(space, random, scale):
-    """All counts of a member side by side, against those of a bin."""
+    """Return all counts of a member side by side, against those of a bin."""
     first = int(random.integers(0, 32))
     sides = ((own_bins, *ways, first) for ways in ((32, 1), (1, 32)))
     return _banked(space, random, scale, "int32", *sides)

@@ -350,7 +350,7 @@ def side_by_side(i, x, out):
 
 @planted(*APART)
 def elements_far_apart(space, random, scale):
-    """One element of each line or two, against as many side by side."""
+    """Return one element of each line or two, against as many side by side."""
     n, stride = draw(random, 7_000_000, scale), int(random.integers(8, 12))
     x = pk.zeros(n * stride, space=space)
     pk.deep_copy(x, 1.0)
@@ -369,7 +369,7 @@ def straight(i, j, a, out):
 
 @planted(*APART)
 def a_matrix_written_across(space, random, scale):
-    """Its transpose, an element of each line at a time, against a copy."""
+    """Return its transpose, an element of each line at a time, against a copy."""
     n = max(64, int(scale**0.5 * (320 + random.integers(1, 100))) * 8)
     a, out = random.random((n, n)), np.zeros((n, n))
     box = pk.MDRangePolicy((0, 0), (n, n), space=space)
@@ -383,8 +383,7 @@ def one_team_for_all(space, random, scale):
 
 @planted("waiting")
 def one_chain_of_operations(space, random, scale):
-    """As many multiplications and additions, each waiting for the one before, against twelve chains side by
-    side."""
+    """Return the bytes of all lines, to be read and to be written."""
     n = draw(random, 20_000, scale)
     return by_chains(space, n, towards_one, 70, random.random(n), (1, 12))
 
@@ -450,6 +449,6 @@ def again_and_again(i, n_passes, x, out):
 
 @planted("launch")
 def a_launch_for_few(space, random, scale):
-    """A launch of some ten indices, against one of many."""
+    """Return a launch of some ten indices, against one of many."""
     few, n = int(random.integers(8, 33)), draw(random, 300_000, scale)
     return launches(space, (few, n), (again_and_again, 1, random.random(n)))

@@ -46,7 +46,7 @@ def rows_that_are_written_as_json(space, random, scale):
 
 @planted("outside")
 def a_histogram_by_numpy(space, random, scale):
-    """Of what a launch left, each time."""
+    """Plant a histogram by NumPy of each launch's result."""
     return with_step(space, random, scale, lambda x: np.histogram(x.to_numpy(), 100))
 
 
@@ -92,7 +92,7 @@ def random_numbers_by_numpy(space, random, scale):
 
 @planted("calls", "launch")
 def a_launch_for_each_row(space, random, scale):
-    """Of a narrow table, against one launch over its numbers."""
+    """Plant a launch for each row of a narrow table, against one launch over its numbers."""
     n_rows, width = int(random.integers(300, 600)) if scale else 3, max(8, int(64 * scale))
     table, rounds = pk.copy_of(random.random((n_rows, width)), space), 64 if on_device(space) else 4
 
@@ -118,7 +118,7 @@ def _steps(space, n, times):
 
 @planted("calls")
 def steps_of_a_recursion(space, random, scale):
-    """Each a launch, against a graph of them."""
+    """Return each a launch, against a graph of them."""
     return _steps(space, int(random.integers(500, 900)), int(random.integers(300, 500)) if scale else 3)
 
 

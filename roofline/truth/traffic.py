@@ -26,7 +26,7 @@ TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
 
 
 class _Touched:
-    """What a launch reaches, counted on the host by one thread.
+    """Verdict on a pair, and the truth.
 
     `asked` is how often it reaches each argument, `asked_bytes` all of that, `lines` the lines (read,
     written) of arguments that share memory, `jumps` the arguments that are mostly reached on another line
@@ -50,12 +50,12 @@ class _Touched:
 
     @property
     def bytes(self):
-        """Those of all lines, to be read and to be written."""
+        """Return True if the planted cause was named."""
         return LINE * sum(map(sum, self.lines.values()))
 
 
 def predicted(policy, kernel, args, reducer, second):
-    """Bytes that a launch moves on a GPU whose caches are empty in the beginning.
+    """Return bytes that a launch moves on a GPU whose caches are empty in the beginning.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def predicted(policy, kernel, args, reducer, second):
 
 
 def _on_lines(args, kept):
-    """The arguments, arrays copied to where a line of memory begins, as a device's do; one that comes twice,
-    once."""
+    """Return the arguments, arrays copied to where a line of memory begins, as a device's do; one that
+    comes twice, once."""
     found = []
     for a in args:
         if isinstance(a, np.ndarray) and id(a) not in kept:
@@ -92,7 +92,7 @@ def _on_lines(args, kept):
 
 
 def of_blocks(whole, blocks, n_blocks, n_processors):
-    """Bytes from L2: of a launch, by some of its `n_blocks` blocks."""
+    """Return bytes from L2: of a launch, by some of its `n_blocks` blocks."""
     found = 0.0
     for names, lines in whole.lines.items():
         jumps = whole.jumps.intersection(names.split(", "))
@@ -106,7 +106,7 @@ def of_blocks(whole, blocks, n_blocks, n_processors):
 
 
 def of_memory(whole, second):
-    """Bytes from memory, and back: of a launch, with an L2 of so many bytes."""
+    """Return bytes from memory, and back: of a launch, with an L2 of so many bytes."""
     read, written = (LINE * sum(lines[way] for lines in whole.lines.values()) for way in (0, 1))
     if read + written <= second or not whole.beyond:
         return read + max(written - second, 0)

@@ -42,7 +42,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Judged:
-    """What was said of a pair, and what was so.
+    """Return True if the clean launch was said to have it.
 
     Attributes
     ----------
@@ -75,17 +75,18 @@ class Judged:
 
     @property
     def right(self):
-        """Whether what was planted was named."""
+        """Return True if the predicted gain is near the measured one."""
         return self.named in self.pair.causes
 
     @property
     def accused(self):
-        """Whether the clean launch was said to have it."""
+        """State the figures in plain words: a sentence for each method, and advice that names its
+        evidence."""
         return self.of_clean in self.pair.causes
 
     @property
     def near(self):
-        """Whether the predicted gain is the measured one."""
+        """Return the reasons why rows stay below their roofs, by cause, that of most rows first."""
         return (
             self.right
             and bool(self.predicted)
@@ -93,7 +94,7 @@ class Judged:
         )
 
     def as_dict(self):
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "pair": self.pair.name,
             "causes": list(self.pair.causes),
@@ -144,8 +145,8 @@ def judge(pair, space, known, random, quick=False):
 
 
 def _ample(pair, space, known, random):
-    """Both launches, with so much work that the clean one takes AMPLE times what launching it costs: the
-    least that a launch costs, or what this one costs the host where the device works by itself."""
+    """Return both launches, with so much work that the clean one takes AMPLE times what launching it
+    costs: the least that a launch costs, or what this one costs the host where the device works by itself."""
     on_device, scale = str(space).startswith("cuda"), 1.0
     while True:
         launches = pair.make(space, random(), scale)
@@ -163,7 +164,7 @@ def _ample(pair, space, known, random):
 
 
 def _call(side):
-    """One side of a pair as a call: a launch, or what is one already."""
+    """Return one side of a pair as a call: a launch, or what is one already."""
     return side if callable(side) else functools.partial(pk.parallel_for, *side)
 
 
@@ -214,7 +215,7 @@ def _told(launch, seconds, known):
 
 
 def _told_of_call(call, seconds, known):
-    """The same of a call, as a report tells it, by the quietest of several profiles."""
+    """Return the same of a call, as a report tells it, by the quietest of several profiles."""
     profiles = []
     for _ in range(AT_ONCE):
         with profile(apart=True) as made:
@@ -230,7 +231,7 @@ def _told_of_call(call, seconds, known):
 
 
 def _work(policy):
-    """Indices of a policy that is launched over other sizes."""
+    """Return indices of a policy that is launched over other sizes."""
     return math.prod(policy.extents) if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
 
 
@@ -258,7 +259,8 @@ def chosen(only):
 
 
 def run(space, seed, quick=False, only=None, on_start=lambda name: None, on_end=lambda found: None):
-    """The pairs that were asked for, a list of Judged; `on_end` is told what there is after each of them.
+    """Return the pairs that were asked for, a list of Judged; `on_end` is told what there is after each of
+    them.
 
     A pair's data depend on the seed and on its place in the corpus, not on what else is run.
     """
@@ -281,7 +283,7 @@ def rates(space, quick=False):
 
 
 def table(found, space, seed):
-    """The terminal's table."""
+    """Return the terminal's table."""
     judged = [j for j in found if not j.refused]
     n = len(judged)
     right, accused, near = (sum(getattr(j, what) for j in judged) for what in ("right", "accused", "near"))
@@ -299,7 +301,7 @@ def table(found, space, seed):
 
 
 def row(j):
-    """The cells of a Judged."""
+    """Return the cells of a Judged."""
     if j.error:
         return j.pair.name, f"{'not judged' if j.refused else 'not run'}: {j.error}"
     gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]

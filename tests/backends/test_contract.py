@@ -1,4 +1,4 @@
-"""What the layer's own backends provide is what the contract asks for, name by name."""
+"""Test that the layer's own backends provide the contract, name by name."""
 
 import inspect
 

@@ -306,7 +306,7 @@ def on_a_torus(i, j, begin, x, out):
 
 @pytest.mark.parametrize("begin", [0, 3, -9, -(2**40), 2**30 - 20, 2**30 - 5, 2**31 - 9, 2**32 - 3, 2**40])
 def test_remainders_of_indices_by_extents(space, begin):
-    """Which a GPU's code takes for short ones, in a launch that has no others; one extent is 0."""
+    """A GPU's code takes them for short ones, in a launch that has no others; one extent is 0."""
     x, none = np.zeros((7, 3)), np.zeros(0)
     indices = range(begin, begin + 40)
     policy = pk.RangePolicy(begin, begin + 40, space=space)

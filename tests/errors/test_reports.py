@@ -21,7 +21,7 @@ A, B = np.array([7, -7, 7, -7, 0, 5]), np.array([3, 3, -3, -3, 2, -5])
 
 
 def ran(kernel, *args, n=6, shape=6, dtype=float, policy=None):
-    """What a launch makes of an array of zeros, the kernel's last argument."""
+    """Return an array of zeros, the kernel's last argument, after the launch."""
     out = np.zeros(shape, dtype)
     pk.parallel_for(n if policy is None else policy, kernel, *args, out)
     return out

@@ -257,7 +257,7 @@ def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
 
 
 def test_a_mistake_takes_few_lines_to_show(space):
-    """Of the way through the layer a traceback says nothing."""
+    """A traceback leaves out the way through the layer."""
     for kernel, arrays in ((wrong.too_many_indices, (X,)), (wrong.reads_behind_the_end, (X, X))):
         if kernel is wrong.reads_behind_the_end and space != "checked":
             continue

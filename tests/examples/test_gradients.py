@@ -44,7 +44,7 @@ def test_a_program_recovers_the_truth(name, monkeypatch):
 
 
 def test_a_c_function_gives_the_same(monkeypatch):
-    """What nutpie_pointer.py hands to nutpie, called by its address."""
+    """The C function that nutpie_pointer.py hands to nutpie is called by its address."""
     pytest.importorskip("numba")
     model = loaded("nutpie_pointer", monkeypatch)
     b, x, counts = model.data(3)

@@ -7,7 +7,7 @@ from portable.models.shared.arrays import Together, host_array, new_array
 
 
 def test_a_large_array_of_the_host_has_the_memory_of_one_that_is_gone(space):
-    """Where the host reaches a view's own memory, it is that."""
+    """A view takes over an array's memory if the host reaches it."""
     n = 1 << 20
     with pk.use(space):
         view = pk.copy_of(np.arange(n, dtype=np.float64))

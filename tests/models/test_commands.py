@@ -204,7 +204,7 @@ def test_numbers_as_json(tmp_path):
 
 
 def test_every_command_can_be_quiet_and_write_json(tmp_path, capsys):
-    """Of the commands of roofline but `measured`, whose page is made of JSON files."""
+    """Commands of roofline have both but `measured`, whose page is made of JSON files."""
     for name, one in PARSERS.items():
         flags = {flag for action in one._actions for flag in action.option_strings}
         assert {"--quiet", "--json"} <= flags or name == "roofline measured", name
@@ -255,7 +255,7 @@ def test_there_are_many():
 
 
 def test_commands_of_the_pages_are_there(monkeypatch, capsys):
-    """Those on lines of their own parse; of others the command and its options exist."""
+    """Commands on lines of their own parse; of others the command and its options exist."""
     monkeypatch.setenv("PORTABLE_DATA", "data")
     for place, whole, words in COMMANDS:
         try:

@@ -1,4 +1,4 @@
-"""Whether draws have converged, against ArviZ; that every sampler says so; what Ctrl-C leaves."""
+"""Test the convergence of draws against ArviZ; that every sampler reports it; the rest after Ctrl-C."""
 
 import _thread
 import signal

@@ -8,7 +8,7 @@ from portable.errors import DTypeError
 
 
 def ended(capfd):
-    """Whether the last bar came to its end."""
+    """Return True if the last bar came to its end."""
     out, err = capfd.readouterr()
     done = [part for part in err.split() if part.count("/") == 1 and part.replace("/", "").isdigit()]
     assert not out and done

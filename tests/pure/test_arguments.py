@@ -1,4 +1,4 @@
-"""What a launch makes of its arguments: by their types, and of indices of any size."""
+"""Test the handling of a launch's arguments: by their types, and of indices of any size."""
 
 import collections
 

@@ -33,6 +33,6 @@ def quick_ceilings():
 
 @pytest.fixture(autouse=True)
 def no_long_measurements(monkeypatch):
-    """What the command line measures is tiny here; tests of the ceilings themselves use
+    """Make the command line's measurements tiny; tests of the ceilings themselves use
     `roofline.ceilings`."""
     monkeypatch.setattr(ceiling, "ceilings", lambda space, **options: quick(str(space)))

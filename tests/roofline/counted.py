@@ -146,7 +146,7 @@ def newton_steps(a):
 
 
 def closer(points):
-    """How often `nearest` finds a closer point."""
+    """Return the number of times that `nearest` finds a closer point."""
     found = 0
     for i in range(points.shape[1]):
         d2 = ((points[:, :i] - points[:, i : i + 1]) ** 2).sum(0)

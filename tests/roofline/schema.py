@@ -1,4 +1,4 @@
-"""As much of JSON Schema as docs/report.schema.json uses."""
+"""Check the part of JSON Schema that docs/report.schema.json uses."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,8 @@ TYPES = {
 
 
 def problems(value, schema=SCHEMA, place="$"):
-    """Where a document breaks the schema, as sentences; an object of stated properties may have no others."""
+    """Return the breaches of the schema by a document, as sentences; an object of stated properties may
+    have no others."""
     if "$ref" in schema:
         schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
     if "enum" in schema:

@@ -18,7 +18,8 @@ from portable.roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome,
 
 
 def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
-    """Of made-up sittings: noise that a pair of processes keeps, and noise of each round, with outliers."""
+    """Return the ratios of made-up sittings: noise that a pair of processes keeps, and noise of each
+    round, with outliers."""
     noise = between * random.standard_normal((n_sittings, 1)) + within * random.standard_t(
         3, (n_sittings, n_rounds)
     )
@@ -27,8 +28,8 @@ def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
 
 @pytest.mark.parametrize(("between", "within"), [(0.0, 0.05), (0.03, 0.01), (0.03, 0.05)])
 def test_intervals_hold_the_median_as_often_as_they_say(between, within):
-    """Of 200 intervals of 95 % at least 182: fewer come by chance once in 100. Rounds alone would tell 40 %
-    with the second."""
+    """At least 182 of 200 intervals of 95 % hold the median: fewer come by chance once in 100. Rounds
+    alone would tell 40 % with the second."""
     random = np.random.default_rng(1)
     found = [against.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
     assert sum(i.lower <= 1.3 <= i.upper for i in found) >= 182

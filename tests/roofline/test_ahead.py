@@ -14,12 +14,12 @@ from portable.roofline.contract import Run
 
 @pytest.fixture
 def cores(monkeypatch):
-    """As if this machine had four, of which two processes make use."""
+    """Pretend that this machine has four cores, of which two processes make use."""
     monkeypatch.setattr(machine, "usable_cores", lambda: 4)
 
 
 def told(counts):
-    """What is told of each launch, event by event."""
+    """Return the events of each launch, in order."""
     return [[(one.kernel, one.policy, one.text, one.arrays) for one in event] for event in counts]
 
 

@@ -19,7 +19,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 
 
 def chromium():
-    """Where Chromium is, or None."""
+    """Return the path of Chromium, or None."""
     return os.environ.get("PORTABLE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 

@@ -409,7 +409,7 @@ def test_bests_of_one_moment_are_doubted_where_they_are_many():
 
 
 def test_repeats_are_spread_over_more_than_a_moment(monkeypatch):
-    """What stands in a few milliseconds may have met the same neighbour all the time."""
+    """Repeats within a few milliseconds may have met the same neighbour all the time."""
     clock = Clock(monkeypatch)
     plan = measuring.Plan("fma float64", "flop", 1.0, clock.taking(2e-3), lambda: None, "")
     assert len(plan.measure(quick=False).values) > measuring.REPEATS
@@ -485,7 +485,8 @@ def test_what_stays_in_doubt_is_not_kept_for_others(kept, tmp_path, monkeypatch)
 
 
 def test_no_compiler_knows_that_atomics_meet():
-    """Where it does, a warp of a GPU adds its lanes' numbers first, and one atomic operation does for 32."""
+    """A compiler that knew it would add the lanes of a GPU's warp first, and one atomic operation would do
+    for 32."""
     views = np.zeros(64, np.int64), np.zeros(64, np.int64)
     told = pk.explain(pk.RangePolicy(0, 64, space="serial"), microkernels.atomics, 2, *views)
     assert {access.how for access in told.accesses if access.view == "counts"} == {"strided or gathered"}

@@ -114,7 +114,7 @@ def test_bytes_become_a_rate():
 
 
 def test_rows_are_told_as_they_come():
-    """Of a run that is killed what was measured is there."""
+    """A run that is killed has printed its measurements."""
     told = []
     outcome = Outcome(Duel("work", side("ours"), [side("a"), side("b")], [], 1e-6))
     compare.run(outcome.duel, 3, outcome, on_row=lambda row: told.append(outcome.told_row(row)))

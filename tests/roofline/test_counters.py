@@ -1,4 +1,4 @@
-"""What `ncu` prints, read and held beside the counts; the counters themselves are a GPU's."""
+"""Read the output of `ncu`, and compare it with counts; the counters themselves are a GPU's."""
 
 import functools
 import subprocess
@@ -18,7 +18,7 @@ HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metri
 
 
 def printed(n=len(SOME), value="1,024"):
-    """What ncu prints of n kernels."""
+    """Return ncu's output for n kernels."""
     metrics = [*counters.FLOPS, *counters.BYTES.values(), *counters.SECTORS]
     return HEAD + "".join(f'"{k}","entry","{name}","inst","{value}"\n' for k in range(n) for name in metrics)
 

@@ -133,8 +133,8 @@ def test_counts_that_depend_on_changing_data_say_so():
 
 
 def test_sums_in_private_copies_are_no_atomics(space):
-    """Of the text and as executed: they run at the rate of loads and stores, and a roof of atomics would not
-    hold them."""
+    """Sums in private copies run at the rate of loads and stores, by the source and as executed: a roof of
+    atomics would not hold them."""
     if space == "checked":
         pytest.skip("operations are counted where kernels are compiled")
     levels = np.arange(1000, dtype=np.int32) % layer.BINS
@@ -260,7 +260,7 @@ def one_of_32(i, x, y):
 
 
 def test_lanes_of_a_warp_are_idle_beside_one():
-    """Of 32 threads one has work: packs of eight lanes pass three of four over, a warp none."""
+    """One of 32 threads has work: packs of eight lanes pass three of four over, a warp none."""
     x = np.where(np.arange(4096) % 32, -1.0, 1.0)
     policy = pk.RangePolicy(0, 4096, space="serial")
     packs, warps = (

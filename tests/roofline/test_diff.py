@@ -198,7 +198,7 @@ def test_two_spaces_stand_in_one_plot(tmp_path, quick_ceilings, capsys):
 
 
 def test_one_kernel_on_another_input_is_compared_and_never_slower(tmp_path):
-    """Of a program by all of its launches."""
+    """All launches of a program are compared."""
     paths = []
     for name, size, seconds in (("a", 10, (1e-3,) * 100), ("b", 1000, (5e-2,) * 3)):
         result = dataclasses.replace(fakes.result("k", seconds=seconds, size=size), case="script")

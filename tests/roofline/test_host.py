@@ -1,4 +1,4 @@
-"""Where the host spends a call."""
+"""Test the lines of the host while no kernel runs."""
 
 import itertools
 import time

@@ -194,7 +194,7 @@ def test_rows_of_one_name_are_told_apart_on_the_plot(quick_ceilings):
 
 
 def test_kernels_of_a_call_have_the_rows_number(whole):
-    """As in the table below the plot."""
+    """The rows are numbered as in the table below the plot."""
     small = re.findall(r'<figure class="small">(.*?)</figure>', whole, re.S)
     first = re.findall(r'<text class="label"[^>]*>([^<]*)</text>', small[0])
     assert sorted(first) == ["1.1", "1.2"] and "1.1 axpy" in " ".join(Page(whole).data)

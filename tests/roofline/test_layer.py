@@ -20,7 +20,8 @@ def alone(monkeypatch):
 
 
 def handed_over(monkeypatch, space, n):
-    """What the case gives to its peers, in its order: (word, inputs), with ours for each."""
+    """Return the inputs that the case gives to its peers, in its order: (word, inputs), with ours for
+    each."""
     given = []
     monkeypatch.setattr(
         peers, "gather", lambda method, where, word, *inputs, tools: given.append((word, inputs)) or ([], [])

@@ -1,4 +1,5 @@
-"""What memory levels deliver, as sampled accesses tell it, against caches simulated access by access."""
+"""Test the bytes that memory levels deliver, by sampled accesses, against caches simulated access by
+access."""
 
 from collections import OrderedDict
 
@@ -126,7 +127,7 @@ def test_levels_behind_a_cache_that_holds_all_deliver_nothing():
 
 
 def test_each_worker_has_its_part_of_the_caches():
-    """Of two threads each sweeps its half of the array four times; caches of both hold it, of one do not."""
+    """Two threads sweep a half of the array each, four times; caches of both hold it, of one do not."""
 
     @pk.kernel
     def sweep(i, times, y):

@@ -126,7 +126,8 @@ def test_a_listing_without_loops_spills_nothing():
 
 
 def test_machine_code_is_emitted_once_for_launches_of_the_same_types():
-    """Who counts launch after launch on evolving data reads it each time; other types are other code."""
+    """A caller that counts launch after launch on evolving data reads it each time; other types are other
+    code."""
 
     @pk.kernel
     def halve(i, x):

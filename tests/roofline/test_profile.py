@@ -198,7 +198,7 @@ def differences(i, x, out):
 
 
 def test_what_is_computed_once_is_no_part_of_the_roof(quick_ceilings):
-    """Of four flops a trip in the text two remain in the code."""
+    """Two of four flops a trip in the source remain in the code."""
     roof, x = quick_ceilings("serial"), np.ones(N)
     with pk.use("serial"):
         counts = roofline.count(N, differences, x, x.copy())

@@ -1,4 +1,4 @@
-"""Why a kernel stays below its roof: each cause from evidence that is made to show it."""
+"""Test the reasons why a kernel stays below its roof: each cause from evidence that is made to show it."""
 
 import dataclasses
 import math
@@ -287,7 +287,7 @@ def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
 
 
 def explained(counts, policy, **ways):
-    """What a GPU's compiler would tell of a kernel of one line, and what counts make of it."""
+    """Return the explanation of a kernel of one line by a GPU's compiler, and the result of its counts."""
     (line,) = {line for line, operation, _ in counts.text if operation.startswith("load ")}
     found = Explanation("k", "cuda", {}, [(line, view, how) for view, how in ways.items()], "")
     return counting._explained(found, counts.text, counts.moves, policy)[:2]
@@ -382,7 +382,7 @@ def test_a_gpus_roof_has_no_flops_that_its_code_leaves_out(machine):
 
 
 def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch):
-    """Where it is known, what was seen beyond their rate does not stretch the rest."""
+    """If it is known, the time beyond their rate does not stretch the rest."""
     n = 2112 * 128
     text = {("", "exp", "float64"): 20 * n, ("", "+", "float64"): 20 * n}
     executed = {("", "fadd", "double"): 20 * n, ("", "special exp", "double"): 20 * n}
@@ -395,7 +395,7 @@ def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch
 
 
 def test_atomics_that_cost_no_more_where_they_meet(machine):
-    """As with one thread: whatever takes their time, it is not that they meet."""
+    """Atomics that take as long with one thread are slow for another reason than that they meet."""
     counts = shown.counted()["histogram"]
     alone = dataclasses.replace(
         machine,
@@ -549,8 +549,7 @@ def test_what_registers_have_no_room_for(with_conversions, slow, named):
 
 
 def test_memory_of_a_gpus_threads(machine):
-    """How much lies there is known, not how often it is reached: once each at least, with every operation at
-    most."""
+    """The bytes are known, not the accesses to them: once each at least, with every operation at most."""
     n, ran = 10**6, {("", "fma", "double"): 10**8}
     counts = dataclasses.replace(
         shown.counted()["axpy"], executed=ran, ptx={}, local=512, policy=f"{n:,} indices"
@@ -669,7 +668,7 @@ def _squared(team, a, out):
 
 
 def test_products_of_teams_have_a_roof_of_their_own(machine):
-    """Of tensor cores that do twice what fused multiply-adds do; a sum by these is told of it."""
+    """Tensor cores do twice as much as fused multiply-adds; a sum by these is given that advice."""
     policy = pk.TeamPolicy(1, 32, space="serial")
     counts = counting.count(policy, _squared, np.ones((16, 16)), np.zeros((16, 16)))
     counts = replace(counts, executed=None, arrays={})

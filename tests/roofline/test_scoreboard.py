@@ -23,7 +23,7 @@ ROUNDS = 7
 
 
 def told(ratios, name="work", **changes):
-    """What a sitting tells of a headline whose rounds have these ratios."""
+    """Return the report of a sitting on a headline whose rounds have these ratios."""
     return {
         "name": name,
         "seconds": 1.0,

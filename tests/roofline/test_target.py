@@ -106,7 +106,7 @@ def test_a_wrong_file_is_named(tmp_path, capsys):
 
 
 def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, capsys):
-    """What only the launch can find out is told beside what ran."""
+    """An error that only the launch can find is reported beside the results."""
     (tmp_path / "kernels.py").write_text(FILE)
     options = ["--space", "serial", "--out", str(tmp_path / "page.html")]
     assert (

@@ -1,5 +1,4 @@
-"""What passed when: time lines of profiles, in files and notebooks; and that a profile keeps nothing
-alive."""
+"""Test time lines of profiles, in files and notebooks; and that a profile keeps nothing alive."""
 
 import gc
 import json
@@ -186,7 +185,7 @@ def test_what_is_gone_is_told_in_a_report(quick_ceilings):
 
 
 def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
-    """Where it is installed: here one that writes down what it is told."""
+    """A recorder stands in for nvtx, if it is not installed."""
     told, fake = [], types.ModuleType("nvtx")
 
     class Annotation:

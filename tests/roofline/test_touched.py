@@ -1,4 +1,5 @@
-"""What launches touch: elements by the identity of memory, and the lines in which they lie."""
+"""Test the parts that launches touch: elements by the identity of memory, and the lines in which they
+lie."""
 
 import math
 
@@ -180,7 +181,7 @@ def rows(i, a, x, y):
 
 
 def shared_out(team, n, x):
-    """As many numbers of its own for each member as a team's share of n has."""
+    """Add as many numbers of its own for each member as a team's share of n has."""
     own = pk.local(n // team.size, x.dtype)
     for k in range(n // team.size):
         own[k] = x[k * team.size + team.rank]
@@ -211,7 +212,7 @@ def kept(team, n, x, out):
 
 @pytest.mark.parametrize(("n", "size"), [(1 << 18, 256), (1 << 22, 1024), (1 << 12, 32), (1 << 18, pk.AUTO)])
 def test_scratch_of_a_devices_teams_has_room_where_fewer_members_count(n, size):
-    """What a device's launch asks for is too little for the shares of a host's few members."""
+    """The scratch of a device's launch is too small for the shares of a host's few members."""
     at_least = 128 if size is pk.AUTO else size
     policy = pk.TeamPolicy(2, size, scratch_bytes=pk.scratch_bytes((n // at_least, np.float64)))
     x, out = np.zeros(n), np.zeros(n)
@@ -249,7 +250,8 @@ def sweeps(i, n, x, out):
 
 @pytest.mark.parametrize("build", ["touched", "touched:32"])
 def test_samples_that_are_full_know_how_many_accesses_came(build, monkeypatch):
-    """Of more accesses than are recorded, whoever made them: of each line that a sample picks one a sweep."""
+    """More accesses come than are recorded, by any member: of each line that a sample picks one for each
+    sweep."""
     traces, made = [], reuse.Trace.__init__
     monkeypatch.setattr(
         reuse.Trace, "__init__", lambda trace, *args: (made(trace, *args), traces.append(trace))[0]
@@ -330,7 +332,7 @@ def grid_sum(j, i, n, a, place, out):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, policy, build):
-    """Which do what single indices do, and are told of what is the same for all of them at once."""
+    """Packs do what single indices do, and have the facts that are the same for all of them at once."""
     place = np.random.default_rng(0).integers(0, N, N)
     arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
     if kernel is weighted:

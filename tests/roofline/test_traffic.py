@@ -40,7 +40,7 @@ def gpu(monkeypatch):
 
 
 def test_a_cache_keeps_as_much_of_what_was_written_as_went_through_it(gpu):
-    """Of a copy half of what L2 holds in the end; all of what fits."""
+    """A copy keeps half of what L2 holds in the end; all of what fits."""
     n = 1 << 16
     launch = pk.RangePolicy(0, n, space="serial"), copy, on_lines(np.ones(n), np.ones(n)), ()
     assert predicted(*launch, 1 << 16) == {"L2": 16 * n, "HBM": 16 * n - (1 << 15)}

@@ -1,5 +1,5 @@
-"""Whether reasons are true is a measurement (`python -m portable.roofline validate`); here: whether it judges
-what it sees."""
+"""Test the judgement of reasons; whether they are true is a measurement (`python -m portable.roofline
+validate`)."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def planted(*causes, error=None):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What is measured and said of a pair, made up."""
+    """Make up the measurements and reasons of a pair."""
 
     def judged(seconds, said, causes=("divergence",)):
         fastest = itertools.chain.from_iterable(seconds if k < 2 else (9.0, 9.0) for k in range(9))
@@ -69,7 +69,8 @@ def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accus
 
 
 def test_a_cause_that_costs_nothing_on_a_space_is_not_judged(monkeypatch):
-    """Where lanes have no packs, say, whatever is named; but a clean launch that is accused of it stays."""
+    """A launch without packs cannot lose lanes, whatever is named; but a clean launch that is accused of
+    it stays."""
     monkeypatch.setattr(validate, "_ample", lambda pair, space, known, random: pair.make(space, None, 1))
     monkeypatch.setattr(validate, "_seconds", lambda *_: [1.05, 1.0])
     for named, of_clean in (("waiting", ""), ("divergence", ""), ("waiting", "divergence")):
@@ -169,8 +170,8 @@ def test_pairs_are_chosen_by_name_or_cause():
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
 def test_both_launches_of_a_pair_do_the_same_work(pair, monkeypatch):
-    """Of the same numbers in another order, or of as many elements: the operations of both texts are as many,
-    but for indices, and for what was planted."""
+    """Both take the same numbers in another order, or as many elements: the operations of both sources are
+    as many, but for indices, and for the planted ones."""
     monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # to look at the work alone
     random, space = np.random.default_rng(5), "threads:2"
     with pk.use(space):

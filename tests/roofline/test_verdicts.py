@@ -1,4 +1,4 @@
-"""What the figures say in words, and how the page shows it."""
+"""Test the figures in words, and their display on the page."""
 
 import copy
 import dataclasses

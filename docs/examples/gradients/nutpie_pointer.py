@@ -17,7 +17,7 @@ pk.numba.register()
 
 @pk.function
 def log_density(b, x, i, count):
-    """The share of observation i; normal priors of scale 1 are shared out evenly."""
+    """Return the share of observation i; normal priors of scale 1 are shared out evenly."""
     log_rate, squares = 0.0, 0.0
     for k in range(pk.static(K)):
         log_rate += b[k] * x[i, k]

@@ -116,8 +116,8 @@ TEAM = 32  # members; on a CPU as many as a pack has lanes
 
 
 def search(x, E, tau=1):
-    """All distances, then the E + 1 nearest neighbours of each embedded point: (squared, distance, index),
-    views."""
+    """Return all distances, then the E + 1 nearest neighbours of each embedded point: (squared, distance,
+    index), views."""
     n, k = x.shape[0] - (E - 1) * tau, E + 1
     squared, distance, index = (
         pk.empty((n, n), x.dtype),

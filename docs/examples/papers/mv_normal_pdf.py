@@ -24,7 +24,7 @@ PADDED = -(-P // 16) * 16  # numbers of a point
 
 @pk.function
 def density(data, i, info, j):
-    """The appendix's device function: point i in density j, both in scratch."""
+    """Return the appendix's device function: point i in density j, both in scratch."""
     square, place = 0.0 * data[0, 0], P
     for a in range(P):
         z = 0.0 * data[0, 0]
@@ -52,7 +52,7 @@ def mv_normal_pdf(team, points, records, pdf):
 
 
 def records_of(means, covariances, weights, dtype=np.float64):
-    """The padded records of weighted densities, a multiple of 16 of them."""
+    """Return the padded records of weighted densities, a multiple of 16 of them."""
     k = len(means)
     records = np.zeros((-(-k // DENSITIES) * DENSITIES, PACK), dtype)
     factors = np.linalg.inv(np.linalg.cholesky(covariances))
@@ -65,7 +65,7 @@ def records_of(means, covariances, weights, dtype=np.float64):
 
 
 def padded(x, dtype=np.float64):
-    """The padded points, a multiple of 32 of them."""
+    """Return the padded points, a multiple of 32 of them."""
     points = np.zeros((-(-len(x) // DATA) * DATA, PADDED), dtype)
     points[: len(x), :P] = x
     return points

@@ -68,7 +68,7 @@ def step(model, gaps, first, last):
 
 
 def shares(rows):
-    """Rows over their sums."""
+    """Return rows over their sums."""
     return rows / rows.sum(1, keepdims=True)
 
 

@@ -45,7 +45,8 @@ def simulate(n_steps, phi, rng):
 
 
 def on_a_grid(y, phi, n=600):
-    """Log-likelihood and the last filtered mean, by the trapezoidal rule over six standard deviations."""
+    """Return log-likelihood and the last filtered mean, by the trapezoidal rule over six standard
+    deviations."""
     sd = SIGMA / math.sqrt(1 - phi * phi)
     x, step = np.linspace(-6 * sd, 6 * sd, n, retstep=True)
     density, total = np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi)), 0.0

@@ -29,7 +29,7 @@ def initial(seed, stream, draw, params):
 
 @pk.function
 def propagate(t, state, seed, stream, draw, params):
-    """A second under a random push."""
+    """Return a second under a random push."""
     a = PUSH * pk.random.normal(seed, stream, draw)
     b = PUSH * pk.random.normal(seed, stream, draw + pk.uint64(1))
     return state[0] + state[2] + 0.5 * a, state[1] + state[3] + 0.5 * b, state[2] + a, state[3] + b

@@ -64,8 +64,8 @@ _known = {}
 
 
 def _address_by_layout(array):
-    """The address of an array's data: NumPy's first field behind the object header of CPython, in all
-    versions."""
+    """Return the address of an array's data: NumPy's first field behind the object header of CPython, in
+    all versions."""
     return _word_at(id(array) + _HEADER_BYTES).value
 
 
@@ -79,7 +79,7 @@ address = (
 
 
 def describe(array):
-    """The spec and the words of a NumPy array.
+    """Return the spec and the words of a NumPy array.
 
     Returns
     -------
@@ -146,7 +146,7 @@ _REMEDIES = {
 
 
 def check_dtype(dtype):
-    """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
+    """Return the numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
     try:
@@ -163,7 +163,7 @@ def check_dtype(dtype):
 
 
 def _bfloat16():
-    """The numpy.dtype of bfloat16, which NumPy has from a package of its own."""
+    """Return the numpy.dtype of bfloat16, which NumPy has from a package of its own."""
     try:
         import ml_dtypes
     except ImportError as error:
@@ -269,7 +269,7 @@ class View(_Fields):
         return _view(self._array.T, self.memory, self.space, self.label)
 
     def reshape(self, *shape: Any) -> View:
-        """The same elements in another shape, without a copy.
+        """Return the same elements in another shape, without a copy.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class View(_Fields):
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """The elements as a NumPy array: on the host the same memory, from a device a copy."""
+        """Return the elements as a NumPy array: on the host the same memory, from a device a copy."""
         if self.memory == HOST:
             return self._array
         with events.copy(self.memory, HOST, self.nbytes):
@@ -385,7 +385,7 @@ class View(_Fields):
 def zeros(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """A View with all elements zero, as `View(...)` makes it.
+    """Return A View with all elements zero, as `View(...)` makes it.
 
     Parameters
     ----------
@@ -410,7 +410,7 @@ def zeros(
 def empty(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """A View whose elements are whatever the memory holds.
+    """Return A View whose elements are whatever the memory holds.
 
     Parameters
     ----------
@@ -433,7 +433,7 @@ def empty(
 
 
 def asview(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
-    """A View of an array's own memory, without a copy.
+    """Return A View of an array's own memory, without a copy.
 
     Parameters
     ----------
@@ -531,7 +531,7 @@ def _no_room(where, shape, dtype):
 
 
 def _view(metadata, memory, space, label=None):
-    """The View of a NumPy array, or with a device's memory of an array over its addresses."""
+    """Return the View of a NumPy array, or with a device's memory of an array over its addresses."""
     spec, words = describe(metadata)
     spec = spec if memory == HOST else _spec(*spec[:4], memory)
     return _made(metadata, memory, space, label, spec, address(metadata), words)
@@ -555,7 +555,7 @@ class _Over:
 
 
 def over(interface, owner, producer=None):
-    """The NumPy array over an interface's memory; on a device only its metadata may be used."""
+    """Return the NumPy array over an interface's memory; on a device only its metadata may be used."""
     dtype, (place, readonly) = check_dtype(interface["typestr"]), interface["data"]
     wanted = {name: interface.get(name) for name in ("shape", "strides", "version")}
     # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
@@ -571,7 +571,7 @@ class _New(ctypes.c_char * _MAX_BYTES):
 
 
 def over_new(memory, shape, dtype):
-    """The same over what `Memory.allocate` gave, in less than half the time."""
+    """Return the same over what `Memory.allocate` gave, in less than half the time."""
     buffer = _New.from_address(memory.pointer or 64)
     buffer.owner = memory
     return np.ndarray(shape, dtype, buffer)
@@ -591,7 +591,7 @@ def describe_adopted(interface, memory):
 
 @functools.lru_cache(maxsize=1024)
 def _layout(typestr, shape, strides, readonly, memory):
-    """The spec, the multiple at which the memory must begin, and the words behind the address."""
+    """Return the spec, the multiple at which the memory must begin, and the words behind the address."""
     interface = {"typestr": typestr, "shape": shape, "strides": strides, "data": (64, readonly)}
     array = over(interface | {"version": 3}, None)
     spec, words = describe(array)
@@ -599,7 +599,7 @@ def _layout(typestr, shape, strides, readonly, memory):
 
 
 def producer_of(view):
-    """The name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
+    """Return the name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
     base = view._array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -651,19 +651,20 @@ def _check_index(index):
 
 
 def _space_of(memory):
-    """A space's name for memory that comes without one: the default space if it reaches it."""
+    """Return a space's name for memory that comes without one: the default space if it reaches it."""
     default = spaces.default_space()
     return str(default) if default.memory == memory else registry.PREFERRED[-1] if memory == HOST else memory
 
 
 def lowest(view):
-    """The smallest address of an element: the first element's, less what negative strides reach back."""
+    """Return the smallest address of an element: the first element's, less what negative strides reach
+    back."""
     return view.pointer + reach(view.shape, view.strides, 0)[0]
 
 
 def span(view):
-    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the
-    view."""
+    """Return a host buffer for the bytes from a view's lowest to its highest element, and over it an array
+    like the view."""
     if not view.size:
         return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
     low, high = reach(view.shape, view.strides, view.dtype.itemsize)

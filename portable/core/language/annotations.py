@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class ArrayLike(Protocol):
-    """What a kernel may be given as an array: a View, a NumPy array, or another library's array on the
+    """Argument of a kernel that is an array: a View, a NumPy array, or another library's array on the
     launch's space."""
 
     @property

@@ -83,7 +83,7 @@ class Text:
 
 
 def walk(node):
-    """A node and all below it, in the order of ast.walk, in half of its time."""
+    """Return a node and all below it, in the order of ast.walk, in half of its time."""
     found = [node]
     for n in found:
         for name in n._fields:
@@ -126,19 +126,20 @@ def keep(fn, lines=None):
 
 
 def kept_lines(fn):
-    """The lines of a function's file as they were when they were kept; None or none if there were none."""
+    """Return the lines of a function's file as they were when they were kept; None or none if there were
+    none."""
     return _files.get(fn)
 
 
 def lines_of(fn):
-    """The lines of a function's text, and the number of the first; OSError if there are none."""
+    """Return the lines of a function's text, and the number of the first; OSError if there are none."""
     first = fn.__code__.co_firstlineno
     lines = _files.get(fn)
     return (inspect.getblock(lines[first - 1 :]), first) if lines else inspect.getsourcelines(fn)
 
 
 def read(fn, kind="kernel"):
-    """The Text of a plain Python function; SourceError or LanguageError if it has none."""
+    """Return the Text of a plain Python function; SourceError or LanguageError if it has none."""
     place = _check_length(fn, kind)
     with room(place):
         return _read(fn, kind, place)
@@ -178,7 +179,7 @@ def _read(fn, kind, place):
 
 
 def _check_length(fn, kind):
-    """Where a function stands; SourceError if its text is far too long."""
+    """Return a function's place; raises SourceError if its source is far too long."""
     place = check_function(fn, kind)
     last = max(line or 0 for *_, line in fn.__code__.co_lines())
     if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
@@ -187,7 +188,7 @@ def _check_length(fn, kind):
 
 
 def _always_returns(body):
-    """True if no path falls off the end of these statements."""
+    """Return True if no path falls off the end of these statements."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _always_returns(last.body) and _always_returns(last.orelse)
@@ -211,27 +212,28 @@ _scopes = weakref.WeakKeyDictionary()
 
 
 def scope_of(fn):
-    """What the names outside a function hold, as they were when this was first asked, for any space."""
+    """Return the values of names outside a function, as they were at the first call, for any space."""
     if fn not in _scopes:
         _scopes[fn] = _scope(fn)
     return _scopes[fn]
 
 
 def has_loops(text, given):
-    """True if a text, or a function of the user's that it mentions or is given, has a loop."""
+    """Return True if a text, or a function of the user's that it mentions or is given, has a loop."""
     loops = ast.For, ast.While, ast.Slice, ast.MatMult
     texts = reached(text, given)
     return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in texts)
 
 
 def writes(text):
-    """True if a text, or a function of the user's that it mentions, may change memory."""
+    """Return True if a text, or a function of the user's that it mentions, may change memory."""
     texts = reached(text)
     return any(found is None or any(_changes(node, text.params) for node in found.nodes) for found in texts)
 
 
 def _changes(node, params):
-    """True if a node stores to an element, is an atomic, or a call for its effect or of an argument."""
+    """Return True if a node stores to an element, is an atomic, or a call for its effect or of an
+    argument."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     effect = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
@@ -270,7 +272,8 @@ def reached(text, given=()):
 
 
 def _meant(node, scope):
-    """What a name, or an attribute of one, means outside of a text; None if that is not known here."""
+    """Return the meaning of a name, or of an attribute of one, outside of a source; None if unknown
+    here."""
     if isinstance(node, ast.Attribute):
         return getattr(_meant(node.value, scope), node.attr, None)
     return scope.get(node.id) if isinstance(node, ast.Name) else None
@@ -297,7 +300,7 @@ def _scope(fn):
 
 
 def codes(code):
-    """A code object and those nested in it."""
+    """Yield a code object and those nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -418,7 +421,7 @@ class _Webs:
         return state
 
     def nested(self, body, state):
-        """A block of its own: a loop's body or a branch."""
+        """Return a block of its own: a loop's body or a branch."""
         if id(body) in self.text.blocks:
             path = self.text.blocks[id(body)]
         else:
@@ -438,7 +441,7 @@ class _Webs:
             self.use(name, state)
 
     def read(self, node):
-        """The names that an expression reads."""
+        """Return the names that an expression reads."""
         found = walk(node)
         for child in found:
             if isinstance(
@@ -472,7 +475,7 @@ class _Webs:
         return _STATEMENTS.get(s.__class__, _Webs.plain)(self, s, state)
 
     def plain(self, s, state):
-        """A statement that assigns nothing and leaves nothing."""
+        """Return a statement that assigns nothing and leaves nothing."""
         for child in ast.iter_child_nodes(s):
             if isinstance(child, ast.expr):
                 self.expression(child, state)
@@ -511,8 +514,8 @@ class _Webs:
         return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
 
     def loop(self, s, state):
-        """What is behind a loop; the same again where the same reaches it, or else each loop around it would
-        double how often its text is looked at."""
+        """Return the state behind a loop; the same state again is not followed twice, or else each loop
+        around it would double the number of passes over its source."""
         known = self.known.setdefault(id(s), [])
         for reached, behind in known:
             if reached == state:
@@ -595,7 +598,7 @@ def _merge(a, b):
 
 
 def by_users_names(message):
-    """A message without the marks that tell the variables of one name apart."""
+    """Return a message without the marks that tell the variables of one name apart."""
     return re.sub(r"(?<=\w)@\d+", "", message)
 
 

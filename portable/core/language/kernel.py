@@ -25,7 +25,7 @@ Parameters = ParamSpec("Parameters")
 
 
 class _Kept(dict):
-    """What was put in last: the values of pk.static that a program goes through must not fill its memory."""
+    """Values put in last: the values of pk.static that a program goes through must not fill its memory."""
 
     most = 512  # two a set of types
 
@@ -89,7 +89,7 @@ class _Written:
 
     @locks.kept
     def spec(self):
-        """The type of this function as an argument (compiler/reading/signature.py)."""
+        """Return the type of this function as an argument (compiler/reading/signature.py)."""
         return "known", Known(self)
 
     @property
@@ -130,7 +130,7 @@ class _Module:
 
 
 def _found(module, path):
-    """What a dotted name leads to in a module, or None."""
+    """Return the object that a dotted name leads to in a module, or None."""
     try:
         return functools.reduce(getattr, path.split("."), module)
     except AttributeError:
@@ -138,7 +138,7 @@ def _found(module, path):
 
 
 def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
-    """A kernel or function of another process from its text and what its names meant there."""
+    """Return a kernel or function of another process from its text and what its names meant there."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
     tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]
     namespace = {"__name__": module, **scope}
@@ -150,7 +150,7 @@ def from_text(cls, name, module, file, lines, first, scope, options, defaults=No
 
 
 class Kernel(_Written, Generic[Result, *Arguments]):
-    """What @kernel makes of a function; pass it to parallel_for, parallel_reduce or parallel_scan."""
+    """Kernel made of a function by @kernel; pass it to parallel_for, parallel_reduce or parallel_scan."""
 
     kind = "kernel"
     if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Kernel(_Written, Generic[Result, *Arguments]):
 
 
 class Function(_Written, Generic[Parameters, Result]):
-    """What @function makes of a function; kernels call it, and it is compiled into them."""
+    """Function made by @function; kernels call it, and it is compiled into them."""
 
     if TYPE_CHECKING:
 

@@ -88,7 +88,7 @@ class Reducer:
         self.n_words = len(self.neutral("float64"))
 
     def neutral(self, dtype: str) -> tuple[Number, ...]:
-        """The numbers of the identity.
+        """Return the numbers of the identity.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ def _text(fn):
 
 
 def _limits(dtype):
-    """Smallest and largest value of a dtype, infinities for floats."""
+    """Return smallest and largest value of a dtype, infinities for floats."""
     if dtype.startswith("float"):
         return -float("inf"), float("inf")
     if dtype == "bool":
@@ -150,8 +150,8 @@ def _with_index(value, index):
 
 
 def _first(before, after, a, b):
-    """The state whose number comes first, NaN before all others; between equals (two NaN too) the lower
-    index."""
+    """Return the state whose number comes first, NaN before all others; between equals (two NaN too) the
+    lower index."""
     nan, number, lower = a[0] != a[0], b[0] == b[0], a[1] <= b[1]
     take = before | where(after, False, (nan & number) | (lower & (nan | number)))
     return where(take, a[0], b[0]), where(take, a[1], b[1])

@@ -10,7 +10,7 @@ from .reducer import Reducer
 
 
 class Team(Protocol):
-    """What a kernel of a TeamPolicy gets first: `def rows(team: pk.Team, ...)`.
+    """First argument of a TeamPolicy's kernel: `def rows(team: pk.Team, ...)`.
 
     The collective words (reduce, scan, broadcast, append, tally, product, barrier) are for all members: none
     may stand where only some come by.
@@ -34,12 +34,12 @@ class Team(Protocol):
 
     @property
     def registers(self) -> int:
-        """How many 64-bit numbers a member's registers hold, known at compile time."""
+        """Return the number of 64-bit numbers that a member's registers hold, known at compile time."""
 
     @property
     def warp_size(self) -> int:
-        """How many members of neighbouring ranks move together, known at compile time: 32 on a GPU, all on a
-        CPU, one in the checked space."""
+        """Return the number of members of neighbouring ranks that move together, known at compile time: 32
+        on a GPU, all on a CPU, one in the checked space."""
 
     def thread_range(self, begin: int, end: int = ..., /) -> range:
         """This member's share of range(n) or range(begin, end), in a for loop."""
@@ -76,7 +76,7 @@ class Team(Protocol):
         scratch best, or their .T."""
 
     def barrier(self) -> None:
-        """What members wrote before, all of them see after."""
+        """Wait for all members: each sees after it whatever others wrote before it."""
 
     def single(self) -> bool:
         """True for one member of the team."""

@@ -68,12 +68,12 @@ def is_float(dtype):
 
 
 def held(dtype):
-    """The dtype of a number, or of a part of one, that was loaded from memory of some dtype."""
+    """Return the dtype of a number, or of a part of one, that was loaded from memory of some dtype."""
     return HELD.get(dtype) or part(dtype)
 
 
 def part(dtype):
-    """The dtype of what lies in memory: of complex numbers that of their parts."""
+    """Return the dtype of what lies in memory: of complex numbers that of their parts."""
     return PARTS.get(dtype, dtype)
 
 
@@ -82,12 +82,12 @@ def is_weak(dtype):
 
 
 def strong(dtype, float_dtype):
-    """What is stored of a dtype: weak integers as int64, weak floats as the kernel's own."""
+    """Return the dtype that is stored: weak integers as int64, weak floats as the kernel's own."""
     return float_dtype if dtype == "float" else "int64" if dtype == "int" else dtype
 
 
 def bounds(dtype):
-    """The smallest and the largest integer of an integer dtype."""
+    """Return the smallest and the largest integer of an integer dtype."""
     bits = BITS[dtype]
     return (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -101,13 +101,13 @@ def check_fits(number, dtype):
 
 
 def wrapped(number, bits):
-    """The signed integer with the same lowest bits."""
+    """Return the signed integer with the same lowest bits."""
     number &= 2**bits - 1
     return number - 2**bits if number >= 2 ** (bits - 1) else number
 
 
 def whole(number, dtype):
-    """A float as an integer: cut off, held between the type's ends, NaN as 0."""
+    """Return a float as an integer: cut off, held between the type's ends, NaN as 0."""
     low, high = bounds(dtype)
     if math.isnan(number):
         return 0
@@ -134,7 +134,7 @@ class Weak(float):
 
 
 def rounded(number, dtype):
-    """A Python number as a float of `dtype`, rounded once; infinite beyond it."""
+    """Return A Python number as a float of `dtype`, rounded once; infinite beyond it."""
     try:
         if held(dtype) != "float32":
             return float(number)
@@ -151,15 +151,15 @@ def rounded(number, dtype):
 
 
 def meant(number, dtype, to, own):
-    """A constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float is one
-    of these, but for what is float64. Whether a literal integer fits is not looked at."""
+    """Return a constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak
+    float is one of these, but for what is float64. Whether a literal integer fits is not looked at."""
     if dtype == "float" and to != "float64":
         number = rounded(number, own)
     return number if dtype == "int" or is_weak(to) else converted(number, to)
 
 
 def converted(number, dtype):
-    """What a Python number becomes as `dtype`, at compile time as at run time: integers wrap, floats are held
+    """Convert a Python number to `dtype`, at compile time as at run time: integers wrap, floats are held
     between the ends."""
     if dtype == "bool":
         return bool(number)
@@ -172,7 +172,7 @@ def converted(number, dtype):
 
 
 def promote(a, b):
-    """The dtype of a (op) b.
+    """Return the dtype of a (op) b.
 
     A float beats an integer whatever their sizes, so that float32 data stay float32; a strong dtype beats a
     weak one of its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned
@@ -197,12 +197,13 @@ def promote(a, b):
 
 
 def common_float(values):
-    """The dtype of a function of several numbers whose result is a float."""
+    """Return the dtype of a function of several numbers whose result is a float."""
     return functools.reduce(promote, (v.dtype for v in values), "float")
 
 
 def arithmetic(a, b, op):
-    """The dtype in which `a op b` is computed: two bools count as integers, / always gives a float."""
+    """Return the dtype in which `a op b` is computed: two bools count as integers, / always gives a
+    float."""
     dtype = promote(a, b)
     if dtype == "bool" and op not in ("&", "|", "^"):
         dtype = "int"
@@ -257,7 +258,7 @@ def _folded_floats(operation, a, b, own):
 
 
 def exact(product, a, b, own):
-    """Whether a product of two constants, as an own float, was not rounded."""
+    """Return True if a product of two constants, as an own float, was not rounded."""
     return Fraction(rounded(a, own)) * Fraction(rounded(b, own)) == Fraction(rounded(product, own))
 
 
@@ -282,7 +283,7 @@ class Record(tuple):
 
 
 class Fields(NamedTuple):
-    """What a call of a NamedTuple's or a dataclass's class takes."""
+    """Fields that a call of a NamedTuple's or a dataclass's class takes."""
 
     name: str
     params: tuple
@@ -290,7 +291,8 @@ class Fields(NamedTuple):
 
 
 def fields_of(cls):
-    """The Fields of a NamedTuple's class, or of a dataclass that stores what it is given; None of others."""
+    """Return the Fields of a NamedTuple's class, or of a dataclass that stores what it is given; None of
+    others."""
     if not isinstance(cls, type):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "_field_defaults"):
@@ -322,7 +324,7 @@ def vector(items):
 
 
 def named(name, n, names):
-    """What the parts of a tuple are called."""
+    """Return the names of a tuple's parts."""
     return [f"{name}.{field}" for field in names] or [f"{name}[{k}]" for k in range(n)]
 
 
@@ -346,17 +348,17 @@ class Known:
 
 
 class Number:
-    """What a text calls a number: an operation of the typed tree, or its value where code is emitted."""
+    """Number of a source: an operation of the typed tree, or its value in emitted code."""
 
     __slots__ = ()
 
     def in_packs(self, width):
-        """Whether an integer is known to be a multiple of a pack's width."""
+        """Return True if an integer is known to be a multiple of a pack's width."""
         return self.aligned or isinstance(self.const, int) and self.const % width == 0
 
 
 def kind_of(*values):
-    """The kind of what numbers of these kinds make."""
+    """Return the kind of what numbers of these kinds make."""
     for v in values:
         if v.kind != UNIFORM:
             return VARYING
@@ -364,8 +366,8 @@ def kind_of(*values):
 
 
 def in_rows(op, a, b, width):
-    """Whether `a // b` or `a % b` is of consecutive integers in rows of whole packs: // is the same in all
-    lanes, and % consecutive."""
+    """Return True if `a // b` or `a % b` is of consecutive integers in rows of whole packs: // is the same
+    in all lanes, and % consecutive."""
     return (
         op in ("//", "%")
         and a.kind == LINEAR
@@ -389,14 +391,14 @@ def consecutive(op, a, b, dtype):
 
 
 def stays_aligned(op, a, b, dtype, kind, width):
-    """Whether `a op b`, of this dtype and kind, is known to be a multiple of a pack's width."""
+    """Return True if `a op b`, of this dtype and kind, is known to be a multiple of a pack's width."""
     if op == "*":
         return kind == UNIFORM and dtype in ("int", "int64") and (a.in_packs(width) or b.in_packs(width))
     return kind == LINEAR and dtype != "int32" and a.in_packs(width) and b.in_packs(width)
 
 
 def itemsize(dtype):
-    """Bytes of one element in memory."""
+    """Return bytes of one element in memory."""
     return BITS[dtype] // 8 or 1
 
 

@@ -127,14 +127,15 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
 
 
 def text(name: str, *row: Any, also: tuple[Any, ...] = ()) -> Any:
-    """A word that is the layer's own text; `also` if not those of math and NumPy that are called alike."""
+    """Return a word that is the layer's own text; `also` if not those of math and NumPy that are called
+    alike."""
     return _scalar(
         "math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
     )
 
 
 def llvm(*row: Any) -> Any:
-    """A word that is LLVM's instruction, rounded correctly."""
+    """Return a word that is LLVM's instruction, rounded correctly."""
     return _scalar("intrinsic", *row)
 
 
@@ -354,13 +355,13 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 @word("extreme", "<", True, also=(np.minimum,))
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two; NaN if either is. -0.0 is smaller than 0.0."""
+    """Return the smaller of two; NaN if either is. -0.0 is smaller than 0.0."""
     return a if a < b or a != a or (a == b and math.copysign(1.0, a) < 0.0) else b
 
 
 @word("extreme", ">", True, also=(np.maximum,))
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two; NaN if either is. 0.0 is larger than -0.0."""
+    """Return the larger of two; NaN if either is. 0.0 is larger than -0.0."""
     return a if a > b or a != a or (a == b and math.copysign(1.0, a) > 0.0) else b
 
 
@@ -372,13 +373,14 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 
 @word("lanes", "any")
 def any(condition: Any) -> bool:  # noqa: A001  (the word of NumPy and of every SIMD language)
-    """True if the condition holds in any lane that moves together with this one; one index alone: itself."""
+    """Return True if the condition holds in any lane that moves together with this one; one index alone:
+    itself."""
     return bool(condition)
 
 
 @word("lanes", "all")
 def all(condition: Any) -> bool:  # noqa: A001
-    """True if the condition holds in every lane that moves together with this one; one index alone:
+    """Return True if the condition holds in every lane that moves together with this one; one index alone:
     itself."""
     return bool(condition)
 
@@ -410,7 +412,7 @@ def fma(a: Number, b: Number, c: Number) -> float:
 
 
 def _nearest(fraction):
-    """The float64 nearest to a fraction; Python's division of integers rounds correctly."""
+    """Return the float64 nearest to a fraction; Python's division of integers rounds correctly."""
     try:
         return fraction.numerator / fraction.denominator
     except OverflowError:
@@ -418,7 +420,7 @@ def _nearest(fraction):
 
 
 def modulo64(n: int) -> np.uint64:
-    """A whole number modulo 2^64, as a uint64."""
+    """Return a whole number modulo 2^64, as a uint64."""
     return np.uint64(n % 2**64 if isinstance(n, int) else n)
 
 
@@ -427,13 +429,13 @@ _enter(Word("modulo64", modulo64, ("cast", "uint64"), ""))
 
 @word("inline", also=(math.isnan, np.isnan))
 def isnan(x: Number) -> bool:
-    """True for NaN."""
+    """Return True for NaN."""
     return bool(x != x)
 
 
 @word("inline", also=(math.isinf, np.isinf))
 def isinf(x: Number) -> bool:
-    """True for an infinity of either sign."""
+    """Return True for an infinity of either sign."""
     return bool(abs(x) == math.inf)
 
 
@@ -445,25 +447,25 @@ def isfinite(x: Number) -> bool:
 
 @word("bits")
 def bits(x: Any) -> Any:
-    """The bit pattern of a float: float64 as int64, float32 as int32."""
+    """Return the bit pattern of a float: float64 as int64, float32 as int32."""
     return x.view(np.int32) if isinstance(x, np.float32) else np.float64(x).view(np.int64)
 
 
 @word("from_bits", "float64")
 def from_bits64(n: int) -> np.float64:
-    """The float64 with the bit pattern of an int64."""
+    """Return the float64 with the bit pattern of an int64."""
     return np.int64(n).view(np.float64)
 
 
 @word("from_bits", "float32")
 def from_bits32(n: int) -> np.float32:
-    """The float32 with the bit pattern of an int32."""
+    """Return the float32 with the bit pattern of an int32."""
     return np.int32(n).view(np.float32)
 
 
 @word("local")
 def local(shape: Shape, dtype: DTypeLike) -> Any:
-    """An array private to one index, of compile-time shape; its content starts undefined."""
+    """Return an array private to one index, of compile-time shape; its content starts undefined."""
     return np.empty(shape, dtype)
 
 

@@ -112,7 +112,7 @@ def _known(value):
 
 
 def _describe_known(a, level):
-    """The spec of what has no run-time value; DTypeError for what is no argument."""
+    """Return the spec of what has no run-time value; DTypeError for what is no argument."""
     if a is None or type(a) is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
         return _known(a), b""
     if callable(a) and hasattr(a, "__code__"):
@@ -124,7 +124,7 @@ def _describe_known(a, level):
 
 
 def _describe_foreign(adopt, a, level):
-    """The same of an array of a library that has some on a GPU."""
+    """Return the same of an array of a library that has some on a GPU."""
     if (adopted := adopt(a)) is None:
         return describe_lent(a)
     return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
@@ -178,7 +178,7 @@ def is_record(a):
 
 
 def parts_of(a):
-    """The names of the fields, () for a plain tuple, and the values of what has parts."""
+    """Return the names of the fields, () for a plain tuple, and the values of what has parts."""
     if hasattr(a, "numbered"):
         return a.numbered()
     if isinstance(a, tuple):
@@ -189,7 +189,7 @@ def parts_of(a):
 
 
 def _block(words, weak, pack_weak):
-    """The argument block of a launch, or the part of it that is a record's."""
+    """Return the argument block of a launch, or the part of it that is a record's."""
     for k in weak:
         word = words[k]
         words[k] = pack_weak(word) if word.__class__ is float else _block(*word, pack_weak)
@@ -242,7 +242,8 @@ def _wrong_space(kernel, name, memory, space):
 
 
 def describe_launch(policy, kernel, args, reducer=(), scan=None):
-    """A launch as tools see it, checked: (space, policy, backend, policy_kind, specs, reducers, words).
+    """Return a launch as tools see it, checked: (space, policy, backend, policy_kind, specs, reducers,
+    words).
 
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of
     `args`.
@@ -302,19 +303,19 @@ class Launch(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _space(name):
-    """The space of a name, if it can run here."""
+    """Return the space of a name, if it can run here."""
     return require(resolve(name))
 
 
 @functools.lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
-    """A policy on the space's debug build, and that space."""
+    """Return a policy on the space's debug build, and that space."""
     space = dataclasses.replace(space, debug=space.debug or debug)
     return dataclasses.replace(policy, space=space), space
 
 
 def _made(policy):
-    """The policy of what is none; that of an integer is kept."""
+    """Return the policy of what is none; that of an integer is kept."""
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
@@ -545,7 +546,7 @@ def _views(specs):
 
 
 def _named(error, kernel, args, policy):
-    """The error of an argument, with the kernel and the parameter named."""
+    """Return the error of an argument, with the kernel and the parameter named."""
     for name, a in zip(kernel.portable_text.params[n_indices(kind_of(policy)) :], args):
         try:
             _describe((a,))
@@ -560,8 +561,8 @@ def _named(error, kernel, args, policy):
 
 
 def _with_producers(error, args):
-    """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid
-    it."""
+    """Return the error of a write to a read-only view, with the foreign arrays among the arguments that
+    forbid it."""
     names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
     more = (
         f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
@@ -860,8 +861,8 @@ def _as_tuple(outs):
 
 
 def _located(policy, result):
-    """A result whose last number is a place in a box, counted row by row until now, with the place as a
-    tuple."""
+    """Return a result whose last number is a place in a box, counted row by row until now, with the place
+    as a tuple."""
     *others, place = result if isinstance(result, tuple) else (result,)
     if not 0 <= place < math.prod(policy.extents):  # no place: that of an empty box, for example
         return result

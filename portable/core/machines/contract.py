@@ -133,7 +133,7 @@ class Backend(Protocol):
         """Return the object that runs kernels."""
 
     def space(self, name: str, number: int | None) -> Space | None:
-        """The space that "name" means, or "name:number"; None if it has no such number."""
+        """Return the space that "name" means, or "name:number"; None if it has no such number."""
         return Space(name) if number is None else None
 
     def memory(self, name: str) -> Memory:
@@ -151,7 +151,7 @@ class Backend(Protocol):
         return space.n_threads
 
     def instances(self, space: Space, n: int) -> tuple[Space, ...]:
-        """The space n times, each with a queue of its own, if it has queues."""
+        """Return the space n times, each with a queue of its own, if it has queues."""
         return (space,) * n
 
     def about(self, space: Space) -> Iterable[tuple[str, str]]:
@@ -212,8 +212,8 @@ class Launches(Protocol):
         """Everything queued before has finished."""
 
     def stamp(self, space: Space):
-        """A mark of the time when everything queued before has finished: `mark.seconds_since(earlier)`, and
-        `mark.wait()`."""
+        """Return a mark of the time when everything queued before has finished:
+        `mark.seconds_since(earlier)`, and `mark.wait()`."""
         return Stamp()
 
     def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:

@@ -18,7 +18,7 @@ _MANY = 256 << 10  # bytes that are worth waking threads for
 
 
 def _most_kept():
-    """A 128th of the machine's memory, between 256 MiB and 1 GiB."""
+    """Return a 128th of the machine's memory, between 256 MiB and 1 GiB."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError):  # not on every system

@@ -132,7 +132,7 @@ class TeamPolicy:
 
 
 def scratch_bytes(*arrays: tuple) -> int:
-    """Bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(...,
+    """Return bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(...,
     scratch_bytes=...)`.
 
     Parameters
@@ -279,7 +279,7 @@ def box_words(policy):
 
 
 def as_policy(policy):
-    """A policy as given, or RangePolicy(0, n) for an integer n."""
+    """Return a policy as given, or RangePolicy(0, n) for an integer n."""
     if policy.__class__ in KINDS:
         return policy
     n = check_index(policy, "policy")

@@ -23,7 +23,8 @@ from .policy import check_index
 
 
 def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
-    """A space n times, each with a queue of its own: kernels in different queues may run at the same time.
+    """Return a space n times, each with a queue of its own: kernels in different queues may run at the
+    same time.
 
     Parameters
     ----------
@@ -64,8 +65,8 @@ def _first_choice():
 
 
 def default_space() -> Space:
-    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else
-    threads.
+    """Return the space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device
+    answers, else threads.
 
     Examples
     --------
@@ -77,7 +78,8 @@ def default_space() -> Space:
 
 
 def resolve(space: SpaceLike | None = None) -> Space:
-    """The Space meant by a name, a Space, or None (the default); UnknownSpaceError for anything else."""
+    """Return the Space meant by a name, a Space, or None (the default); UnknownSpaceError for anything
+    else."""
     if space is None:
         return default_space()
     if isinstance(space, Space):
@@ -220,14 +222,14 @@ def follow(space: SpaceLike, other: SpaceLike) -> None:
 
 
 def require(space: Space) -> Space:
-    """The space itself, or SpaceUnavailableError with the reason."""
+    """Return the space itself, or SpaceUnavailableError with the reason."""
     if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space
 
 
 def stamp(space: SpaceLike | None = None) -> events.Stamp:
-    """A mark behind everything launched on a space until now.
+    """Return a mark behind everything launched on a space until now.
 
     Parameters
     ----------

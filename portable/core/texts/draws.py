@@ -30,33 +30,33 @@ def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> 
 
 @function
 def words(seed: Whole, stream: Whole, draw: Whole) -> tuple[Any, Any, Any, Any]:
-    """The four uint32 of a draw, of which everything else is made."""
+    """Return the four uint32 of a draw, of which everything else is made."""
     s, t, d = modulo64(seed), modulo64(stream), modulo64(draw)
     return philox(d & _LOW, d >> 32, t & _LOW, t >> 32, s & _LOW, s >> 32)
 
 
 @function
 def _word_of_four(seed, stream, draw):
-    """The words of the block that four streams share, and which of the four this is."""
+    """Return the words of the block that four streams share, and which of the four this is."""
     return words(seed, modulo64(stream) & ~uint64(96) | _SHARED, draw), (modulo64(stream) >> 5) & 3
 
 
 @function
 def _word(seed, stream, draw):
-    """The upper 24 bits of this stream's word."""
+    """Return the upper 24 bits of this stream's word."""
     w, place = _word_of_four(seed, stream, draw)
     return where(place < 2, where(place < 1, w[0], w[1]), where(place < 3, w[2], w[3])) >> 8
 
 
 @function
 def _upper53(low, high):
-    """The upper 53 bits of two words, as a uint64."""
+    """Return the upper 53 bits of two words, as a uint64."""
     return (uint64(high) << 21) | (uint64(low) >> 11)
 
 
 @function
 def uniform(seed: Whole, stream: Whole, draw: Whole) -> Any:
-    """A float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1].
+    """Return a float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1].
 
     Examples
     --------
@@ -71,26 +71,26 @@ def uniform(seed: Whole, stream: Whole, draw: Whole) -> Any:
 
 @function
 def uniform_open(seed: Whole, stream: Whole, draw: Whole) -> Any:
-    """A float64 in (0, 1), neither end included: an odd multiple of 2^-53."""
+    """Return a float64 in (0, 1), neither end included: an odd multiple of 2^-53."""
     w = words(seed, stream, draw)
     return float64(_upper53(w[0], w[1]) | uint64(1)) * 2.0**-53
 
 
 @function
 def uniform32(seed: Whole, stream: Whole, draw: Whole) -> float32:
-    """A float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
+    """Return a float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
     return float32(int32(_word(seed, stream, draw))) * 2.0**-24
 
 
 @function
 def uniform_open32(seed: Whole, stream: Whole, draw: Whole) -> float32:
-    """A float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
+    """Return a float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
     return float32(int32(_word(seed, stream, draw) | uint32(1))) * 2.0**-24
 
 
 @function
 def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
-    """A whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
+    """Return a whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
     floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may
     not end, and every number's probability differs from 1 / n by less than 2^-128.
@@ -105,20 +105,20 @@ def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
 
 @function
 def exponential(seed: Whole, stream: Whole, draw: Whole) -> float64:
-    """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
+    """Return a float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
     return 0.0 - log_normal(1.0 - uniform(seed, stream, draw))
 
 
 @function
 def exponential32(seed: Whole, stream: Whole, draw: Whole) -> float32:
-    """A float32 from the exponential distribution of mean 1, at most 16.6."""
+    """Return a float32 from the exponential distribution of mean 1, at most 16.6."""
     return 0.0 - log_normal32(1.0 - uniform32(seed, stream, draw))
 
 
 @function
 def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
-    """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times the
-    cosine of an angle, or, in streams s + 32 of each 64, its sine."""
+    """Return a float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius
+    times the cosine of an angle, or, in streams s + 32 of each 64, its sine."""
     t = modulo64(stream)
     sine = int64((t >> 5) & 1)
     w = words(seed, t & ~uint64(32) | _SHARED, draw)
@@ -130,8 +130,8 @@ def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
 
 @function
 def normal32(seed: Whole, stream: Whole, draw: Whole) -> float32:
-    """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one
-    radius."""
+    """Return a float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32
+    have one radius."""
     w, place = _word_of_four(seed, stream, draw)
     first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])
     radius = sqrt(2.0 * (0.0 - log_normal32(1.0 - float32(int32(first >> 8)) * 2.0**-24)))

@@ -63,7 +63,7 @@ def narrowed(names):
 
 
 def horner(x, coefficients):
-    """The polynomial with these coefficients, highest degree first: one fma a degree."""
+    """Return the polynomial with these coefficients, highest degree first: one fma a degree."""
     total = coefficients[0]
     for c in coefficients[1:]:
         total = fma(total, x, c)
@@ -71,14 +71,15 @@ def horner(x, coefficients):
 
 
 def two_chains(x, coefficients):
-    """The same for an odd number of coefficients, in half the time and one operation more."""
+    """Return the same for an odd number of coefficients, in half the time and one operation more."""
     z = x * x
     total = fma(horner(z, coefficients[0:-1:2]), x, horner(z, coefficients[1:-1:2]))
     return fma(total, x, coefficients[-1])
 
 
 def horner_parts(x, coefficients, last_low):
-    """The polynomial's value with the rounding of its last step; the last coefficient has a second part."""
+    """Return the polynomial's value with the rounding of its last step; the last coefficient has a second
+    part."""
     total = horner(x, coefficients[:-1])
     last = coefficients[-1]
     p = fma(total, x, last)
@@ -105,7 +106,7 @@ def quotient(n, n_low, d, d_low):
 
 
 def at_least(x, low):
-    """The larger one; NaN stays. A select, for CUDA has no float64 maximum that keeps NaN."""
+    """Return the larger one; NaN stays. A select, for CUDA has no float64 maximum that keeps NaN."""
     return where(x < low, low, x)
 
 
@@ -436,7 +437,7 @@ def far_quadrant(m, p):
 
 
 def far_parts(x):
-    """The quadrant, its sign, and the rest times 2^58 in two parts, of the size of any x."""
+    """Return the quadrant, its sign, and the rest times 2^58 in two parts, of the size of any x."""
     i = int64(bits(abs(x)))
     m = ((i & T.FRACTION) | (T.FRACTION + 1)) << T.FAR_SHIFT
     q, sign, top, rest = far_quadrant(m, (i >> T.DIGITS) - T.FAR_FIRST)
@@ -445,7 +446,7 @@ def far_parts(x):
 
 
 def far(x):
-    """The quadrant and r, in two parts, of any x."""
+    """Return the quadrant and r, in two parts, of any x."""
     q, sign, high, low = far_parts(x)
     f = high + low
     r, r_low = product(f, T.FAR_SCALE[0])
@@ -458,7 +459,7 @@ def far(x):
 
 
 def reduce_pi(x):
-    """The quadrant and r in two parts."""
+    """Return the quadrant and r in two parts."""
     t = fma(x, T.TWO_OVER_PI, T.ROUND)
     n = t - T.ROUND
     high = fma(n, -T.HALF_PI[0], x)
@@ -481,7 +482,7 @@ def near_zero(r, low):
 
 
 def quarter(q, r, low):
-    """The sine of q quarter turns and r + low."""
+    """Return the sine of q quarter turns and r + low."""
     s, s_low, c, c_low = near_zero(r, low)
     even = (q & 1) == 0
     return from_bits(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << T.SIGN))

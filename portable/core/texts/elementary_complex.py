@@ -8,7 +8,7 @@ from ..language.words import cos, exp, sin, where
 
 
 def times(a, b):
-    """A product that is rounded."""
+    """Return a product that is rounded."""
     return a * b
 
 

@@ -25,7 +25,7 @@ def place_of_lanes(team, tile, e):
 
 @function
 def at(x, i, most, k):
-    """A number of row i, of `most`, or of the last row there is."""
+    """Return a number of row i, of `most`, or of the last row there is."""
     return x[i if x.shape[0] >= most else min(i, x.shape[0] - 1), k]
 
 
@@ -58,7 +58,8 @@ def tensor(team, own, a, b):
 
 @function
 def padded(x, i, most, k, t, zero):
-    """A row's number k + t, t below 4. Beyond the last stands -0.0 times 0.0, which changes no sum."""
+    """Return a row's number k + t, t below 4. Beyond the last stands -0.0 times 0.0, which changes no
+    sum."""
     n = x.shape[1]
     return where(k + t < n, at(x, i, most, min(k + t, n - 1)), zero) if k + 4 > n else at(x, i, most, k + t)
 
@@ -130,5 +131,5 @@ def in_order(team, same):
 
 @function
 def sample(n):
-    """A float64 of 53 digits."""
+    """Return a float64 of 53 digits."""
     return float64(int64(uint64(n) * 0x9E3779B97F4A7C15 >> 11) - (1 << 52))

@@ -28,7 +28,7 @@ from ...core.language.words import (
 
 
 def root(h, h_low):
-    """The square root of h + h_low, in two parts."""
+    """Return the square root of h + h_low, in two parts."""
     r = sqrt(h)
     return r, (fma(-r, r, h) + h_low) * (0.5 / where(r > 0.0, r, 1.0))
 
@@ -52,7 +52,7 @@ def slope_of(y, x, steep):
 
 
 def angle(y, x, turned, back, shrink):
-    """The angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
+    """Return the angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
 
     turned : the axes were exchanged; back : x was negative. Above pi/8 it is pi/4 and the angle of (x + y, y
         - x).
@@ -83,8 +83,8 @@ def atan_of(x):
 
 
 def ordered(y, x):
-    """The larger and the smaller size of two numbers; 1 and 0, or 1 and 1, for infinities; 1 and 0 for
-    zeros."""
+    """Return the larger and the smaller size of two numbers; 1 and 0, or 1 and 1, for infinities; 1 and 0
+    for zeros."""
     a, b = abs(x), abs(y)
     turned = b > a
     a, b = where(turned, b, a), where(turned, a, b)
@@ -92,8 +92,8 @@ def ordered(y, x):
 
 
 def atan2_of(y, x):
-    """Both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and the angle
-    smaller again."""
+    """Return both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and
+    the angle smaller again."""
     lowest, least, small, lift = T.SIZES
     a, b, turned = ordered(y, x)
     back = copysign(1.0, x) < 0.0
@@ -149,7 +149,8 @@ def hypot_of(x, y):
 
 
 def thirds(k):
-    """The whole number next below k / 3, and what is left of k; k is a whole number of less than 2000."""
+    """Return the whole number next below k / 3, and what is left of k; k is a whole number of less than
+    2000."""
     q = rint(fma(k, 0.333333, -0.333333))
     return q, fma(-3.0, q, k)
 
@@ -162,14 +163,14 @@ def cbrt_step(y, m, inverse):
 
 
 def cbrt_start(f, left):
-    """The cube root of (1 + f) 2^left, to 1e-5, that number, and 1 / 3 of its inverse."""
+    """Return the cube root of (1 + f) 2^left, to 1e-5, that number, and 1 / 3 of its inverse."""
     m = (1.0 + f) * where(left == 0.0, 1.0, where(left == 1.0, 2.0, 4.0))
     root = where(left == 0.0, 1.0, where(left == 1.0, 1.2599210498948732, 1.5874010519681994))
     return horner(f, T.CBRT) * root, m, 0.3333333333333333 / m
 
 
 def nearer(y, m, inverse):
-    """A step more for float64."""
+    """Return a step more for float64."""
     return fma(y * inverse, fma(-(y * y), y, m), y)
 
 

@@ -95,7 +95,7 @@ def _log_binomial(k, n, p):
 
 @function
 def _pair(seed, stream, draw):
-    """Two independent uniforms of one block: in [0, 1), and in (0, 1)."""
+    """Return two independent uniforms of one block: in [0, 1), and in (0, 1)."""
     w = words(seed, stream, draw)
     return float64(_upper53(w[0], w[1])) * 2.0**-53, float64(_upper53(w[2], w[3]) | uint64(1)) * 2.0**-53
 
@@ -112,7 +112,7 @@ def _candidate(u, hat, mean, shift):
 
 @function
 def _poisson_hat(mean):
-    """The constants of PTRS: b, a, 1 / alpha and v_r."""
+    """Return the constants of PTRS: b, a, 1 / alpha and v_r."""
     b = 0.931 + 2.53 * sqrt(mean)
     a = 0.02483 * b - 0.059
     return b, a, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2.0)
@@ -130,8 +130,8 @@ def _poisson_accepts(k, v, left, hat, mean):
 
 @function
 def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
-    """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
-    draw, ..., draw + 63.
+    """Return a whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong
+    to it: draw, ..., draw + 63.
 
     Below 10 by inversion, one draw, every probability right to 2^-50; from 10 on by Hoermann's transformed
     rejection (PTRS, 1993), whose law is exact but for rounding: the logarithm that decides is right to about
@@ -166,7 +166,7 @@ def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
 
 @function
 def _binomial_hat(p, mean):
-    """The constants of BTRS: b, a, alpha and v_r."""
+    """Return the constants of BTRS: b, a, alpha and v_r."""
     spread = sqrt(mean * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = 0.0248 * b + 0.01 * p - 0.0873
@@ -175,7 +175,7 @@ def _binomial_hat(p, mean):
 
 @function
 def _binomial_accepts(k, v, left, hat, trials, p, top):
-    """The same; `top` is the logarithm of the largest probability."""
+    """Return the same; `top` is the logarithm of the largest probability."""
     b, a, alpha, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and k <= trials:
@@ -216,8 +216,8 @@ def _successes(seed, stream, draw, trials, p):
 
 @function
 def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.int64:
-    """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong
-    to it.
+    """Return a whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64
+    draws belong to it.
 
     Where n min(p, 1 - p) is below 10 by inversion, one draw, every probability right to 2^-48; else by
     Hoermann's transformed rejection (BTRS, 1993), exact but for rounding as `poisson` is. n may be a whole

@@ -65,7 +65,7 @@ def ndtr_of(x):
 
 
 def erf_of(x):
-    """A polynomial below 1; beyond, 1 - exp(-a - a q(a)), whose error is as small as erfc."""
+    """Return a polynomial below 1; beyond, 1 - exp(-a - a q(a)), whose error is as small as erfc."""
     a = at_most(abs(x), T.ERF_END)
     y = 1.0 - exp_nonpositive_of(fma(-a, horner(a, T.ERF_TAIL), -a))
     return where(a < 1.0, fma(x, horner(x * x, T.ERF), x), copysign(y, x))

@@ -174,12 +174,13 @@ def _incomplete(a, x):
 @word("inline")
 @function
 def gammainc(a: Number, x: Number) -> float:
-    """The regularised lower incomplete gamma function P(a, x), a float64; to about 1e-13."""
+    """Return the regularised lower incomplete gamma function P(a, x), a float64; to about 1e-13."""
     return _incomplete(a, x)[0]
 
 
 @word("inline")
 @function
 def gammaincc(a: Number, x: Number) -> float:
-    """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
+    """Return the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without
+    cancellation."""
     return _incomplete(a, x)[1]

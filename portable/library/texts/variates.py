@@ -46,7 +46,8 @@ def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
 
 @function
 def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float64:
-    """A float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw + 127.
+    """Return a float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw +
+    127.
 
     Of two gamma numbers; where both are too small for a float64 it is 0 or 1. NaN where a or b is not above
     0.
@@ -61,8 +62,8 @@ def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float6
 
 @function
 def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> np.int64:
-    """A number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their sum; one
-    draw.
+    """Return a number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their
+    sum; one draw.
 
     weights : a view of one dimension, of numbers of at least 0. -1 if their sum is 0 or no number.
     """

@@ -30,7 +30,7 @@ _DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.
 
 @word("inline", also=(math.isclose,))
 def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
-    """True if abs(a - b) is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
+    """Return True if abs(a - b) is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
     return a == b or (
         abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b)
     )
@@ -47,7 +47,7 @@ def frexp(x: Number) -> tuple[float, int]:
 
 @word("inline", also=(math.gcd, np.gcd))
 def gcd(a: int, b: int) -> int:
-    """The greatest common divisor of two integers; of 0 and 0 it is 0."""
+    """Return the greatest common divisor of two integers; of 0 and 0 it is 0."""
     a, b = abs(a | 0), abs(b | 0)  # of a float there is none
     while b != 0:
         a, b = b, a % b
@@ -56,8 +56,8 @@ def gcd(a: int, b: int) -> int:
 
 @word("inline")
 def digamma(x: Number) -> float:
-    """The derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or of itself
-    where that is more."""
+    """Return the derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or
+    of itself where that is more."""
     a = where(x <= 0.0, 1.0 - x, x) * 1.0
     total = 0.0 * x
     while a < 10.0:
@@ -74,7 +74,8 @@ def digamma(x: Number) -> float:
 
 
 class Small(np.ndarray):
-    """What `vector` and `matrix` give outside of kernels: an array that is a value, `v += w` another one."""
+    """Result of `vector` and `matrix` outside of kernels: an array that is a value, `v += w` another
+    one."""
 
     __iadd__, __isub__, __imul__ = np.ndarray.__add__, np.ndarray.__sub__, np.ndarray.__mul__
     __itruediv__, __ipow__ = np.ndarray.__truediv__, np.ndarray.__pow__
@@ -88,25 +89,26 @@ class Small(np.ndarray):
 
 @word("vector", 1)
 def vector(*items: Any) -> Any:
-    """A vector of numbers, `vector(x, y, z)`, or of a row, `vector(a[i, :3])`, kept in registers."""
+    """Return a vector of numbers, `vector(x, y, z)`, or of a row, `vector(a[i, :3])`, kept in
+    registers."""
     items = items[0] if len(items) == 1 and np.ndim(items[0]) else items
     return np.array(items, np.result_type(*items)).view(Small)
 
 
 @word("vector", 2)
 def matrix(*rows: Any) -> Any:
-    """A matrix of its rows, `matrix((a, b), (c, d))`, or of an array, kept in registers."""
+    """Return a matrix of its rows, `matrix((a, b), (c, d))`, or of an array, kept in registers."""
     rows = rows[0] if len(rows) == 1 and np.ndim(rows[0]) == 2 else rows
     return np.array([vector(row) for row in rows]).view(Small)
 
 
 @word("inline", "arrays", also=(np.cross,))
 def cross(a: Any, b: Any) -> Any:
-    """The vector product of two vectors of three."""
+    """Return the vector product of two vectors of three."""
     return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 @word("inline", "arrays", also=(np.linalg.norm,))
 def norm(v: Any) -> Any:
-    """The square root of the sum of the squares of a vector's numbers."""
+    """Return the square root of the sum of the squares of a vector's numbers."""
     return sqrt((v * v).sum())

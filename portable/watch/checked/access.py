@@ -48,7 +48,7 @@ def _write(x, cell, index, value):
 
 
 def ahead(bound):
-    """A bound of a slice that differs between indices."""
+    """Return a bound of a slice that differs between indices."""
     if bound < 0:
         text = f"a slice has the bound {bound}; those that differ between indices do not count from the end"
         raise Fault("negative index", text, None, None)
@@ -64,7 +64,7 @@ def stopped(names, site):
 
 
 def atomic(x, index, site, *values, op):
-    """An atomic operation, whose values are of x's dtype; the old element."""
+    """Return an atomic operation, whose values are of x's dtype; the old element."""
     cell = _reach(x, index, site, _HOW.get(op, UPDATE))
     old = x.get(index)
     new, dtype = words.ATOMICS[op](old, *values), x.dtype.name

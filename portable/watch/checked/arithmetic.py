@@ -28,7 +28,7 @@ class Numbers:
         """A number became infinite."""
 
     def beyond(self, number, dtype, site, word, *operands):
-        """A signed result of an operation on these operands, beyond its type, which wraps."""
+        """Return a signed result of an operation on these operands, beyond its type, which wraps."""
         said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
         self.overflow(
             f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond"
@@ -38,7 +38,7 @@ class Numbers:
         return t.converted(number, dtype)
 
     def fitted(self, number, dtype, what, site):
-        """A signed integer or a float as an integer of `dtype`."""
+        """Return a signed integer or a float as an integer of `dtype`."""
         if isinstance(number, np.float32):
             number = float(number)
         result = t.converted(number, dtype)
@@ -47,7 +47,8 @@ class Numbers:
         return result
 
     def half(self, number, dtype, site):
-        """A number as an element of float16 or bfloat16, by way of a float32; noted if it is beyond."""
+        """Return a number as an element of float16 or bfloat16, by way of a float32; noted if it is
+        beyond."""
         number = single(number)
         short = np.dtype(dtype).type(number)
         if abs(number) < math.inf == abs(single(short)):
@@ -66,14 +67,14 @@ UNWATCHED = Numbers()
 
 
 def number(value, dtype):
-    """A Python or NumPy number as one of a strong dtype."""
+    """Return A Python or NumPy number as one of a strong dtype."""
     if t.held(dtype) == "float32":
         return single(value)
     return t.converted(value.item() if isinstance(value, np.generic) else value, dtype)
 
 
 def single(value):
-    """A number as float32, rounded once."""
+    """Return a number as float32, rounded once."""
     if isinstance(value, int) and not -_EXACT <= value <= _EXACT:
         value = t.rounded(value, "float32")
     return np.float32(value)

@@ -125,7 +125,7 @@ SITES = []  # by number, for the life of the process
 
 @functools.cache
 def site_of(*place):
-    """The number of a Site."""
+    """Return the number of a Site."""
     SITES.append(Site(*place))
     return len(SITES) - 1
 
@@ -205,7 +205,7 @@ class Code:
         return f"{prefix}{len(self.names)}"
 
     def constant(self, value):
-        """The name of an object."""
+        """Return the name of an object."""
         name = f"c{len(self.scope)}"
         self.scope[name] = value
         return name
@@ -215,7 +215,7 @@ class Code:
         return t.strong(dtype, self.float_dtype)
 
     def get(self, o, dtype=None, what=None):
-        """The text of a number as one of `dtype`; `what`: what it has to fit."""
+        """Return the text of a number as one of `dtype`; `what`: what it has to fit."""
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
             return self.literal(t.meant(o.const, o.dtype, to, self.float_dtype), to)
@@ -223,7 +223,8 @@ class Code:
         return x if own == to else self.converted(x, own, to, what or to)
 
     def converted(self, x, own, to, what):
-        """The text of a number of dtype `own` as one of another; what does not fit is found, as `what`."""
+        """Return the text of a number of dtype `own` as one of another; what does not fit is found, as
+        `what`."""
         if to == "bool":
             return f"({x} != 0)"
         if to in ("float16", "bfloat16"):
@@ -240,13 +241,13 @@ class Code:
         return f"run.fitted({x}, {to!r}, {what!r}, {site_of(*self.place)})"
 
     def index(self, o):
-        """The text of an index or a bound."""
+        """Return the text of an index or a bound."""
         if o is None or isinstance(o, int):
             return str(o)
         return self.get(o, "int" if o.dtype == "bool" else None)
 
     def bound(self, o):
-        """The text of a slice's bound."""
+        """Return the text of a slice's bound."""
         return self.index(o) if o is None or o.kind == UNIFORM else f"ahead({self.index(o)})"
 
     def literal(self, number, dtype):
@@ -358,12 +359,12 @@ class Code:
         self.say(f"{name} = {made}")
 
     def table(self, view):
-        """The text of a view of constants."""
+        """Return the text of a view of constants."""
         shape, dtype = view.shape + [2] * (view.dtype in t.PARTS), t.part(self.strong(view.dtype))
         return f"run.table({self.constant(np.array(view.data, dtype).reshape(shape))}, {view.label!r})"
 
     def places_of(self, items):
-        """The text of indices, extents and slices."""
+        """Return the text of indices, extents and slices."""
         return "".join(
             f"slice({self.bound(i[0])}, {self.bound(i[1])}), "
             if isinstance(i, tuple)
@@ -403,7 +404,7 @@ class Code:
         self.sides(o.args[0], *sides, name=name, dtype=o.dtype)
 
     def template(self, word, dtype):
-        """The row of `_TEXTS` for a result of this dtype."""
+        """Return the row of `_TEXTS` for a result of this dtype."""
         kind = "float" if t.is_float(dtype) else "unsigned" if dtype in t.UNSIGNED else "signed"
         keys = (f"{word} {dtype}", f"{word} {kind}", word)
         return next((_TEXTS[k] for k in keys if k in _TEXTS), "{0:=} {o.attr} {1:=}")
@@ -451,7 +452,7 @@ class Code:
         }
 
     def seen(self, o, args):
-        """The names that a breakpoint shows."""
+        """Return the names that a breakpoint shows."""
         values = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
         pairs = (
             f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}" for name, v in values.items()
@@ -459,7 +460,7 @@ class Code:
         return {"seen": ", ".join(pairs).join("{}")}
 
     def step(self, o, args):
-        """The combination of a reducer's states."""
+        """Return the combination of a reducer's states."""
         dtypes = tuple(self.strong(v.dtype) for v in o.args)
         neutral = o.attr.neutral(dtypes[0]) if o.op == "before" else ()
         return {

@@ -122,7 +122,7 @@ class Notes:
         self._found[found.key] = [found, times]
 
     def findings(self):
-        """A list of Finding, causes first."""
+        """Return a list of Finding, causes first."""
         return in_order(replace(found, times=times) for found, times in self._found.values())
 
     def __bool__(self):

@@ -85,7 +85,7 @@ class Run(Numbers):
         return results
 
     def _groups(self):
-        """The teams, or indices, with their members."""
+        """Yield the teams, or indices, with their members."""
         size = self.team_size or 1
         for k in range(len(self.places)):
             group = Group(k, size)
@@ -122,7 +122,7 @@ class Run(Numbers):
 
     # ---- what goes wrong
     def name_of(self, lane):
-        """A lane in words."""
+        """Return a lane in words."""
         if self.team_size:
             return f"member {lane % self.team_size} of team {lane // self.team_size}"
         index = self.places[lane]
@@ -224,12 +224,12 @@ class Run(Numbers):
                 self.note(kind, (text.file, text.line), f"{folding.reducer!r}: {message}", lanes=())
 
     def findings(self):
-        """Everything found, after the run: a list of Finding."""
+        """Return everything found, after the run: a list of Finding."""
         races.look(self)
         return self.notes.findings()
 
     def table(self, values, name):
-        """An array of numbers known at compile time."""
+        """Return an array of numbers known at compile time."""
         return Watched(values, self, 0, valid=bytearray(b"\1" * values.nbytes), label=name)
 
     def local(self, shape, dtype, name):
@@ -251,7 +251,7 @@ def _extent(policy):
 
 
 def _indices(bounds, limit):
-    """The first indices within bounds."""
+    """Return the first indices within bounds."""
     if any(low >= high for low, high in bounds):
         return []  # product would first list those of the other dimensions
     return list(itertools.islice(itertools.product(*(range(*each) for each in bounds)), limit))
@@ -265,8 +265,8 @@ def _element(label, index):
 
 
 def run(compiled, policy, args, scan=None, outs=()):
-    """The results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`; CheckError
-    with all that was found.
+    """Return the results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`;
+    CheckError with all that was found.
 
     An index of a box is its place counted row by row. A team contributes what its member 0 returns.
     """
@@ -292,7 +292,7 @@ def _raise(launch):
 
 
 def combined(launch, values):
-    """The results of a reduction from what each index returned."""
+    """Return the results of a reduction from what each index returned."""
     with np.errstate(all="ignore"):
         results = [folding.result(folding.total(states)) for folding, states in _states(launch, values)]
     return launch.entry.paired(results, complex)
@@ -325,6 +325,6 @@ def _run_scan(compiled, policy, args, inclusive):
 
 
 def _number(value, leaf, code):
-    """An argument as the checked space's numbers are; views as they are."""
+    """Return an argument as the checked space's numbers are; views as they are."""
     value = value.value if isinstance(value, static) else value
     return number(value, code.strong(leaf.dtype)) if isinstance(leaf, Operation) else value

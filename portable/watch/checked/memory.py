@@ -25,7 +25,7 @@ _MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 
 
 def array_of(arg):
-    """The NumPy array of an argument that has elements (a device's are copied), else None."""
+    """Return the NumPy array of an argument that has elements (a device's are copied), else None."""
     if isinstance(arg, ScatterView):
         arg = arg.view
     return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
@@ -46,7 +46,7 @@ def arrays_in(args, names):
 
 
 def replaced(arg, arrays):
-    """An argument, or a tuple of them, with each array replaced by the next of an iterator."""
+    """Return an argument, or a tuple of them, with each array replaced by the next of an iterator."""
     if (parts := parts_of(arg)) is None:
         return next(arrays) if array_of(arg) is not None else arg
     record = Record((replaced(a, arrays) for a in parts[1]))
@@ -99,7 +99,7 @@ class Watched:
         self.label = label
 
     def index_of(self, cell):
-        """The index of a cell in this view, or None if it has no such element."""
+        """Return the index of a cell in this view, or None if it has no such element."""
         rest, index = cell - self.first, [0] * self.ndim
         for k in sorted(range(self.ndim), key=lambda k: -abs(self.steps[k])):
             if self.steps[k]:
@@ -108,7 +108,7 @@ class Watched:
         return tuple(map(int, index[: self.last])) if rest == 0 else None
 
     def cell(self, index):
-        """The cell of an element, whose index is a tuple."""
+        """Return the cell of an element, whose index is a tuple."""
         cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if not 0 <= i < extent:
@@ -117,7 +117,7 @@ class Watched:
         return cell
 
     def part(self, index):
-        """A view of what a tuple of integers and slices leaves, of the same memory."""
+        """Return a view of what a tuple of integers and slices leaves, of the same memory."""
         cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if i.__class__ is slice:
@@ -128,7 +128,7 @@ class Watched:
         return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
     def turned(self, n):
-        """The same memory with the first n dimensions in reverse."""
+        """Return the same memory with the first n dimensions in reverse."""
         array = self.array.transpose(*range(n)[::-1], *range(n, self.ndim))
         return Watched(array, self.run, self.first, self.root, self.valid, self.label)
 
@@ -165,7 +165,7 @@ class Memory:
         self.undefined = []  # pairs of cells: what nobody has written when the run begins
 
     def claim(self, n_bytes):
-        """The first of so many new cells."""
+        """Return the first of so many new cells."""
         first = self.top
         self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first
@@ -210,7 +210,7 @@ class Memory:
 
 
 def in_parts(array):
-    """The floats of complex numbers, rows of two, in the same memory."""
+    """Return the floats of complex numbers, rows of two, in the same memory."""
     parts = array.real
     shape, strides = (*array.shape, 2), (*array.strides, parts.itemsize)
     return np.lib.stride_tricks.as_strided(parts, shape, strides, writeable=array.flags.writeable)
@@ -221,7 +221,7 @@ def _pointer(array):
 
 
 def _bytes(array):
-    """The lowest address of an array, and one past the highest."""
+    """Return the lowest address of an array, and one past the highest."""
     low, high = reach(array.shape, array.strides, array.itemsize) if array.size else (0, 1)
     return _pointer(array) + low, _pointer(array) + high
 
@@ -239,15 +239,15 @@ def _together(arrays):
 
 
 def unwritten(shape, dtype):
-    """A new array of memory that nobody has written."""
+    """Return a new array of memory that nobody has written."""
     array = np.empty(shape, dtype)
     mark_unwritten(array.reshape(-1).view(np.uint8))
     return array
 
 
 def copies(arrays):
-    """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so
-    too."""
+    """Return copies of arrays with the same strides and flags; arrays that share memory have copies that
+    do so too."""
     result = [None] * len(arrays)
     for low, high, members in _together(arrays):
         buffer = np.empty(high - low + ALIGN, np.uint8)

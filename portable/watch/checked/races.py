@@ -198,7 +198,7 @@ def _note(run, all_of, group, a, b, same_team, times):
 
 
 def _in_turn(all_of, group, a, b, same_team):
-    """The plain one beside an atomic first, else the later in the kernel's course."""
+    """Return the plain one beside an atomic first, else the later in the kernel's course."""
     atomic = group.how[a] > WRITE, group.how[b] > WRITE
     if atomic[0] == atomic[1]:
         return (a, b) if _later(all_of, group, a, b, same_team) else (b, a)
@@ -262,7 +262,7 @@ def _unwritten(run, all_of, racing):
 
 
 def _early_reads(run, all_of):
-    """The accesses that read a cell which began undefined and which nobody had written."""
+    """Return the accesses that read a cell which began undefined and which nobody had written."""
     undefined = np.zeros(run.memory.top, bool)
     for cells in run.memory.undefined:
         undefined[cells] = True

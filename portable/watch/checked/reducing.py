@@ -14,8 +14,8 @@ from .code import Code
 
 
 def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
-    """The function of a text, for numbers of these dtypes that are arranged `like` its parameters; how its
-    result is arranged."""
+    """Return the function of a text, for numbers of these dtypes that are arranged `like` its parameters;
+    how its result is arranged."""
     numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
     tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
     code = Code(tree, float_dtype, kernel_name, combining, to)
@@ -35,7 +35,7 @@ def _state(dtypes):
 
 @functools.lru_cache(maxsize=1024)
 def combining(reducer, dtypes, float_dtype, kernel_name):
-    """The function of two states, one number after the other, that gives their combination."""
+    """Return the function of two states, one number after the other, that gives their combination."""
     combine, like = _step(
         reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes
     )
@@ -75,13 +75,13 @@ class Folding:
             self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)
 
     def state(self, values, index):
-        """The state of one contribution."""
+        """Return the state of one contribution."""
         if self.lift is not None:
             values = self.lift(*values, *[index][: self.reducer.with_index])
         return tuple(map(number, values, self.dtypes))
 
     def total(self, states):
-        """All states combined, behind the neutral one."""
+        """Return all states combined, behind the neutral one."""
         return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
 
     def broken_laws(self, states, in_order):
@@ -120,7 +120,7 @@ class Folding:
         )
 
     def finished(self, state):
-        """The numbers that a state gives."""
+        """Return the numbers that a state gives."""
         return self.finish(*state) if self.finish is not None else state
 
     def result(self, state):

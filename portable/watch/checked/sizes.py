@@ -39,7 +39,7 @@ def _of(trial):
 
 
 def results(args, reduced):
-    """Every array among arguments, and the results of a reduction as arrays."""
+    """Return every array among arguments, and the results of a reduction as arrays."""
     arrays = [array for _, array in arrays_in(args, [""] * len(args))]
     reduced = [np.asarray(r, complex if isinstance(r, complex) else float).reshape(-1) for r in reduced]
     return [in_parts(array) if array.dtype.kind == "c" else array for array in (*arrays, *reduced)]

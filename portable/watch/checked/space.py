@@ -29,7 +29,7 @@ class Entry(entry.Entry):
 
     @staticmethod
     def lanes(entry):
-        """One index at a time."""
+        """Return one index at a time."""
         return 1
 
     def _typed(self, width):
@@ -59,13 +59,13 @@ class Entry(entry.Entry):
 
     @kept
     def foldings(self):
-        """A Folding for each reducer."""
+        """Return A Folding for each reducer."""
         values = self.contributions(self.tree.result) if self.reducers else ()
         return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
 
 
 def _writable(described):
-    """A description of an argument in which no view is read-only."""
+    """Return a description of an argument in which no view is read-only."""
     if described[0] == "tuple":
         return "tuple", described[1], *map(_writable, described[2:])
     return (*described[:3], False, *described[4:]) if described[0] == "view" else described

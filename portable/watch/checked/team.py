@@ -33,7 +33,8 @@ class Team:
         self._meet("barrier", site, lambda values: None, None)
 
     def reduce(self, site, combine, state):
-        """The states of all members, combined in the order of ranks; every member gets the result."""
+        """Return the states of all members, combined in the order of ranks; every member gets the
+        result."""
 
         def over_members(states):
             total = states[0]
@@ -44,7 +45,7 @@ class Team:
         return self._meet("reduce", site, over_members, state)
 
     def scan(self, site, combine, neutral, state):
-        """The states of the members before this one, combined; the neutral one for the first."""
+        """Return the states of the members before this one, combined; the neutral one for the first."""
 
         def running(states):
             return list(itertools.accumulate(states[:-1], lambda a, b: combine(*a, *b), initial=neutral))
@@ -52,12 +53,12 @@ class Team:
         return self._meet("scan", site, running, state)[self.rank]
 
     def broadcast(self, site, value, rank):
-        """The value of member `rank`; every member gets it."""
+        """Return the value of member `rank`; every member gets it."""
         return self._meet("broadcast", site, lambda values: values[rank], value)
 
     def append(self, site, view, at, value, keep):
-        """The values of the members that keep, side by side from view[at] on in rank order; how many these
-        are."""
+        """Return the values of the members that keep, side by side from view[at] on in rank order; how
+        many these are."""
         ends = self._meet(
             "append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep)
         )
@@ -66,7 +67,7 @@ class Team:
         return ends[-1] - at
 
     def scratch(self, call, shape, dtype, name):
-        """An array that the team shares: each member's of the same call in its text."""
+        """Return an array that the team shares: each member's of the same call in its text."""
         return self._group.scratch(call, shape, np.dtype(dtype), name, self._run)
 
     def _meet(self, word, site, answer, value):
@@ -117,7 +118,7 @@ class Group:
             m.epoch += word == "barrier"
 
     def scratch(self, call, shape, dtype, name, run):
-        """The team's array of this call."""
+        """Return the team's array of this call."""
         view = self._arrays.get(call)
         if view is None:
             end = self._used + math.prod(shape) * dtype.itemsize

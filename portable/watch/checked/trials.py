@@ -57,8 +57,8 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
 
 
 def _grouped(trial, seeds, in_full, team_sizes):
-    """The trials that visit all; lists of trials of one team size each, which visit the same; how many teams
-    or indices these visit, or None for all."""
+    """Return the trials that visit all; lists of trials of one team size each, which visit the same; how
+    many teams or indices these visit, or None for all."""
     full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
     others = [size for size in team_sizes if size != full[0].team_size]
     limit = full[0].first_few() if others or not in_full else None
@@ -70,7 +70,7 @@ def _grouped(trial, seeds, in_full, team_sizes):
 
 
 def reference(policy, kernel, args, reducers):
-    """A Trial under seed 0; CheckError if it found anything."""
+    """Return A Trial under seed 0; CheckError if it found anything."""
     policy = dataclasses.replace(policy, space="checked")
     refusal, compiled = _compiled(policy, kernel, args, reducers)
     if refusal is not None:
@@ -143,7 +143,7 @@ def _labels(kernel, args, policy):
 
 
 def _merged(findings):
-    """Each defect once, as first found."""
+    """Return each defect once, as first found."""
     first = {}
     for f in findings:
         known = first.get(f.key)

@@ -156,8 +156,8 @@ class Tally(Named):
         return self.counters[-1]
 
     def counter(self, ops, what):
-        """The place of a counter of what is no operation: of accesses to another line than the one before at
-        the same place of the text, say."""
+        """Return the place of a counter of what is no operation: of accesses to another line than the one
+        before at the same place of the text, say."""
         if what not in self.added:
             self._new(ops, what)[0]["", what, ""] = 1
         return self.added[what][1]
@@ -171,7 +171,8 @@ class Tally(Named):
 
 
 def _does_nothing(ops, o):
-    """True if an operation is none of its own (a float's // and % count where their text is emitted)."""
+    """Return True if an operation is none of its own (a float's // and % count where their text is
+    emitted)."""
     first = o.args[0] if o.args else None
     if o.op in ("cast", "whole"):
         return ops.strong(first.dtype) == ops.strong(o.dtype)
@@ -339,7 +340,7 @@ class _Passes:
         return self.b.and_(self.b.and_(self.b.bitcast(same, self.bits), among), which)
 
     def all(self, x):
-        """A vector of as many lanes, all of them x."""
+        """Return a vector of as many lanes, all of them x."""
         vector = ir.Constant(ir.VectorType(I64, self.n), ir.Undefined)
         for k in range(self.n):
             vector = self.b.insert_element(vector, x, I64(k))
@@ -407,7 +408,7 @@ class Marked(Named):
 
 
 def _define(outer, text, args, label, float_dtype):
-    """The function of a special, and what it gives."""
+    """Return the function of a special, and what it gives."""
     ops = outer.ops
     lower = Emitter(ops.target, ops.W, float_dtype, bool(ops.flags), outer.kernel_name)
     known = tuple(described(v, None) for v in args)
@@ -420,8 +421,8 @@ def _define(outer, text, args, label, float_dtype):
 
 
 def _fill(function, lower, text, args):
-    """Code of a function that returns what a text gives, emitted by `lower`; its arguments are those whose
-    numbers are not known."""
+    """Return code of a function that returns what a text gives, emitted by `lower`; its arguments are
+    those whose numbers are not known."""
     builder = Builder(function.append_basic_block("begin"))
     start = builder.append_basic_block("start")
     builder.branch(start)

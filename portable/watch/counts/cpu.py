@@ -83,7 +83,7 @@ _LOOKS = {"touched": Touching, "banks": Banks}
 
 
 def counting_entry(kernel, policy_kind, specs, reducers, build):
-    """The entry of a counting build, whose watch counts."""
+    """Return the entry of a counting build, whose watch counts."""
     name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
     if name == "executed":
         return entry_of(kernel, policy_kind, specs, reducers, Marked, target=Unwatched)

@@ -79,8 +79,8 @@ class Executed:
         self.entry = entry
 
     def functions(self, text):
-        """The code in parts, as a list, and {k: Function} of those that are functions; lines of the kernel
-        become known."""
+        """Return the code in parts, as a list, and {k: Function} of those that are functions; lines of the
+        kernel become known."""
         self.mixes, self.lines = [], {}
         parts, defined = [[]], {}
         module = llvm.parse_assembly(text)
@@ -99,8 +99,8 @@ class Executed:
         return parts, {k: Function(value, parts[k]) for k, value in defined.items()}
 
     def with_counters(self, function, top=(), inside=None):
-        """A function that counts the runs of its blocks, after the lines `top`; `inside` names a special
-        function."""
+        """Return a function that counts the runs of its blocks, after the lines `top`; `inside` names a
+        special function."""
         lines, mix = [function.lines[0]], collections.Counter()
         for line, instruction in function.body:
             if instruction is None:
@@ -148,7 +148,7 @@ class Executed:
 
 
 def _callee(call):
-    """The name of what a call calls, which is its last operand."""
+    """Return the name of what a call calls, which is its last operand."""
     *_, callee = call.operands
     return callee.name
 

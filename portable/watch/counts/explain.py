@@ -102,7 +102,7 @@ def listing(
     reducer: Reducers = (),
     scan: Scan | None = None,
 ) -> str:
-    """The machine code of a launch as text: this CPU's assembly, or PTX.
+    """Return the machine code of a launch as text: this CPU's assembly, or PTX.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ def _line(b, address):
 
 @contextlib.contextmanager
 def _counting(b, first, last):
-    """Code for each number from the first to the last."""
+    """Yield code for each number from the first to the last."""
     begin, each, done = b.block, b.append_basic_block(), b.append_basic_block()
     b.branch(each)
     b.position_at_end(each)
@@ -144,7 +144,7 @@ def _counting(b, first, last):
 
 
 def outlined(module, result, types, name):
-    """A function of the module's own that stays a function."""
+    """Return a function of the module's own that stays a function."""
     function = ir.Function(module, ir.FunctionType(result, types), name)
     function.linkage = "internal"
     function.attributes.add("noinline")

@@ -50,8 +50,8 @@ class Debug(Watch):
             self.scratch_limit = code.extra("scratch_bytes")
 
     def fault_place(self, code):
-        """The address of a fault's words: in the block, of a reduction before its partial states; where a
-        kernel goes on, what the block says."""
+        """Return the address of a fault's words: in the block, of a reduction before its partial states;
+        where a kernel goes on, what the block says."""
         place = code.word(code.block, code.entry.fault_word())
         if not self.leaves:
             return code.b.load(place, PTR)
@@ -103,7 +103,8 @@ class Debug(Watch):
         return how, ops.b.select(ok, pointer, spare)
 
     def index(self, here, view, k, v):
-        """The index of a part of a view; the first one instead of one outside, where the kernel goes on."""
+        """Return the index of a part of a view; the first one instead of one outside, where the kernel
+        goes on."""
         ok = self._index(here, view, k, v)
         if self.leaves or ok is None:
             return v
@@ -355,7 +356,7 @@ def _words(ops, visit, bits, number, limit, site):
 
 
 def _first(ops, v):
-    """The index of lane 0, or the league rank."""
+    """Return the index of lane 0, or the league rank."""
     if not isinstance(v, Value):
         return v.league_rank
     if v.kind == LINEAR:
@@ -372,7 +373,7 @@ def _meets(block):
 
 
 def _parted(x):
-    """A number as another one and a Python integer, their sum."""
+    """Return a number as another one and a Python integer, their sum."""
     base, k = x, 0
     while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
         k += base.operands[1].constant * (1 if base.opname == "add" else -1)

@@ -121,7 +121,7 @@ def teller(module, behind):
 
 
 def spare_word(b, use, pointer_type):
-    """A word of a block's shared memory, which each thread sets to 0 when it begins."""
+    """Return a word of a block's shared memory, which each thread sets to 0 when it begins."""
     name, module = f"spare{use}", b.module
     place = module.globals.get(name)
     if place is None:

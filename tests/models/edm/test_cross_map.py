@@ -76,7 +76,8 @@ def test_part_of_the_libraries_in_batches(space):
 
 
 def test_memory_keeps_to_its_budget(space, monkeypatch):
-    """What is allocated beside the dataset, its copy and the targets; all of it is kept until the end."""
+    """The memory allocated beside the dataset, its copy and the targets stays within the budget; all of it
+    is kept until the end."""
     taken, empty = [], pk.empty
 
     def counted(shape, dtype="float64", *args, **options):
@@ -299,7 +300,7 @@ print(most() - before)
 
 
 def test_windows_of_a_cross_map(space):
-    """As simplex with the same windows, library by library and target by target."""
+    """Each library and target has the bits of simplex with the same windows."""
     x = logistic_maps(60, 2)
     windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
     found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
@@ -312,7 +313,7 @@ def test_windows_of_a_cross_map(space):
 
 @pytest.mark.parametrize("windows", [{}, {"lib": [(0, 15), (17, 35)], "pred": (36, 50)}], ids=str)
 def test_libraries_of_several_columns(space, windows):
-    """As simplex from these columns, group by group and target by target; columns may have any units."""
+    """Each group and target has the result of simplex from these columns; columns may have any units."""
     x = logistic_maps(50, 4) * [1.0, 2.0, 1e3, 1e3]
     if space == "checked":
         x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}

@@ -136,7 +136,8 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
 
 
 def test_more_surrogates_keep_the_level():
-    """Of independent pairs, whose tests all go on if they can, no more than a share p has such a p-value."""
+    """Among independent pairs, whose tests all go on if they can, no more than a share p has such a
+    p-value."""
     p = []
     for seed in range(120):
         x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])

@@ -48,7 +48,7 @@ def test_ties_go_to_the_earlier_row(space):
 
 @pytest.fixture(params=["sorted", "all pairs"])
 def on_a_line(request, monkeypatch):
-    """How points of one coordinate are searched, whatever their number."""
+    """Search points of one coordinate in each way, whatever their number."""
     if request.param == "sorted":
         monkeypatch.setattr(problem, "SORTED", 0)
         monkeypatch.setattr(problem, "PAIRS", 0)
@@ -219,7 +219,8 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
 
 @pytest.mark.parametrize("by_teams", [True, False])
 def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(by_teams, monkeypatch):
-    """As a GPU sorts, and as a CPU does. NaN make a form of their own, as so many candidates less count."""
+    """Candidates are sorted as on a GPU, and as on a CPU. NaN make a form of their own, as so many
+    candidates less count."""
     for name, bound in (("SORTED", 0), ("PAIRS", 0)):
         monkeypatch.setattr(problem, name, bound)
     monkeypatch.setattr(algorithms, "_by_teams", lambda space: by_teams)
@@ -258,7 +259,8 @@ def test_points_without_neighbours_read_no_target():
 
 
 def test_rho_beside_numpy(space):
-    """Of all points, of windows, with missing predictions, and in units that would overflow."""
+    """The correlation is NumPy's for all points, for windows, with missing predictions, and in units that
+    would overflow."""
     x = logistic_maps(length(space), 1)[:, 0]
     x[9] = np.nan
     for unit in (1.0, 1e200, 1e-200):

@@ -1,4 +1,5 @@
-"""What surrogates keep of a series, and what tells a series for which the default is wrong."""
+"""Test the traits that surrogates keep of a series, and the warnings about series for which the default is
+wrong."""
 
 import warnings
 
@@ -48,7 +49,7 @@ def test_phases_are_the_numbers_that_were_drawn():
 
 
 def test_lengths_without_factors_are_nearly_kept():
-    """Of 47 times 45 = 5 * 9 are transformed, and the surrogate goes round."""
+    """A length of 47 is transformed as 45 = 5 * 9, and the surrogate is rotated."""
     x = autoregressive(47, 0.9, 1)
     made = edm.surrogates(x, 2, space="serial")
     np.testing.assert_allclose(
@@ -94,9 +95,8 @@ def test_every_order_is_as_likely():
 
 
 def test_twins_walk_along_the_attractor(space):
-    """Of a cycle of period 4 every point has twins: a surrogate is the cycle again, from anywhere. Without
-    twins, a shift.
-    """
+    """In a cycle of period 4 every point has twins: a surrogate is the cycle again, from anywhere. Without
+    twins, a shift."""
     x = np.tile([0.0, 1.0, 3.0, 1.5], 8)
     made = edm.surrogates(x, 6, "twin", E=2, space=space)
     follows = dict(zip(x, np.roll(x, -1)))
@@ -181,7 +181,7 @@ def test_no_table_of_independent_series_is_refused():
 
 
 def test_mirrored_surrogates_keep_the_level_and_the_spectrum():
-    """Of a slow series whose ends differ, steps at the seam are as small as others."""
+    """For a slow series whose ends differ, steps at the seam are as small as others."""
     x = np.cumsum(np.random.default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
     made = edm.surrogates(x, 20, "mirror", space="threads")
     steps = np.std(np.diff(made, axis=0), axis=0)

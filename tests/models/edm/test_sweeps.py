@@ -351,7 +351,7 @@ def test_k_is_asked_for_everywhere(space):
 
 
 def test_a_point_without_neighbours_is_missing(space):
-    """Where the radius leaves a point too few, its prediction is NaN, and the call goes on."""
+    """A point with too few neighbours within the radius has the prediction NaN, and the call goes on."""
     x = logistic_maps(12, 2)
     with pytest.warns(RuntimeWarning, match="3 of 11 points have fewer than k = 3 candidates"):
         found = edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=4, space=space)

@@ -78,7 +78,8 @@ def test_several_at_once_have_the_same_bits(space, method):
     "method, given", [("windowed", False), ("windowed", True), ("cells", False), ("cells", True)]
 )
 def test_several_take_one_launch_of_each_kernel(space, method, given):
-    """Where the background and the list of pairs at hand serve them all, in the bits of one by one."""
+    """One launch takes several parameters if the background and the list of pairs at hand serve them all,
+    with the bits of one by one."""
     n = 30 if space == "checked" else 700
     locations, times = random_events(n, 2)
     background = Background(np.full(n, 0.1), 5.0) if given else None

@@ -1,5 +1,5 @@
-"""What would pass for contagion is found, told and answered; what the events do not say is not given a
-standard error."""
+"""Test the guards: noise that would pass for contagion is found and reported, and parameters about which
+events say nothing get no standard error."""
 
 import math
 

@@ -111,7 +111,7 @@ def test_no_gap_is_too_short_to_excite(space, precision):
 
 
 def test_events_before(space):
-    """Those of the same time are not: runs of one, of a few and of many, at both ends too."""
+    """Events of the same time are not before: runs of one, of a few and of many, at both ends too."""
     times = np.repeat(np.arange(12.0), [3, 1, 1, 2, 1, 40, 1, 1, 5, 1, 2, 2])
     with pk.use(space):
         t, before = pk.copy_of(times), pk.empty(len(times), np.int64)
@@ -187,7 +187,7 @@ def test_a_later_horizon(space):
 @pytest.mark.parametrize("keep_background", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_one_likelihood_for_many_parameters(space, method, keep_background):
-    """What is kept between evaluations is never stale, whichever parameter changes, and back again."""
+    """Values kept between evaluations are never stale, whichever parameter changes, and back again."""
     locations, times = random_events(N_EVENTS, 2)
     options = {"method": method, "keep_background": keep_background, "error_bound": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)

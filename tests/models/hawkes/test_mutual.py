@@ -111,7 +111,7 @@ def test_found_again(found):
 
 
 def test_standard_errors_are_curvatures(found):
-    """Of the gradient, by differences in all coordinates that are not at 0."""
+    """Standard errors are the gradient's curvature, by differences in all coordinates that are not at 0."""
     _, likelihood, fit = found
     params = fit.params
     x = np.concatenate([params.mu, params.branching.ravel(), params.rates])

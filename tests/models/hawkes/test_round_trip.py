@@ -167,8 +167,8 @@ def test_evidence_prefers_the_model_that_made_the_events():
 
 
 def test_forecasts_hold_what_comes(space):
-    """Of a stationary process: expected counts; and each draw's events lie after the record. A check finds
-    its own model likely."""
+    """A stationary process has the expected counts; and each draw's events lie after the record. A check
+    finds its own model likely."""
     if space in ("checked", "threads"):
         pytest.skip("hundreds of futures are drawn on the host")
     made = simulate(TRUTH, n_immigrants=400, horizon_h=4000.0, seed=3)

@@ -145,7 +145,7 @@ OPTIONS = {
 
 
 def test_chains_evaluate_each_start_once(space, monkeypatch):
-    """What is known of the last parameters is not asked for again: the size of a log-likelihood, the exponent
+    """The facts of the last parameters are not computed again: the size of a log-likelihood, the exponent
     that lists begin with, and the background that stays are of the same start."""
     likelihood, seen = Likelihood(*random_events(20, 2), space=space), []
     compute = Likelihood.log_likelihood

@@ -11,8 +11,8 @@ from portable.models.resampling.exact import Moments
 
 
 def volatility_on_a_grid(y, params, n=600, width=7.0) -> Moments:
-    """Of stochastic volatility with leverage, by the trapezoidal rule over so many stationary standard
-    deviations."""
+    """Return the likelihood of stochastic volatility with leverage, by the trapezoidal rule over so many
+    stationary standard deviations."""
     mu, phi, sigma, rho = params
     sd = sigma / math.sqrt(1 - phi * phi)
     x, step = np.linspace(mu - width * sd, mu + width * sd, n, retstep=True)
@@ -83,7 +83,8 @@ def _finite(y, law, transitions, n_substeps, rho, report=_poisson) -> Moments:
 
 
 def sir_by_sums(y, params, population, n_substeps, duration) -> Moments:
-    """Of `ready.sir` in a population of a dozen; means and variances are those of I."""
+    """Return the likelihood of `ready.sir` in a population of a dozen; means and variances are those of
+    I."""
     beta, gamma, rho, i0 = params
     step = duration / n_substeps
     recovers = 1 - math.exp(-gamma * step)
@@ -99,7 +100,8 @@ def sir_by_sums(y, params, population, n_substeps, duration) -> Moments:
 
 
 def turnover_by_sums(y, params, population, n_substeps, duration, turnover) -> Moments:
-    """As `sir_by_sums`, with births and deaths, and reports by a gamma mixture of Poisson numbers."""
+    """Return the likelihood of `sir_by_sums`, with births and deaths, and reports by a gamma mixture of
+    Poisson numbers."""
     beta, gamma, rho, i0, size = params
     step = duration / n_substeps
     law = {((population - i, i), i): p for i, p in enumerate(_capped(i0, population))}
@@ -125,7 +127,8 @@ def turnover_by_sums(y, params, population, n_substeps, duration, turnover) -> M
 
 
 def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
-    """Of `ready.seir` in a population of half a dozen; means and variances are those of I."""
+    """Return the likelihood of `ready.seir` in a population of half a dozen; means and variances are those
+    of I."""
     beta, sigma, gamma, rho, i0 = params
     step, half = duration / n_substeps, population // 2
     shows, recovers = 1 - math.exp(-sigma * step), 1 - math.exp(-gamma * step)
@@ -146,8 +149,8 @@ def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
 
 
 def prey_on_a_grid(y, params, prey, predators, duration, most) -> Moments:
-    """Of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the exponential of its
-    generator; means are the prey's.
+    """Return the likelihood of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the
+    exponential of its generator; means are the prey's.
 
     Wants SciPy. What would leave the grid is lost, so that the likelihood is a lower bound, close where that
     is rare.

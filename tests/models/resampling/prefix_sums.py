@@ -20,7 +20,7 @@ from portable import random
 
 @pk.kernel
 def itself(k, r, w):
-    """What a scan adds up."""
+    """Return the number that a scan adds up."""
     return w[r, k]
 
 

@@ -45,8 +45,8 @@ def _expanded(cumulative):
 
 
 def _places(q, parts):
-    """Where cumulative weights lie on a line of so many parts, rounded as in float64: (k, from 0 to 1) of
-    each."""
+    """Return the places of cumulative weights on a line of so many parts, rounded as in float64: (k, from
+    0 to 1) of each."""
     total, whole = float(sum(q)), float(parts)
     ratio = whole / total
     if total * ratio < whole:
@@ -76,7 +76,7 @@ def _multinomial_cumulative(q, n_draws, seed, draw):
 
 
 def _strata(n_draws, seed, draw):
-    """How many of n_draws fall into each stratum."""
+    """Return the number of n_draws in each stratum."""
     n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
     counts = [0] * n_strata
     for b in range(n_strata if n_draws >= 128 else 0):

@@ -44,7 +44,7 @@ def cells_of(folder):
 
 
 def test_the_study(studied, capsys):
-    """What is known is not computed again: the figures are all that is added."""
+    """Kept results are not computed again: the figures are all that is added."""
     assert not list(studied.glob("figure*"))
     cells = cells_of(studied)
     assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # few draws d
 
 @pk.function
 def log_normals(params, data):
-    """Of independent normal numbers with mean params[0] and sd params[1]."""
+    """Return the log-density of independent normal numbers with mean params[0] and sd params[1]."""
     total = 0.0
     for i in range(data.shape[0]):
         total += ready.log_normal_density(data[i, 0], params[0], params[1])

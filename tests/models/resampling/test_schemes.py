@@ -107,8 +107,8 @@ def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme,
 
 @pytest.mark.parametrize("n_ancestors", [2**18, 2**20 + 1])
 def test_systematic_offspring_are_exact(space, n_ancestors):
-    """Of 2^18 weights several cumulative offspring are so near to a whole number that only products of whole
-    numbers tell which side they are on. Here these have as many bits as they need."""
+    """Several cumulative offspring of 2^18 weights are so near to a whole number that only products of
+    whole numbers tell their side. Here these have as many bits as they need."""
     n = 2**8 if space == "checked" else 2**18
     w = np.random.default_rng(5).random(n)
     got = resampling.systematic(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space)

@@ -69,7 +69,7 @@ def test_systematic_is_unbiased_by_quadrature(space, n, n_runs):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_systematic_is_unbiased_at_four_million_weights(space, dtype):
-    """As above at 2^22, where a float32 scan fails for a third of the particles."""
+    """Offspring are unbiased at 2^22 weights, for a third of which a float32 scan fails."""
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     n_runs = 4

@@ -21,7 +21,7 @@ N_ITERATIONS = 10
 
 
 def seconds(runs, dtype, space, memory_bytes=None):
-    """Of an iteration."""
+    """Return the seconds of an iteration."""
     em = EM(runs, MODEL.orders, 1, dtype, space, memory_bytes)
     history = pk.zeros((1, N_ITERATIONS + 3), np.float64, space)
     iterations = em.iterations(1, N_ITERATIONS + 2, 0.0, history)

@@ -34,7 +34,8 @@ def random_runs(seed, n_runs, zeros=False, most=9):
 
 
 def censored_runs(seed, n_runs):
-    """As `random_runs`, half of them still going on; the first two have no event, and one event."""
+    """Return the runs of `random_runs`, half of them still going on; the first two have no event, and one
+    event."""
     runs = random_runs(seed, n_runs)
     censored = np.random.default_rng(seed).random(n_runs) < 0.5
     censored[:2] = True

@@ -1,4 +1,4 @@
-"""What is said of a fit: branches of gaps, rescaled gaps, standard errors, orders."""
+"""Test the diagnostics of a fit: branches of gaps, rescaled gaps, standard errors, orders."""
 
 import numpy as np
 import pytest

@@ -232,7 +232,7 @@ def test_renewal_in_closed_form():
 
 
 def test_iterations_that_come_again_are_a_graph(space):
-    """Where launches are queued the first are launched one by one, for a short fit ends with them, the next
+    """If launches are queued the first are launched one by one, for a short fit ends with them, the next
     are graphs of one, later ones a graph of all; the bits are the same."""
     runs, labels, found = MODEL.simulate(300, seed=2, space="serial"), [], []
     for n, n_replays in ((2, 4), (8, 1)):

@@ -53,7 +53,8 @@ def test_teams_that_take_several_packs(space, monkeypatch):
 @pytest.mark.parametrize("begin", [0, 900])
 @pytest.mark.parametrize("most", [1, 3, 40, 200])
 def test_packs_are_dealt_evenly(space, begin, most):
-    """As searches for equal shares of the rows say, where a pack may have more than one share."""
+    """Packs are dealt as searches for equal shares of the rows give, where a pack may have more than one
+    share."""
     steps = np.sort(np.random.default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
     n = min(most, 30), min(most, 200)

@@ -1,4 +1,4 @@
-"""What runs are made of: where their numbers lie, what is known of them, and what is made of them once."""
+"""Test runs: the memory of their numbers, their facts, and the parts that are made of them once."""
 
 import copy
 import pickle

@@ -112,7 +112,7 @@ def test_what_asks_for_all_gaps(runs, tmp_path):
 
 
 def test_the_sum_is_numpys():
-    """Of any number of gaps, by pieces of any size."""
+    """The sum is NumPy's for any number of gaps, by pieces of any size."""
     for n in (1, 7, 299, 300, 301, 2999, 4096, 10_001):
         values = np.random.default_rng(n).lognormal(size=n)
         at = [0]

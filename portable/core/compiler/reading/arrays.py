@@ -72,7 +72,7 @@ def check_writable(build, view, node):
 
 
 def part_of(build, view, items):
-    """The view that remains after indices and slices of the leading dimensions."""
+    """Return the view that remains after indices and slices of the leading dimensions."""
     part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
     sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
     for d, (k, item) in enumerate(sliced):
@@ -87,14 +87,14 @@ def part_of(build, view, items):
 
 
 def _static_extent(bounds, extent):
-    """The extent of a slice if all of it is known here, or None."""
+    """Return the extent of a slice if all of it is known here, or None."""
     if not isinstance(extent, int) or not all(b is None or isinstance(b.const, int) for b in bounds):
         return None
     return len(range(extent)[slice(*(b and int(b.const) for b in bounds))])
 
 
 def stepped(build, view, items, node):
-    """The elements at indices and slices (lower, upper, step)."""
+    """Return the elements at indices and slices (lower, upper, step)."""
     part = part_of(build, view, [i[:2] if isinstance(i, tuple) else i for i in items])
     steps = [i[2] if i[2:] else 1 for i in items if isinstance(i, tuple)]
     shape = [build.extent(n) for n in part.shape]
@@ -112,7 +112,7 @@ def stepped(build, view, items, node):
 
 
 def _counted(build, n, step):
-    """How many of n elements a slice with this step takes."""
+    """Return the number of elements that a slice with this step takes, of n."""
     return (
         n if step == 1 else build.binary("//", build.binary("+", n, build.const(step - 1)), build.const(step))
     )
@@ -124,7 +124,7 @@ def _at(build, k, n, step):
 
 
 def transposed(build, v):
-    """A view, or an array, with its dimensions in reverse."""
+    """Return a view, or an array, with its dimensions in reverse."""
     if isinstance(v, View):
         rest = v.dtype, v.shape[::-1], v.readonly, v.scatter, v.lanes_last, v.store
         return build.put(View(v.label, *rest, base=v))
@@ -146,7 +146,7 @@ def _whole_shape(build, array, shape, node):
 
 
 def reshaped(build, v, shape, node):
-    """The elements of an array, in the order of its indices, by indices of another shape."""
+    """Return the elements of an array, in the order of its indices, by indices of another shape."""
     array = array_of(build, v)
     shape = _whole_shape(build, array, shape, node)
 
@@ -164,12 +164,12 @@ def reshaped(build, v, shape, node):
 
 
 def is_array(v):
-    """True for a view of some dimensions, an Array and a vector."""
+    """Return True for a view of some dimensions, an Array and a vector."""
     return isinstance(v, t.Vector) or isinstance(v, (View, Array)) and bool(v.shape)
 
 
 def array_of(build, v):
-    """A view of some dimensions, or tuples of numbers, as an Array; None of other values."""
+    """Return a view of some dimensions, or tuples of numbers, as an Array; None of other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
         shape = [build.extent(n) for n in v.shape]
         return Array(shape, lambda ks: load_element(build, v, ks), lambda ks: (v, ks), [v])
@@ -237,7 +237,8 @@ def _sliced(extent):
 
 
 def elementwise(build, function, node, *values):
-    """The Array of what a function gives of the elements of values, of which one at least is an array."""
+    """Return the Array of what a function gives of the elements of values, of which one at least is an
+    array."""
     arrays = [array_of(build, v) for v in values]
     shape = max((a.shape for a in arrays if a), key=len)
     for a in filter(None, arrays):
@@ -330,7 +331,7 @@ def _apart(a, b):
 
 
 def _same(x, y):
-    """True for slices with the same bounds."""
+    """Return True for slices with the same bounds."""
     if not (isinstance(x, tuple) and isinstance(y, tuple)):
         return False
     return all(a is b or a and b and a.const is not None and a.const == b.const for a, b in zip(x, y))
@@ -374,14 +375,14 @@ def _numbers(build, array, how, n, node, ks):
 
 
 def _is_complex(build, array):
-    """True for an array of complex numbers, as the views tell that it reads."""
+    """Return True for an array of complex numbers, as the views tell that it reads."""
     if array.views:
         return any(v.dtype in t.PARTS for v in array.views)
     return isinstance(array.item([build.const(0)] * len(array.shape)), t.Complex)
 
 
 def dot(build, left, right, node):
-    """The product of two arrays of one or two dimensions, of which sums run over the inner one."""
+    """Return the product of two arrays of one or two dimensions, of which sums run over the inner one."""
     a, b = (array_of(build, v) for v in (left, right))
     if not all(v and len(v.shape) <= 2 for v in (a, b)):
         build.fail(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted", LanguageError)

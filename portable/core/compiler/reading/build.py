@@ -90,7 +90,7 @@ class Build(Operations):
         return tree
 
     def inline(self, text, args, node=None):
-        """What a text gives at this place: a number, a tuple of numbers, a view, or None."""
+        """Return the result of a source at this place: a number, a tuple of numbers, a view, or None."""
         if text.inlined is not None:
             return text.inlined(self, args, node)
         self._refuse_recursion(text, node)
@@ -122,7 +122,7 @@ class Build(Operations):
             frame = frame.caller
 
     def _returned(self, frame):
-        """What a text that was read into a frame gives to the place of its call."""
+        """Return the result of a source that was read into a frame, for the place of its call."""
         if frame.text.single_return:
             result = mapped(self.rounded, frame.result)
         elif not frame.results:
@@ -204,11 +204,11 @@ class Build(Operations):
         return result
 
     def number(self, node, what="a number"):
-        """The value of an expression that must be a number."""
+        """Return the value of an expression that must be a number."""
         return self.number_of(self.expr(node), node, what)
 
     def numeric(self, node):
-        """The value of an expression that must be a number, which may be complex."""
+        """Return the value of an expression that must be a number, which may be complex."""
         return self.checked_number(self.expr(node), node)
 
     def checked_number(self, v, node):
@@ -225,7 +225,7 @@ class Build(Operations):
         return self.truth(self.number(node, "a condition"))
 
     def parts(self, v):
-        """The parts of a number, which may be real."""
+        """Return the parts of a number, which may be real."""
         return v if isinstance(v, t.Complex) else (v, self.const(0.0))
 
     def arguments(self, node, least, most=None, read=None):
@@ -239,7 +239,8 @@ class Build(Operations):
         return [(read or self.number)(a) for a in node.args]
 
     def known(self, value, node):
-        """A Python object met at compile time: numbers become constants, the rest is carried as it is."""
+        """Return A Python object met at compile time: numbers become constants, the rest is carried as it
+        is."""
         if isinstance(value, words.static):
             value = value.value
         if isinstance(value, (bool, int, float)):
@@ -256,7 +257,7 @@ class Build(Operations):
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
     def apart(self, evaluate):
-        """An operand that is evaluated only where what stands before it lets it: its block, and its
+        """Return an operand that is evaluated only where what stands before it lets it: its block, and its
         result."""
         outer, self.block = self.block, Block(self.block)
         part = self.block, evaluate()
@@ -319,7 +320,7 @@ class Build(Operations):
             self.put(Set(variable, v, home, self.block, self.loop_here(), at=at or self.at))
 
     def place_of(self, name, view, node):
-        """The number of a view among those that a name may hold."""
+        """Return the number of a view among those that a name may hold."""
         options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
         if (
             not view.options

@@ -88,13 +88,13 @@ def method_of(build, base, node):
 
 
 def made_record(build, cls, node):
-    """The record that a call of a class makes; None of what else is called."""
+    """Return the record that a call of a class makes; None of what else is called."""
     fields = t.fields_of(cls)
     return fields and t.Record(arguments_of(build, fields, node), fields.params)
 
 
 def replaced(build, record, node):
-    """The record that `record._replace(field=...)` gives."""
+    """Return the record that `record._replace(field=...)` gives."""
     given = {k.arg: settled(build, build.expr(k.value), k.value) for k in node.keywords}
     if node.args or not given.keys() <= {*record.names}:
         build.fail(node, f"_replace takes fields of {', '.join(record.names)}, by their names")
@@ -130,7 +130,7 @@ _BY_ELEMENT = {"math", "intrinsic", "abs", "extreme", "where", "cast", "pow", "c
 
 
 def read_word(build, node, how, *more):
-    """What a call of a word means, as its row reads it; of arrays by element."""
+    """Return the meaning of a word's call, as its row reads it; of arrays by element."""
     if how not in _BY_ELEMENT:
         return WORDS[how](build, node, *more)
     values = [build.expr(a) for a in node.args]
@@ -147,7 +147,8 @@ def read_word(build, node, how, *more):
 
 
 def call_text(build, fn, text, node, by_element):
-    """What a text gives that is inlined; `by_element`: of numbers, so that arrays give arrays."""
+    """Return the result of a source that is inlined; `by_element`: for numbers, so that arrays give
+    arrays."""
     args = arguments_of(build, text, node)
     if by_element and any(map(is_array, args)):
         return elementwise(build, lambda *parts: build.inline(text, parts, node), node, *args)
@@ -157,7 +158,8 @@ def call_text(build, fn, text, node, by_element):
 
 
 def call_foreign(build, callee, args):
-    """A call of a function that numba compiles (numba/calls.py), whose results' dtypes numba finds."""
+    """Return a call of a function that numba compiles (numba/calls.py), whose results' dtypes numba
+    finds."""
     call = build.operation("foreign", *args, attr=callee)
     n = callee.n_results
     if n is None:
@@ -166,13 +168,13 @@ def call_foreign(build, callee, args):
 
 
 def defaults(build, text, node):
-    """Values of the last parameters, by their names."""
+    """Return values of the last parameters, by their names."""
     names = text.params[len(text.params) - len(text.defaults) :]
     return {name: build.known(value, node) for name, value in zip(names, text.defaults)}
 
 
 def arguments_of(build, text, node):
-    """The arguments of a call, in the order of the parameters, with defaults of those that are not
+    """Return the arguments of a call, in the order of the parameters, with defaults of those that are not
     given."""
     given, params = [(k.arg, k.value) for k in node.keywords], text.params
     for k, (name, _) in enumerate(given):
@@ -305,7 +307,7 @@ def check_atomic(build, view, op, unused, row, node):
 
 
 def atomic_step(op, unused, build, view, items, value, node, *more):
-    """An atomic on an element, or on each part of a complex one."""
+    """Return an atomic on an element, or on each part of a complex one."""
     if view.n_indices > len(items):
         for k, part in enumerate(build.parts(value)):
             atomic_step(op, unused, build, view, [*items, build.const(k)], part, node)
@@ -346,7 +348,7 @@ def read_local(build, node):
 
 
 def private_array(build, shape, dtype, node):
-    """An array private to each lane: the lane is the last, contiguous index."""
+    """Return an array private to each lane: the lane is the last, contiguous index."""
     build.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
     if build.private_bytes > MOST_PRIVATE:
         build.fail(

@@ -42,7 +42,7 @@ def complex_operated(build, op, a, b, node):
 
 
 def each_part(build, op, x, y):
-    """An operation of the text on a part of each side."""
+    """Return an operation of the text on a part of each side."""
     return build.rounded(build.counted(op, build.binary(op, x, y)))
 
 
@@ -57,7 +57,7 @@ def complex_sum(build, op, a, b):
 
 
 def complex_power(build, base, n):
-    """A product of n factors."""
+    """Return a product of n factors."""
     result = None
     while n:
         if n & 1:
@@ -79,8 +79,8 @@ def complex_compared(build, op, a, b, node):
 
 
 def chosen(build, condition, parts, node):
-    """One of two complex numbers, or tuples of numbers, each evaluated in a block of its own where the
-    condition lets it."""
+    """Return one of two complex numbers, or tuples of numbers, each evaluated in a block of its own where
+    the condition lets it."""
     (then, a), (otherwise, b) = parts
     if t.Complex in (type(a), type(b)):
         a, b = (t.Record(build.parts(v), t.COMPLEX) for v in (a, b))

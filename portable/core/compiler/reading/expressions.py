@@ -53,7 +53,7 @@ def read_name(build, node):
 
 
 def array_table(build, array, node):
-    """A view of an array from outside the kernel, whose numbers become part of the code."""
+    """Return a view of an array from outside the kernel, whose numbers become part of the code."""
     if t.held(array.dtype.name) not in t.DTYPES or not 0 < array.nbytes <= MOST_TABLE:
         build.fail(
             node,
@@ -150,12 +150,12 @@ def powered(build, base, exponent, node):
 
 
 def whole_power(base, exponent):
-    """Whether a power of constants is of whole numbers, and whole."""
+    """Return True if a power of constants is of whole numbers, and whole."""
     return exponent.const >= 0 and not t.is_float(t.promote(base.dtype, exponent.dtype))
 
 
 def constant_power(build, base, exponent, node):
-    """A power of constants that is exact; None of others, which run time rounds."""
+    """Return a power of constants that is exact; None of others, which run time rounds."""
     a, n = base.const, exponent.const
     if not whole_power(base, exponent):
         mantissa, places = math.frexp(abs(a))  # of a power of two
@@ -196,8 +196,8 @@ def read_comparison(build, node):
 
 
 def linked(build, node, a, k):
-    """The chain of comparisons from its k-th on, whose left side is `a`: each operand once, and only if
-    those before hold."""
+    """Return the chain of comparisons from its k-th on, whose left side is `a`: each operand once, and
+    only if those before hold."""
     left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
     b = build.expr(right)
     if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
@@ -253,7 +253,7 @@ def read_choice(build, node):
 
 
 def _numbers(build, node):
-    """The value of an expression that is a number, or a tuple of numbers."""
+    """Return the value of an expression that is a number, or a tuple of numbers."""
     v = settled(build, build.expr(node), node)
     whole = isinstance(v, tuple) and all(isinstance(part, Operation) for part in flat(v))
     return v if whole else build.checked_number(v, node)
@@ -268,8 +268,8 @@ def read_subscript(build, node):
 
 
 def element_of(build, base, node):
-    """What a subscript of a view means: (view, indices) of an element, the view of a part, an Array, or the
-    number in an expression."""
+    """Return the meaning of a view's subscript: (view, indices) of an element, the view of a part, an
+    Array, or the number in an expression."""
     if isinstance(base, Array):
         return of_array(build, base, node)
     view = view_of(build, base, node)
@@ -283,8 +283,8 @@ def element_of(build, base, node):
 
 
 def of_array(build, array, node):
-    """An element, or the elements at indices of the leading dimensions, of an array in another order, or of
-    an expression."""
+    """Return an element, or the elements at indices of the leading dimensions, of an array in another
+    order, or of an expression."""
     items = indices_of(build, array, node)
     if any(isinstance(i, tuple) for i in items):
         build.fail(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step", LanguageError)
@@ -294,20 +294,20 @@ def of_array(build, array, node):
 
 
 def part_at(array, items):
-    """The Array at indices of the leading dimensions of another."""
+    """Return the Array at indices of the leading dimensions of another."""
     place = array.place and (lambda ks: array.place([*items, *ks]))
     return Array(array.shape[len(items) :], lambda ks: array.item([*items, *ks]), place, array.views)
 
 
 def made_table(build, node, dtype, shape, numbers):
-    """A view of numbers that are known at compile time."""
+    """Return a view of numbers that are known at compile time."""
     return build.put(
         View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers))
     )
 
 
 def item_at(build, items, index, node):
-    """The item of a tuple at a number."""
+    """Return the item of a tuple at a number."""
     k, n = index.const, len(items)
     if k is None:
         return table_item(build, items, index, node)
@@ -317,8 +317,8 @@ def item_at(build, items, index, node):
 
 
 def table_item(build, items, index, node):
-    """The item of a tuple whose number may be one that an index has of its own: of numbers, or of tuples of
-    them."""
+    """Return the item of a tuple whose number may be one that an index has of its own: of numbers, or of
+    tuples of them."""
     numbers = [flat(v) for v in items]
     if not all(isinstance(v, Operation) for v in sum(numbers, [index])) or not all(
         alike(arrangement(v), arrangement(items[0])) for v in items
@@ -347,7 +347,7 @@ def table_item(build, items, index, node):
 
 
 def tuple_item(build, base, node, parts=None):
-    """One item of a tuple, or a part of it; of a matrix that at one index after the other."""
+    """Return one item of a tuple, or a part of it; of a matrix that at one index after the other."""
     first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
     if not plain_tuple(base) or rest and not isinstance(base, t.Vector):
         build.fail(
@@ -384,7 +384,7 @@ def view_of(build, base, node):
 
 
 def indices_of(build, view, node):
-    """The subscript's parts: numbers, or (lower, upper) of a slice, where None is an end."""
+    """Return the subscript's parts: numbers, or (lower, upper) of a slice, where None is an end."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(parts) > len(view.shape):
         build.fail(
@@ -409,7 +409,7 @@ def indices_of(build, view, node):
 
 
 def as_index(build, v, view, extent, part, node):
-    """A value as an index of a dimension of this extent, `part` of the subscript `node`."""
+    """Return a value as an index of a dimension of this extent, `part` of the subscript `node`."""
     if not isinstance(v, Operation):
         team = "; a kernel of an index is launched over a range, one of a team has team.league_rank"
         build.fail(node, _NO_INDEX.format(ast.unparse(part)) + team * hasattr(v, "warp_size"))
@@ -423,7 +423,7 @@ def as_index(build, v, view, extent, part, node):
 
 
 def as_bound(build, node):
-    """A bound of a slice."""
+    """Return a bound of a slice."""
     v = build.number(node)
     build.wanted(
         lambda: not t.is_float(v.dtype),
@@ -435,7 +435,7 @@ def as_bound(build, node):
 
 
 def _needs_branch(node):
-    """Whether one lane may evaluate an expression only where the text says so."""
+    """Return True if one lane may evaluate an expression only in the branch that holds it."""
     return any(isinstance(n, (ast.Subscript, ast.Call)) for n in walk(node))
 
 

@@ -44,7 +44,7 @@ class _Unknown(Exception):
 
 
 def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *launch: str) -> str | None:
-    """A name for what a kernel's code is made from; None if that cannot be told.
+    """Return a name for what a kernel's code is made from; None if that cannot be told.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *la
 
 @functools.cache
 def compiler():
-    """The compiler, as a text; None if it may have changed since this process imported it."""
+    """Return the compiler, as a text; None if it may have changed since this process imported it."""
     try:
         found = [
             (path, os.stat(path))
@@ -98,7 +98,7 @@ class _Writer:
             self.once(value, kind)
 
     def again(self, value):
-        """Whether an object was there before."""
+        """Return True if an object was there before."""
         number = self.numbers.setdefault(id(value), len(self.kept))
         self.parts.append(f"%{number}")
         if number == len(self.kept):
@@ -176,7 +176,7 @@ class _Writer:
             self.attributes(value, kind)
 
     def attributes(self, value, kind):
-        """What the text may read of a module, a function or a class."""
+        """Note the attributes that the source may read of a module, a function or a class."""
         if kind not in (types.ModuleType, type, *_WRITTEN):
             raise _Unknown  # a class of a class of its own, which may answer anything
         if kind is types.ModuleType and value is not np and "__getattr__" in vars(value):

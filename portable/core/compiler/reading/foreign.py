@@ -6,8 +6,8 @@ from ... import registry
 
 
 def compiled(function):
-    """True if numba compiles a function: @njit's, or numba-cuda's for devices; for a machine's own operation
-    (cpu/native.py)."""
+    """Return True if numba compiles a function: @njit's, or numba-cuda's for devices; for a machine's own
+    operation (cpu/native.py)."""
     return hasattr(function, "n_results") or (
         "numba" in sys.modules
         and type(function).__module__.startswith("numba.")

@@ -1,5 +1,5 @@
-"""What code is known by on disk: a hash of all that it is made from, which is quickly made, as no code is
-emitted for it."""
+"""Make the keys of code on disk: hashes of everything that the code is made from, computed quickly since
+no code is emitted."""
 
 import functools
 import hashlib
@@ -22,7 +22,8 @@ _NODES = {
 
 @functools.cache
 def sources():
-    """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
+    """Return a hash of the files, and the version of LLVM, that decide what is emitted for a typed
+    tree."""
     try:
         paths = cache.files(
             "core/compiler", "core/language", "core/machines", "core/texts", "library/texts", "watch"
@@ -38,7 +39,7 @@ def sources():
 
 
 def _archived():
-    """A hash of the layer in the archive that it was imported from."""
+    """Return a hash of the layer in the archive that it was imported from."""
     from importlib.resources import files
 
     folders, found = [files(__package__.partition(".")[0])], hashlib.sha256()
@@ -52,8 +53,8 @@ def _archived():
 
 
 def written(tree, float_dtype):
-    """A tree as a text in which nodes are numbered by their first appearance; with the trees of the reducers
-    in it."""
+    """Return a tree as a text in which nodes are numbered by their first appearance; with the trees of the
+    reducers in it."""
     writer = _Writer(float_dtype)
     writer.add((tree.inputs, tree.root, tree.result))
     return "".join(writer.parts)

@@ -1,4 +1,4 @@
-"""What a kernel may call, by identity of the object called."""
+"""List the functions and classes that a kernel may call, by identity."""
 
 import functools
 import types as python_types
@@ -12,7 +12,7 @@ from ...language import frontend, words
 
 @functools.cache
 def text_of(fn):
-    """The text of one of the layer's own functions."""
+    """Return the text of one of the layer's own functions."""
     return frontend.read(fn, "function")
 
 
@@ -21,8 +21,8 @@ DTYPES |= {int: "int64", complex: "complex128"}
 
 
 def texts(name, fast=False):
-    """The layer's own texts of a word, for float32 and float64; its fast ones if they are wanted and
-    there."""
+    """Return the layer's own texts of a word, for float32 and float64; its fast ones if they are wanted
+    and there."""
     form = f"fast_{name}_of"
     form = form if fast and form in elementary.TEXTS else f"{name}_of"
     module = elementary if form in elementary.TEXTS else registry.part("special functions")
@@ -30,15 +30,15 @@ def texts(name, fast=False):
 
 
 def layers_own(fn):
-    """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a
-    decorator."""
+    """Return True for the layer's own plain functions (elementary.py, reducer.py), which are inlined
+    without a decorator."""
     return isinstance(fn, python_types.FunctionType) and (fn.__module__ or "").startswith(
         (*elementary.OWN, "portable.core.language.reducer", "portable.core.machines.cpu")
     )
 
 
 def constant_tuple(value):
-    """True for a tuple of numbers, or of such tuples."""
+    """Return True for a tuple of numbers, or of such tuples."""
     return all(
         isinstance(v, (bool, int, float, complex, np.generic, words.static))
         or (isinstance(v, tuple) and constant_tuple(v))

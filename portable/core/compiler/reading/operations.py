@@ -9,7 +9,7 @@ from ...language.types import UNIFORM
 
 
 def _fits(number):
-    """True if a constant, cut off, is an integer of 32 bits; others wrap at run time."""
+    """Return True if a constant, cut off, is an integer of 32 bits; others wrap at run time."""
     return abs(number) < 2.0**31 - 1.0
 
 
@@ -35,13 +35,13 @@ class Operations:
 
     @staticmethod
     def const(number):
-        """A Python number as a weak one."""
+        """Return A Python number as a weak one."""
         dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
         return Operation("const", dtype=dtype, kind=UNIFORM, const=number)
 
     @staticmethod
     def strong_const(number, dtype):
-        """A Python number as one of `dtype`, in which it wraps unless that is weak."""
+        """Return A Python number as one of `dtype`, in which it wraps unless that is weak."""
         return Operation(
             "const",
             dtype=dtype,
@@ -80,7 +80,8 @@ class Operations:
         return self.operation("binary", a, b, attr=op)
 
     def known_as(self, v, dtype):
-        """The number that a constant is as one of `dtype`; TypeClash for a literal that does not fit."""
+        """Return the number that a constant is as one of `dtype`; TypeClash for a literal that does not
+        fit."""
         number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
         if dtype == "int":
             return int(number)
@@ -96,7 +97,7 @@ class Operations:
         return self.operation("compare", a, b, attr=op, dtype="bool")
 
     def compared(self, op, a, b):
-        """A comparison of the text."""
+        """Return a comparison of the text."""
         return self.counted("compare", self.compare(op, a, b))
 
     def negate(self, v):
@@ -123,7 +124,7 @@ class Operations:
         return self.operation("select", condition, a, b)
 
     def chosen(self, items, k):
-        """The item of a number among alike ones, without a branch."""
+        """Return the item of a number among alike ones, without a branch."""
         if k.const is not None:
             return items[k.const]
         *firsts, result = items
@@ -161,8 +162,8 @@ class Operations:
         return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):
-        """What crosses the end of a function, which has one value whoever calls it: a product is a number
-        like any other."""
+        """Return a function's result as one value for every caller: a product is a number like any
+        other."""
         if isinstance(v, Operation) and v.const is not None:
             return self.strong_const(v.const, v.dtype) if v.args else v
         product = isinstance(v, Operation) and (v.attr == "*" or v.op in ("cast", "select", "settle"))

@@ -25,12 +25,12 @@ def flatten(specs):
 
 
 def known(specs):
-    """The functions, and other objects without a run-time value, among the arguments."""
+    """Return the functions, and other objects without a run-time value, among the arguments."""
     return tuple(s[1].value for s in flatten(specs) if s[0] == "known")
 
 
 def without_scatter(specs):
-    """The same arguments, views that are only added to as common ones."""
+    """Return the same arguments, views that are only added to as common ones."""
     return tuple(
         ("tuple", without_scatter(s[1]), s[2])
         if s[0] == "tuple"
@@ -48,7 +48,7 @@ def without_facts(specs):
 
 
 class Signature:
-    """What the compiler knows of a launch's arguments."""
+    """Types of a launch's arguments, as the compiler takes them."""
 
     def __init__(self, specs):
         self.specs = specs
@@ -73,7 +73,7 @@ class Signature:
         return 1 + 2 * spec[2] if spec[0] in ("view", "scatter") else 1 if spec[0] == "number" else 0
 
     def described(self):
-        """What `typing.typed` has to know of the arguments."""
+        """Return the description of the arguments that `typing.typed` takes."""
 
         def one(spec):
             if spec[0] == "tuple":

@@ -70,7 +70,8 @@ def assign_to(build, target, value):
 
 
 def changed(build, target):
-    """What an assignment to a part of it changes; LanguageError for a vector, which is a value."""
+    """Return the variable that an assignment to a part changes; raises LanguageError for a vector, which
+    is a value."""
     base = build.expr(target.value)
     if plain_tuple(base) or isinstance(base, Array) and not base.place:
         build.fail(
@@ -199,8 +200,8 @@ def called(build, node):
 
 
 def items_of(build, node):
-    """What a for loop runs over: its length, a function that gives the item of a number, and whether that
-    must be a constant."""
+    """Return the items of a for loop: their number, a function that gives the item of a number, and
+    whether that must be a constant."""
     kind = called(build, node)
     if kind is range:
         return range_items(build, node)
@@ -222,28 +223,28 @@ def items_of(build, node):
 
 
 def item_of(build, array, k):
-    """The element, or the row, of a number."""
+    """Return the element, or the row, of a number."""
     if isinstance(array, View):
         return (load_element if len(array.shape) == 1 else part_of)(build, array, [k])
     return array.item([k]) if len(array.shape) == 1 else part_at(array, [k])
 
 
 def numbered_items(build, node):
-    """What `sequence` gives for enumerate(...)."""
+    """Return the items of enumerate(...), as `sequence` does."""
     first = build.number(node.args[1]) if node.args[1:] else build.const(0)
     n, item, static = items_of(build, node.args[0])
     return n, lambda k: (build.binary("+", first, k), item(k)), static
 
 
 def zip_items(build, node):
-    """What `sequence` gives for zip(...), which ends with the shortest."""
+    """Return the items of zip(...), which ends with the shortest, as `sequence` does."""
     lengths, items, static = zip(*(items_of(build, a) for a in node.args))
     n = functools.reduce(lambda n, m: build.extreme("<", n, m, False), lengths)
     return n, lambda k: tuple(item(k) for item in items), any(static)
 
 
 def range_items(build, node):
-    """What `sequence` gives for a range."""
+    """Return the items of a range, as `sequence` does."""
     start, stop, step = range_bounds(build, node, 3)
     if not step or not isinstance(step, int):
         build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
@@ -261,7 +262,7 @@ def range_items(build, node):
 
 
 def tuple_items(build, values, node):
-    """What `sequence` gives for a tuple, whose items constants alone tell, but for numbers."""
+    """Return the items of a tuple, which constants alone may index, but for numbers, as `sequence` does."""
     return build.const(len(values)), lambda k: item_at(build, values, k, node), True
 
 
@@ -339,7 +340,7 @@ def counted_loop(build, s, start, stop, step, item=None):
 
 
 def unrolled_range(build, s, call, *ends):
-    """The numbers of a loop that is unrolled, as it has few trips or names pk.static; else None."""
+    """Return the numbers of a loop that is unrolled, as it has few trips or names pk.static; else None."""
     if not all(isinstance(end, int) for end in ends) or _leaves(s) or _own_exit(s):
         return None
     numbers = range(*ends)
@@ -423,14 +424,14 @@ def _kept(look):
 
 @_kept
 def _heavy(s):
-    """Whether the branches of an `if` cost more than a jump."""
+    """Return True if the branches of an `if` cost more than a jump."""
     return tuple(
         any(isinstance(n, _HEAVY) for part in body for n in walk(part)) for body in (s.body, s.orelse)
     )
 
 
 def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
-    """True if the loop's body breaks or continues this very loop."""
+    """Return True if the loop's body breaks or continues this very loop."""
 
     def look(body):
         return any(
@@ -442,8 +443,8 @@ def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
 
 @_kept
 def _deciding(loop):
-    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are
-    made from."""
+    """Return names of variables on which a loop's next trip may depend: those in its conditions, and what
+    these are made from."""
     tests = [n.test for n in walk(loop) if isinstance(n, (ast.While, ast.If))]
     names, more = set(), {n.id for test in tests for n in walk(test) if isinstance(n, ast.Name)}
     assigned = [n for n in walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
@@ -466,7 +467,7 @@ def _returns(s):
 
 @_kept
 def _leaves(s):
-    """True if lanes may leave the enclosing loop trip or function inside this statement."""
+    """Return True if lanes may leave the enclosing loop trip or function inside this statement."""
     if _returns(s):
         return True
     if isinstance(s, ast.If):
@@ -478,8 +479,9 @@ def _leaves(s):
 
 
 def _computes(loop):
-    """True for a loop whose body computes more than it reads: it calls a function of more than an instruction
-    or two, or divides more often than it has elements. (A gather takes a pack as long as a division.)"""
+    """Return True for a loop whose body computes more than it reads: it calls a function of more than an
+    instruction or two, or divides more often than it has elements. (A gather takes a pack as long as a
+    division.)"""
     nodes = [n for s in loop.body for n in walk(s)]
     names = [getattr(n.func, "attr", getattr(n.func, "id", "")) for n in nodes if isinstance(n, ast.Call)]
     if any(name not in _SHORT and not name.startswith("atomic_") for name in names):

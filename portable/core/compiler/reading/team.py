@@ -24,14 +24,15 @@ WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
 def widened(dtype):
-    """The dtype in which contributions add up: floats as they are, integers and bools in 64 bits."""
+    """Return the dtype in which contributions add up: floats as they are, integers and bools in 64
+    bits."""
     if t.is_float(dtype):
         return dtype
     return "uint64" if dtype in t.UNSIGNED else "int64"
 
 
 def aligned(n_bytes):
-    """Bytes up to the next place where an array of the team's may begin."""
+    """Return bytes up to the next place where an array of the team's may begin."""
     return -(-n_bytes // ALIGN) * ALIGN
 
 
@@ -149,7 +150,7 @@ def _contribution(build, node):
 
 
 def _state(build, reducer, value, node):
-    """The state of one contribution."""
+    """Return the state of one contribution."""
     index = None
     if not isinstance(value, tuple):
         build.number_of(value, node.args[0])
@@ -169,8 +170,8 @@ def _state(build, reducer, value, node):
 
 
 def _collective(op, build, node):
-    """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its
-    result."""
+    """Return the result of a collective over members' states: `op` gives the numbers of one, of which the
+    reducer makes its result."""
     reducer, state = _contribution(build, node)
     if len(state) == reducer.n_words:
         return _combined(build, op, reducer, state)
@@ -212,7 +213,7 @@ def _scratch(build, node):
 
 # ---- products
 def _tile(build, node):
-    """An array that the members share out: of each its own elements."""
+    """Return an array that the members share out: of each its own elements."""
     team = build.expr(node.func.value)
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "tile takes a shape and a dtype")
@@ -229,7 +230,8 @@ def _tile(build, node):
 
 
 def _cut(team, m, n):
-    """How many elements of a tile are a member's, and what `product` says of the rest."""
+    """Return the number of a tile's elements that are a member's, and the error message of `product` for
+    the rest."""
     height, width = (16, team.size // 4) if team.warps else (1, team.size)
     down, right = -(-m // height), -(-n // width)
     blocks = _divisor(down, 8 if team.registers > 16 else 4), _divisor(right, 3)
@@ -245,12 +247,12 @@ def _cut(team, m, n):
 
 
 def _divisor(n, most):
-    """The largest divisor of n up to `most`."""
+    """Return the largest divisor of n up to `most`."""
     return max(d for d in range(1, most + 1) if n % d == 0)
 
 
 def elements(build, call):
-    """What a for loop over the elements of a tile runs over, as `items_of` gives it."""
+    """Return the items of a for loop over the elements of a tile, as `items_of` does."""
     team, (own,) = build.expr(call.func.value), build.arguments(call, 1, read=build.expr)
     if not getattr(own, "tile", ()):
         build.fail(call, f"elements takes a team.tile, got {describe(own)}")
@@ -305,7 +307,7 @@ def _root(view):
 
 
 def _mma(build, node):
-    """A step of the tensor cores: of a member's numbers those of c."""
+    """Return a step of the tensor cores: of a member's numbers those of c."""
     whole = build.operation("mma", *map(build.number, node.args))
     return tuple(build.operation("item", whole, attr=k) for k in range(4))
 
@@ -339,12 +341,12 @@ def combine_states(lower, reducer, a, b):
 
 
 def lifts_complex(reducer):
-    """Whether a reducer's `lift`, which is not the layer's, may make a state of a complex number."""
+    """Return True if a reducer's `lift`, which is not the layer's, may make a state of a complex number."""
     return reducer.lift is not None and not layers_own(reducer.lift.fn)
 
 
 def lifted(lower, reducer, value, index):
-    """The state of one contribution, a tuple of numbers."""
+    """Return the state of one contribution, a tuple of numbers."""
     if reducer.lift is not None:
         args = [value, index] if reducer.with_index else [value]
         value = lower.inline(reducer.lift.portable_text, args)
@@ -355,12 +357,12 @@ def lifted(lower, reducer, value, index):
 
 
 def finished(lower, reducer, state):
-    """The result of a state: a number or a tuple of numbers."""
+    """Return the result of a state: a number or a tuple of numbers."""
     if reducer.finish is None:
         return unwrapped(state)
     return lower.inline(reducer.finish.portable_text, [unwrapped(state)])
 
 
 def unwrapped(state):
-    """A state as texts of reducers have it: a number, or a tuple of several."""
+    """Return a state as texts of reducers have it: a number, or a tuple of several."""
     return state[0] if len(state) == 1 else state

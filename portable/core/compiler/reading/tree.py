@@ -15,8 +15,9 @@ from ...language.types import PARTS, UNIFORM, Complex, Known, Number, Record, Ve
 
 
 def node(cls):
-    """A class with an attribute for each annotation, which its __init__ takes in that order: a dataclass,
-    made in a tenth of the time, as every process makes them anew. A default of `list` is a new list."""
+    """Return a class with an attribute for each annotation, which its __init__ takes in that order: a
+    dataclass, made in a tenth of the time, as every process makes them anew. A default of `list` is a new
+    list."""
     names, given = list(cls.__annotations__), vars(cls)
     takes = ", ".join(f"{name}=given[{name!r}]" if name in given else name for name in names)
     sets = "; ".join(
@@ -57,7 +58,7 @@ class Operation(Number):
 
 @node
 class Seen:
-    """What variables of a text stand for at some place."""
+    """Meanings of a source's variables at some place."""
 
     values: dict
 
@@ -86,11 +87,11 @@ class View:
 
     @property
     def n_indices(self):
-        """How many numbers tell the place of an element in memory: a complex one's part is the last."""
+        """Return the number of indices of an element in memory: a complex one's part is the last."""
         return len(self.shape) + (self.dtype in PARTS)
 
     def indices(self):
-        """What says where this part begins, and those it is a part of."""
+        """Return the indices at which this part begins, and those of its owners."""
         if self.base is None:
             return list(self.items)
         own = [item for item in self.items if not isinstance(item, tuple)]
@@ -110,7 +111,7 @@ class Block:
     split: bool = False
 
     def parted_from(self, home):
-        """Whether a split lies between `home` and this place."""
+        """Return True if a split lies between `home` and this place."""
         block = self
         while block is not home:
             if block is None or block.split:
@@ -190,22 +191,22 @@ class Loop:
 
     @property
     def masked(self):
-        """Whether lanes leave it one by one."""
+        """Return True if lanes leave the loop one by one."""
         return self.varying or self.varying_exit
 
     def few(self):
-        """Whether it is known to have few trips."""
+        """Return True if the loop is known to have few trips."""
         ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
         least = abs(self.step) if isinstance(self.step, int) else 1
         return None not in ends and abs(int(ends[1]) - int(ends[0])) <= 1024 * least
 
     def innermost(self):
-        """Whether no trip runs a loop of many trips."""
+        """Return True if no trip runs a loop of many trips."""
         return not _has_loops(self.body.body)
 
 
 def _has_loops(nodes):
-    """Whether a loop of more than a few trips is in what nodes run."""
+    """Return True if nodes run a loop of more than a few trips."""
     return any(
         node.__class__ is Loop
         and not (node.trips or node.few())
@@ -215,7 +216,7 @@ def _has_loops(nodes):
 
 
 def inside(node):
-    """The blocks that a node runs."""
+    """Return the blocks that a node runs."""
     if node.__class__ is If:
         return [block for block in (node.then, node.otherwise) if block]
     if node.__class__ is Loop:
@@ -279,17 +280,17 @@ class Tree:
 
 
 def flat(values):
-    """The numbers in a number or a tuple of (tuples of) numbers."""
+    """Return the numbers in a number or a tuple of (tuples of) numbers."""
     return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
 
 
 def plain_tuple(value):
-    """True for a tuple that is no complex number."""
+    """Return True for a tuple that is no complex number."""
     return isinstance(value, tuple) and not isinstance(value, Complex)
 
 
 def described_number(value):
-    """What `typing.typed` has to know of a number, or of a tuple of them."""
+    """Return the description of a number, or of a tuple of them, that `typing.typed` takes."""
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *map(described_number, value)
     if value.__class__ is Known:
@@ -316,22 +317,22 @@ def describe(v):
 
 
 def arrangement(values):
-    """How `flat` numbers were arranged: None for a number, a tuple for a tuple."""
+    """Return the arrangement of `flat` numbers: None for a number, a tuple for a tuple."""
     return mapped(lambda _: None, values)
 
 
 def alike(a, b):
-    """Whether two arrangements are the same; a complex number is no tuple of two."""
+    """Return True if two arrangements are the same; a complex number is no tuple of two."""
     return a == b and a.__class__ is b.__class__ and (a is None or all(map(alike, a, b)))
 
 
 def arranged(like, numbers):
-    """Numbers, of an iterator, arranged so."""
+    """Return numbers, of an iterator, arranged so."""
     return mapped(lambda _: next(numbers), like)
 
 
 def mapped(change, values):
-    """A number, or a tuple of (tuples of) numbers, each changed."""
+    """Return a number, or a tuple of (tuples of) numbers, each changed."""
     if isinstance(values, tuple):
         return Record((mapped(change, v) for v in values), getattr(values, "names", ()))
     return change(values)

@@ -20,8 +20,8 @@ _MOST_TREES = 256
 
 
 def typed(text, described, width, step, float_dtype, kernel_name, asserts=False, apart=False):
-    """The Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for packs of
-    `width` lanes.
+    """Return the Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for
+    packs of `width` lanes.
 
     `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members
     get `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become
@@ -52,7 +52,7 @@ def solved(text, described, width, step, float_dtype, kernel_name, asserts=False
 
 
 def _input(build, name, described):
-    """An argument of a tree."""
+    """Return an argument of a tree."""
     what, *more = described
     if what == "tuple":
         names, *parts = more
@@ -144,7 +144,7 @@ class _Types:
         return dtype, kind_of(a)
 
     def settle(self, o, a):
-        """A number as a strong one; of `attr` "wide" an integer in 64 bits."""
+        """Return a number as a strong one; of `attr` "wide" an integer in 64 bits."""
         dtype = "int64" if a.dtype == "bool" else self.strong(a.dtype)
         return self.cast(o, a, widened(dtype) if o.attr else dtype)
 
@@ -176,7 +176,7 @@ class _Types:
         return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
 
     def member(self, o):
-        """The rank of a member, or what it has of a range."""
+        """Return the rank of a member, or what it has of a range."""
         o.step, o.aligned = self.step, self.W > 1 and (o.op == "rank" or o.attr.start.in_packs(self.W))
         return "int", LINEAR if self.W > 1 else VARYING
 
@@ -281,7 +281,7 @@ class _Types:
 
 
 def _counted(a):
-    """The dtype of a number of which a bool counts as 0 or 1."""
+    """Return the dtype of a number of which a bool counts as 0 or 1."""
     return "int" if a.dtype == "bool" else a.dtype
 
 
@@ -294,7 +294,7 @@ def _nothing(types, o, *args):
 
 
 def _of(dtype, kind=None):
-    """The rule of results of a dtype, of a kind or of that of the arguments."""
+    """Return the rule of results of a dtype, of a kind or of that of the arguments."""
     return lambda types, o, *args: (dtype, kind or kind_of(*args))
 
 
@@ -363,7 +363,7 @@ def refuse(kernel_name, node, clash):
 
 
 def _trip_of(loop, block):
-    """The block of the loop's trip in which a block stands."""
+    """Return the block of the loop's trip in which a block stands."""
     while block is not loop.body and block not in loop.trips:
         block = block.parent
     return block

@@ -1,5 +1,4 @@
-"""What LLVM is told of views that overlap nothing, and of loops: metadata, which llvmlite has no words
-for."""
+"""Write LLVM's metadata for views that overlap nothing, and for loops: llvmlite has no words for them."""
 
 from __future__ import annotations
 

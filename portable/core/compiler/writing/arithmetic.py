@@ -25,8 +25,8 @@ def arithmetic(ops, op, x, y, dtype, const_b):
 
 
 def _shift(ops, op, x, y, dtype, count):
-    """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative
-    number -1)."""
+    """Return a shift by any count: one that is negative, or as large as the type, leaves nothing (of a
+    negative number -1)."""
     b, bits = ops.b, t.BITS[dtype]
     if count is not None and 0 <= count < bits:
         return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
@@ -55,7 +55,7 @@ def _divide(ops, op, x, y, dtype, const_b):
 
 
 def _nearly(ops, x, y, dtype):
-    """A remainder; of what wraps around, as in `(i + 1) % n`, it takes a subtraction."""
+    """Return a remainder; of what wraps around, as in `(i + 1) % n`, it takes a subtraction."""
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
     inside = _inside(ops, once, y)
@@ -71,8 +71,8 @@ def _inside(ops, once, y):
 
 
 def _called(ops, op, x, y, dtype, near):
-    """The same by a function, of which LLVM sees that it gives the same again; what has 31 bits is divided in
-    32, for wide divisions are long."""
+    """Return the same by a function, of which LLVM sees that it gives the same again; what has 31 bits is
+    divided in 32, for wide divisions are long."""
     name = f"portable_{'quotient' if op == '//' else 'remainder'}_{dtype}{'_near' * near}"
     function, outside = ops.b.module.globals.get(name), ops.b
     if function is None:
@@ -110,7 +110,7 @@ def _near(ops, a, n):
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):
-    """The same of any two numbers."""
+    """Return the same of any two numbers."""
     b, zero, by_zero = ops.b, ops.alike(x, 0), None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
@@ -126,20 +126,20 @@ def _any_divided(ops, op, x, y, dtype, const_b):
 
 
 def _packed(ops, dtype):
-    """Whether integers of a dtype are signed, in packs of a CPU."""
+    """Return True if integers of a dtype are signed, in packs of a CPU."""
     return ops.W > 1 and dtype not in t.UNSIGNED and not ops.target.straight
 
 
 def _by_power(ops, op, x, power):
-    """The same by a power of two."""
+    """Return the same by a power of two."""
     if op == "%":
         return ops.b.and_(x, ops.alike(x, power - 1))
     return ops.b.ashr(x, ops.alike(x, power.bit_length() - 1))
 
 
 def _divisor(ops, x, y, dtype, modulo):
-    """Where y is zero, and y with 1 in the places where x by y would trap. For a `modulo` 1 stands for -1
-    as well, and nobody need know where: both leave 0."""
+    """Return the mask of zeros of y, and y with 1 in the places at which x by y would trap. For a `modulo`
+    1 stands for -1 as well, without a mask: both leave 0."""
     b = ops.b
     one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
     by_zero = traps = b.icmp_signed("==", y, ops.alike(x, 0))

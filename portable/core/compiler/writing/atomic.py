@@ -28,8 +28,8 @@ def atomic_step(ops, op, pointer, x, expected, view, want_old):
 
 
 def _would_change(b, op, pointer, x, dtype):
-    """True if the least or largest so far may change by x. Most often it does not, and then the cores of a
-    CPU go on sharing its line, which each atomic operation takes for one of them."""
+    """Return True if the least or largest so far may change by x. Most often it does not, and then the
+    cores of a CPU go on sharing its line, which each atomic operation takes for one of them."""
     is_float = t.is_float(dtype)
     compare = b.fcmp_unordered if is_float else b.icmp_unsigned if dtype in t.UNSIGNED else b.icmp_signed
     so_far = b.load_atomic(pointer, "monotonic", itemsize(dtype), typ=x.type)

@@ -27,8 +27,8 @@ _FACTS = "width", "scratch_static", "scratch_open", "has_loops", "light", "state
 
 
 def scratch_of(compiled, policy):
-    """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some
-    must be asked for."""
+    """Return bytes of a team's scratch. What compiled code takes of it at run time it does not count: at
+    least some must be asked for."""
     if compiled.scratch_open and not policy.scratch_bytes:
         raise InputError(
             f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(...,"
@@ -38,8 +38,8 @@ def scratch_of(compiled, policy):
 
 
 class Launched:
-    """What a launch has to know of an entry function, without its tree: what a process that built it left on
-    disk.
+    """Facts of an entry function that a launch needs without its tree: the process that built it left them
+    on disk.
 
     Attributes
     ----------
@@ -66,19 +66,19 @@ class Launched:
 
     @property
     def in_strips(self):
-        """Whether its launches take strips of it, between which they hear of Ctrl-C: a CPU's code then has no
-        looks of its own."""
+        """Return True if launches take strips of the range, between which they test for Ctrl-C: a CPU's
+        code then has no tests of its own."""
         return not (self.has_loops or self.reducers or self.fault_bytes or self.policy_kind == "team")
 
     @property
     def facts(self):
-        """What the arguments of a launch do not say of it, in plain values."""
+        """Return the facts that a launch's arguments lack, in plain values."""
         results = self.results and (self.results.shapes, self.results.dtypes)
         return tuple(getattr(self, name) for name in _FACTS), results
 
 
 class Results:
-    """Where a reduction's results go: to views of the user's, or to 8-byte words one after the other.
+    """Destinations of a reduction's results: views of the user's, or 8-byte words one after the other.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class Results:
         self.format = struct.Struct("=" + "".join(t.WORDS[d] for d in dtypes))
 
     def addresses(self, outs, place):
-        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for
-        words at `place`."""
+        """Return the last words of a reduction's block: where each number goes. `outs`: one-element views,
+        or () for words at `place`."""
         if not outs:
             return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
         places = [place for view in outs for place in _places(view)]
@@ -104,7 +104,8 @@ class Results:
         return struct.pack(f"={len(places)}q", *(address for _, address in places))
 
     def read(self, buffer):
-        """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""
+        """Return a result a reducer, a Python number or a tuple of them, from the beginning of a
+        buffer."""
         found = self.format.unpack_from(buffer)
         if not any(self.shapes):
             return found

@@ -30,7 +30,7 @@ _OWN = elementary.__file__, draws.__file__
 
 
 def described(value, team):
-    """What `typed` has to know of an argument; `team` makes the handle of one."""
+    """Return the description of an argument that `typed` takes; `team` makes the handle of one."""
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *(described(v, team) for v in value)
     if isinstance(value, Members):
@@ -44,7 +44,7 @@ def described(value, team):
 
 
 class Emitter:
-    """What the places that code is emitted for have in common.
+    """Parts that all places share for which code is emitted.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Emitter:
         self.watch.begin(self.ops)
 
     def here(self, mask=None, tail=False):
-        """The beginning of a function, or of a pack of lanes that live under a mask."""
+        """Return the beginning of a function, or of a pack of lanes that live under a mask."""
         return Here(self, mask, True, tail)
 
 
@@ -112,16 +112,16 @@ class Here(NamedTuple):
         return self.scope.team
 
     def under(self, mask, alive=False):
-        """The same place for the lanes of a mask."""
+        """Return the same place for the lanes of a mask."""
         return self._replace(mask=mask, alive=alive)
 
     def cast(self, v, dtype):
-        """A number as one of a dtype."""
+        """Return a number as one of a dtype."""
         return self.ops.cast(v, dtype)
 
     # ---- texts
     def inline(self, text, args):
-        """The value of a text at this place: a Value, a tuple of Values, or None."""
+        """Return the value of a text at this place: a Value, a tuple of Values, or None."""
         ops, line = self.ops, self.ops.line
         args = [mapped(rounded, a) for a in args]
         known = tuple(described(a, self.lower.described_team) for a in args)
@@ -136,14 +136,15 @@ class Here(NamedTuple):
         return result
 
     def own_text(self, text, args, float_dtype):
-        """The value of a text of the layer's own; its constants among themselves are of `float_dtype`."""
+        """Return the value of a text of the layer's own; its constants among themselves are of
+        `float_dtype`."""
         outer, self.ops.float_dtype = self.ops.float_dtype, float_dtype
         result = self._replace(own=True).inline(text, args)
         self.ops.float_dtype = outer
         return result
 
     def value(self, node):
-        """What an operation or a view gave."""
+        """Return the value of an operation or a view."""
         values = self.scope.values
         if node is None or node in values:
             return values.get(node)
@@ -168,14 +169,14 @@ class Here(NamedTuple):
         return here
 
     def part(self, part):
-        """The value of an operand with the statements before it."""
+        """Return the value of an operand with the statements before it."""
         block, result = part
         self.block(block)
         return self.value(result)
 
     # ---- variables
     def read(self, variable):
-        """What a variable holds."""
+        """Return the value of a variable."""
         llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
@@ -183,7 +184,7 @@ class Here(NamedTuple):
         return Value(variable.dtype, variable.kind, x)
 
     def place_of(self, variable):
-        """Where a variable is kept."""
+        """Return the place of a variable."""
         slots = self.scope.slots
         if variable not in slots:
             slots[variable] = self.ops.slot(self.ops.type_of(variable.dtype, variable.kind))
@@ -191,7 +192,7 @@ class Here(NamedTuple):
 
     # ---- memory in loops
     def load(self, view, indices):
-        """The number at an element: before the loop, if all its lanes load it in each trip."""
+        """Return the number at an element: before the loop, if all its lanes load it in each trip."""
         if not self._stays(view, indices):
             return self.memory.load(self, view, indices)
         loop, b = self.loops[-1], self.b
@@ -206,7 +207,7 @@ class Here(NamedTuple):
         return result
 
     def _stays(self, view, indices):
-        """True if the innermost loop neither changes nor moves a place that all its lanes reach."""
+        """Return True if the innermost loop neither changes nor moves a place that all its lanes reach."""
         loop = self.loops[-1] if self.loops else None
         if loop is None or loop.trip is None or self.mask is not loop.trip or loop.node.writes:
             return False
@@ -222,7 +223,7 @@ class Here(NamedTuple):
             b.store(b.and_(b.load(place, self.ops.mask_type), b.not_(self.mask)), place)
 
     def rejoin(self, node, block):
-        """The place to go on with, in a block of a call, for the lanes that are still here."""
+        """Return the place to go on with, in a block of a call, for the lanes that are still here."""
         b = self.b
         place = self.loops[-1].current if self.loops else self.call.active
         if place is None or self.ops.W == 1:
@@ -278,7 +279,7 @@ def _view(here, view):
 
 
 def _item(here, view, k, item):
-    """An index or the bounds of a slice of a part."""
+    """Return an index or the bounds of a slice of a part."""
     if isinstance(item, tuple):
         return tuple(i and here.value(i) for i in item)
     base = here.scope.values[view.base]
@@ -286,7 +287,7 @@ def _item(here, view, k, item):
 
 
 def _chosen(ops, view, views, number):
-    """One of several views."""
+    """Return one of several views."""
     first, *others = views
     parts = [first.pointer, *first.shape, *first.strides]
     for k, other in enumerate(others, 1):

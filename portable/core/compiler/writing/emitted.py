@@ -17,11 +17,11 @@ from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue, word
 
 
 def arguments(signature, ops, names, block):
-    """The arguments of a signature as the compiler's values, loaded from the block at `block`."""
+    """Return the arguments of a signature as the compiler's values, loaded from the block at `block`."""
     places = itertools.count()
 
     def take(llvm_type):
-        """The next word."""
+        """Return the next word."""
         place = ops.b.gep(block, [I64(8 * next(places))], I8, inbounds=True)
         return ops.b.load(place, llvm_type, align=8)
 
@@ -29,7 +29,7 @@ def arguments(signature, ops, names, block):
 
 
 def _value(ops, take, name, spec):
-    """The value of one argument, made of the words that `take` gives."""
+    """Return the value of one argument, made of the words that `take` gives."""
     if spec[0] == "tuple":
         parts = zip(t.named(name, len(spec[1]), spec[2]), spec[1])
         return t.Record((_value(ops, take, *part) for part in parts), spec[2])
@@ -62,7 +62,8 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
 
 
 def text_of(entry, target, emit):
-    """The LLVM IR of an entry that `emit(code)` writes: for one lane at a time where packs do not pay."""
+    """Return the LLVM IR of an entry that `emit(code)` writes: for one lane at a time where packs do not
+    pay."""
     try:
         code = Code(entry, target)
         emit(code)
@@ -107,7 +108,7 @@ class Code:
         self.watch.opened(self, function)
 
     def n_bytes(self, view):
-        """Bytes of a contiguous view."""
+        """Return bytes of a contiguous view."""
         size = I64(itemsize(view.dtype))
         for extent in view.shape:
             size = self.b.mul(size, extent)
@@ -163,16 +164,16 @@ class Code:
         self.watch.visiting = False
 
     def identity(self, reducer, state):
-        """The neutral state, shaped like `state`."""
+        """Return the neutral state, shaped like `state`."""
         numbers = self.entry.neutral(reducer, state)
         return tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(numbers, state))
 
     def combined(self, reducer, a, b):
-        """What two states of a reducer combine to."""
+        """Return the combination of two states of a reducer."""
         return combine_states(self.lower.here(), reducer, a, b)
 
     def _linear(self, outer, index):
-        """The place of an index in its box, counted row by row; a range's index itself."""
+        """Return the place of an index in its box, counted row by row; a range's index itself."""
         ops = self.ops
         if not outer:
             return index
@@ -233,7 +234,7 @@ class Code:
         return self.accumulators[k, slot][1]
 
     def collected(self):
-        """The states of all reducers, those of several accumulators combined."""
+        """Return the states of all reducers, those of several accumulators combined."""
         totals = []
         for k, reducer in enumerate(self.reducers):
             total = None
@@ -245,7 +246,7 @@ class Code:
         return totals
 
     def write_results(self, totals):
-        """What the reducers make of the last states, each number to its own address."""
+        """Write the reducers' results of the last states, each number to its own address."""
         finals = [finished(self.lower.here(), r, state) for r, state in zip(self.reducers, totals)]
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
@@ -258,7 +259,7 @@ class Code:
             self.b.store(self.ops.get(v, None, UNIFORM), self.word(place, k))
 
     def read_words(self, states, place):
-        """States shaped like `states`, read from 8-byte words."""
+        """Return states shaped like `states`, read from 8-byte words."""
         words = itertools.count()
         return [self.loaded(state, (self.word(place, next(words)) for _ in state)) for state in states]
 

@@ -1,5 +1,5 @@
-"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block,
-reduction states."""
+"""Hold what the entry functions of all machines share: the typed tree, the width of packs, the argument
+block, reduction states."""
 
 import functools
 import math
@@ -24,7 +24,8 @@ _NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for al
 
 
 def _scratch(tree):
-    """Bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time shape."""
+    """Return bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time
+    shape."""
     shapes = [
         (v.shape, itemsize(v.dtype))
         for v in tree.root.body[0].body.body
@@ -73,11 +74,12 @@ class Entry(Launched):
 
     @property
     def sites(self):
-        """What the faults of a debug build mean; None of others."""
+        """Return the meanings of a debug build's faults; None of other builds."""
         return self.watch.sites
 
     def fault_word(self):
-        """The word of the argument block behind a reduction's addresses, where a debug build's fault is."""
+        """Return the word of the argument block behind a reduction's addresses, where a debug build's
+        fault is."""
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def room(self):
@@ -128,7 +130,7 @@ class Entry(Launched):
         )
 
     def inline(self, text, args):
-        """What a text gives at arguments without values, by their types alone."""
+        """Return the result of a source for arguments without values, by their types alone."""
         known = tuple(map(described_number, args))
         tree = self.typed[text] = typed(
             text, known, self.width, self.machine.step, self.signature.float_dtype, self.kernel.name
@@ -160,7 +162,7 @@ class Entry(Launched):
         self.reducers = tuple(r for r, two in zip(self.given, self.complex_sums) for _ in range(1 + two))
 
     def _check_prefixes(self, outs):
-        """Whether the views of a scan can take the numbers of its results."""
+        """Refuse views of a scan that cannot take the numbers of its results."""
         if len(outs) != len(self.results.dtypes):
             raise ShapeError(
                 f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got"
@@ -179,7 +181,7 @@ class Entry(Launched):
         self.tree = self._typed(1)
 
     def _typed(self, width):
-        """The kernel's text with the types of this signature."""
+        """Return the kernel's text with the types of this signature."""
         if self.policy_kind == "team":
             index = [self.machine.team_facts(width)]
         else:
@@ -196,21 +198,21 @@ class Entry(Launched):
         )
 
     def _is_complex(self, reducer, value):
-        """Whether this is a sum of complex numbers, which no scan makes."""
+        """Return True for a sum of complex numbers, which no scan makes."""
         return isinstance(value, t.Complex) and reducer is Sum and "scan" not in self.policy_kind
 
     def paired(self, values, make):
-        """Of values of all reducers those of the two parts of a complex sum made one."""
+        """Return values of all reducers, with those of a complex sum's two parts made one."""
         values = iter(values)
         return tuple(make(next(values), next(values)) if two else next(values) for two in self.complex_sums)
 
     def contributions(self, result):
-        """The same, a complex sum's in parts, which are summed by themselves."""
+        """Return the same, a complex sum's in parts, which are summed by themselves."""
         values = zip(self._given_contributions(result), self.complex_sums)
         return tuple(part for value, two in values for part in (value if two else (value,)))
 
     def _given_contributions(self, result):
-        """What the kernel returned, a number or tuple a reducer that was given."""
+        """Return the kernel's result, a number or tuple for each reducer that was given."""
         several = isinstance(result, tuple) and not isinstance(result, t.Complex)  # which is one number
         alone = len(self.given) == 1 and not (several and len(result) == 1)
         values = (result,) if alone or not several else result
@@ -235,7 +237,7 @@ class Entry(Launched):
         return values
 
     def neutral(self, reducer, state):
-        """The numbers of the neutral state, shaped like `state`."""
+        """Return the numbers of the neutral state, shaped like `state`."""
         numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(
@@ -246,13 +248,13 @@ class Entry(Launched):
 
 
 def _shape(final):
-    """What Results takes for a number, a complex number or a tuple."""
+    """Return the arguments of Results for a number, a complex number or a tuple."""
     return "complex" if isinstance(final, t.Complex) else len(final) if isinstance(final, tuple) else None
 
 
 def _fits(reducer, value):
-    """True if a contribution is a number, or as many numbers as the reducer's states have; a complex number
-    is none of these, which a `lift` of the user's own may take."""
+    """Return True if a contribution is a number, or as many numbers as the reducer's states have; a
+    complex number is none of these, which a `lift` of the user's own may take."""
     parts = flat(value)
     if isinstance(value, t.Complex) and not lifts_complex(reducer):
         return False

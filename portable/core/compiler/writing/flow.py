@@ -1,4 +1,4 @@
-"""What is open while code is being emitted: texts, calls and loops."""
+"""Keep the sources, calls and loops that are open while code is emitted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..reading.tree import node
 
 
 class Scope:
-    """What a text has given so far: values of its nodes, places of its variables; its team."""
+    """Values of a source's nodes so far, places of its variables; its team."""
 
     def __init__(self, team=None):
         self.values, self.slots, self.team = {}, {}, team

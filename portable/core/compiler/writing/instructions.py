@@ -15,12 +15,12 @@ from .values import Ops, Value
 
 
 def rounded(v):
-    """What crosses the end of a function: a product is a number like any other, which no sum takes apart."""
+    """Return a function's result: a product is a number like any other, which no sum takes apart."""
     return Value(v.dtype, v.kind, v.ir, v.const) if isinstance(v, Value) and v.factors else v
 
 
 def _of_values(method):
-    """The function of an operation on values alone."""
+    """Return the function of an operation on values alone."""
     return lambda here, o, *values: method(here.ops, *values)
 
 
@@ -107,8 +107,8 @@ def _math(here, o, *values):
 
 
 def _layers_text(here, name, pair, values, dtype, part=None):
-    """A text of the layer's own, of two for float32 and float64, as one operation; or a part of what it
-    gives."""
+    """Return a text of the layer's own, of two for float32 and float64, as one operation; or a part of
+    what it gives."""
     strong = here.ops.strong(dtype)
     text = text_of(pair[strong == "float64"])
     result = here.lower.watch.own(here, name, text, values, strong)
@@ -166,7 +166,7 @@ def _choice(here, o, c):
 
 
 def _lazily(here, part, condition, holds):
-    """An operand for the lanes in which the condition holds, or does not."""
+    """Return an operand for the lanes in which the condition holds, or does not."""
     return here.under(here.ops.narrowed(here.mask, condition, holds)).part(part)
 
 

@@ -14,7 +14,7 @@ _packs = {}
 
 
 def pack_of(scalar, n):
-    """The type of a vector, whose text is made once."""
+    """Return the type of a vector, whose text is made once."""
     key = id(scalar), n
     if key not in _packs:
         _packs[key] = ir.VectorType(scalar, n)  # which keeps the scalar's address from others
@@ -40,12 +40,13 @@ class Written(ir.Constant):
 
 @functools.lru_cache
 def pack_of_numbers(scalar, numbers):
-    """A constant vector of integers."""
+    """Return a constant vector of integers."""
     return Written(pack_of(scalar, len(numbers)), f"<{', '.join(f'{scalar} {n}' for n in numbers)}>")
 
 
 def full(scalar, n, number):
-    """A vector of one number in all lanes, of which llvmlite would write, and LLVM read, each one."""
+    """Return a vector of one number in all lanes, of which llvmlite would write, and LLVM read, each
+    one."""
     return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
 
 
@@ -93,7 +94,7 @@ class Builder(ir.IRBuilder):
         return self.xor(x, ones)
 
     def slot(self, typ):
-        """A place on the stack that begins as zero."""
+        """Return a place on the stack that begins as zero."""
         place = self.line(_PTR, "alloca", (), f"alloca {typ}")
         place.allocated_type = typ
         self.store(ir.Constant(typ, None), place)

@@ -70,7 +70,7 @@ def counted_loop(here, loop, start, stop, step):
 
 
 def _goes_on(ops, value, stop, step):
-    """Whether what `value` gives has not come to the stop."""
+    """Return whether the result of `value` has not come to the stop."""
     if isinstance(step, int):
         return ops.compare("<" if step > 0 else ">", value(), stop)
     up, down = (
@@ -81,7 +81,8 @@ def _goes_on(ops, value, stop, step):
 
 
 def _striding_loop(here, loop, start, stop, step, kind):
-    """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
+    """Return the same by the number of trips: behind the last one the counter may lie beyond the
+    integers."""
     ops, b, n, one = here.ops, here.b, _trips_of(here.ops, start, stop, step), I64(1)
     first, trip = ops.get(start, "int", kind), ops.slot(I64)
     b.store(I64(0), trip)
@@ -102,7 +103,7 @@ def _striding_loop(here, loop, start, stop, step, kind):
 
 
 def _trips_of(ops, start, stop, step):
-    """How many numbers are in range(start, stop, step)."""
+    """Return the number of items of range(start, stop, step)."""
     b, kind = ops.b, ops.kind_of(start, stop)
     first, last = (ops.get(v, "int", kind) for v in (start, stop))
     gap = b.sub(last, first) if step > 0 else b.sub(first, last)
@@ -113,8 +114,8 @@ def _trips_of(ops, start, stop, step):
 
 
 def run_loop(here, loop, test, item, advance, counted=None):
-    """A loop: `test` (of the place) at its head, `item` (its counter's value) at the top of the body,
-    `advance` before the next trip.
+    """Return a loop: `test` (of the place) at its head, `item` (its counter's value) at the top of the
+    body, `advance` before the next trip.
 
     counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of two
         that meet the stop
@@ -167,7 +168,7 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 
 
 def _trips_of_strip(ops, place, stop, step):
-    """How many trips the counter at `place` has left, or as many as a strip has."""
+    """Return the number of trips that the counter at `place` has left, or that of a strip."""
     b, most = ops.b, I64(ops.target.strip)
     n_left = b.lshr(b.sub(stop, b.load(place, I64)), I64(step.bit_length() - 1))
     some = b.icmp_signed("<", b.load(place, I64), stop)
@@ -212,7 +213,7 @@ def _masked_loop(here, node, test, item, advance):
 
 
 def _opened(here, node, test):
-    """A masked loop with its slots, and the mask of its first trip."""
+    """Return a masked loop with its slots, and the mask of its first trip."""
     ops, b = here.ops, here.b
     loop = OpenLoop(node, free={}, live=ops.slot(here.ops.mask_type), current=ops.slot(here.ops.mask_type))
     b.store(ops.mask_value(here.mask), loop.live)
@@ -227,7 +228,7 @@ def _opened(here, node, test):
 
 
 def _next_trip(here, loop, test):
-    """The mask of the lanes that go on, which are the ones that live from now on."""
+    """Return the mask of the lanes that go on, which are the ones that live from now on."""
     live = here.b.load(loop.live, here.ops.mask_type)
     c = test(here._replace(mask=live, alive=False, loops=(*here.loops, loop)))
     trip = live if c.const else here.ops.narrowed(live, c)

@@ -1,4 +1,4 @@
-"""What a machine gives of its teams to the code of a kernel."""
+"""Define the members of a machine's teams for the code of a kernel."""
 
 from ..reading.team import ALIGN, aligned
 from ...language.types import in_parts, itemsize
@@ -23,7 +23,7 @@ class Members:
         return here.memory.atomic(here, "add", view, [index], here.ops.const(1))
 
     def scratch(self, ops, label, dtype, shape):
-        """An array of the team's, of a shape of LLVM's or Python's integers."""
+        """Return an array of the team's, of a shape of LLVM's or Python's integers."""
         n_bytes = itemsize(dtype)
         for extent in shape:
             n_bytes = ops.bytes_times(n_bytes, extent)

@@ -24,17 +24,19 @@ def row_major(dtype, shape):
 
 
 def memory_type(dtype):
-    """The LLVM type of a number in memory."""
+    """Return the LLVM type of a number in memory."""
     return {"bool": I8, "float16": I16, "bfloat16": I16}.get(dtype) or SCALAR[dtype]
 
 
 def _one_of_two(view, index):
-    """True if the last index of a view is the known one of two, as that of a complex number's part is."""
+    """Return True if the last index of a view is the known one of two, as that of a complex number's part
+    is."""
     return isinstance(view.shape[-1], int) and view.shape[-1] == 2 and index.const is not None
 
 
 class Memory:
-    """Where accesses go, and their instructions, at the builder of `ops`. Each is given its place, `here`."""
+    """Addresses of accesses, and their instructions, at the builder of `ops`. Each takes its place,
+    `here`."""
 
     def __init__(self, ops, watch):
         self.ops, self.watch, self.facts, self._dummies = ops, watch, Facts(), {}
@@ -54,7 +56,7 @@ class Memory:
 
     # ---- new arrays
     def table(self, view):
-        """A table of known numbers."""
+        """Return a table of known numbers."""
         module = self.ops.b.module
         dtype, shape, strides = row_major(self.ops.strong(view.dtype), view.shape)
         data = np.array(view.data, dtype).tobytes()
@@ -67,7 +69,7 @@ class Memory:
         return ViewValue(view.label, dtype, place, shape, strides, readonly=True, store="(table)")
 
     def private(self, view):
-        """An array of each lane's own."""
+        """Return an array of each lane's own."""
         b, (dtype, shape, strides) = self.ops.b, row_major(view.dtype, view.shape)
         with b.goto_entry_block():
             place = b.alloca(ir.ArrayType(memory_type(dtype), math.prod(shape) * self.ops.W))
@@ -83,9 +85,9 @@ class Memory:
         return self.watch.access(here, view, indices, ways, locate)
 
     def _locate(self, here, view, indices, pairs):
-        """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart'
-        (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and scatters); if it is asked
-        for, 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
+        """Return the way lanes reach an element, and the pointer: 'uniform' or 'contiguous' (the pointer,
+        of lane 0), 'apart' (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and
+        scatters); on request 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
         terms, size = [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
         base, lane_bytes, offsets = self._offsets(view, terms)
         pointer = self.ops.advance(view.pointer, base)
@@ -98,7 +100,7 @@ class Memory:
         return self._each_lanes(here, pointer, lane_bytes, offsets)
 
     def _each_lanes(self, here, pointer, lane_bytes, offsets):
-        """The places of lanes that are no neighbours, as `place` gives them."""
+        """Return the places of lanes that are no neighbours, as `place` gives them."""
         ops = self.ops
         if offsets is None and here.mask is None:
             return "apart", [ops.advance(pointer, lane_bytes * k) for k in range(ops.W)]
@@ -107,8 +109,8 @@ class Memory:
         return "scattered", self.pointers(pointer, offsets)
 
     def _offsets(self, view, terms):
-        """Where (index, stride) pairs lead in a view: bytes that all lanes share, bytes from one lane to the
-        next, and a vector of what else differs, or None."""
+        """Return the offsets of (index, stride) pairs in a view: bytes that all lanes share, bytes from
+        one lane to the next, and a vector of the rest, or None."""
         ops, base, lane_bytes, offsets = self.ops, 0, 0, None
         for v, stride in terms:
             if v.kind == UNIFORM:
@@ -127,7 +129,7 @@ class Memory:
         return base, lane_bytes, offsets
 
     def pointers(self, pointer, offsets):
-        """A vector of places at offsets from one."""
+        """Return a vector of places at offsets from one."""
         ops = self.ops
         start = ops.splat(ops.b.ptrtoint(pointer, I64))
         if offsets.type != ir.VectorType(I64, ops.W):
@@ -135,14 +137,14 @@ class Memory:
         return ops.b.inttoptr(ops.b.add(start, offsets), ir.VectorType(PTR, ops.W))
 
     def _guarded(self, here, pointer):
-        """The pointer, or that of a dummy where no lane is live."""
+        """Return the pointer, or that of a dummy where no lane is live."""
         if here.mask is None or here.alive or self.ops.W == 1:
             return pointer
         return self.ops.b.select(self.ops.any_lane(here.mask), pointer, self.dummy())
 
     def _own(self, here, pointer, view, indices):
-        """The pointer of a pack's row. That of a private array may be touched whatever the mask, if its place
-        is known.
+        """Return the pointer of a pack's row. That of a private array may be touched whatever the mask, if
+        its place is known.
 
         A whole load, a select and a whole store can stay in registers, where a masked store cannot, nor be
         read back soon.
@@ -152,7 +154,7 @@ class Memory:
 
     # ---- loads
     def load(self, here, view, indices):
-        """The number at an element, of each lane if any index varies."""
+        """Return the number at an element, of each lane if any index varies."""
         dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
             x = self.ops.b.icmp_unsigned("!=", x, self.ops.alike(x, 0))
@@ -160,7 +162,7 @@ class Memory:
         return Value(t.held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
     def _fetched(self, here, view, indices):
-        """What lies in memory at an element: one for all lanes, or a vector."""
+        """Load an element from memory: one for all lanes, or a vector."""
         how, pointer = self.place(here, view, indices, 1, pairs=True)
         element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
         vector, note = ir.VectorType(element, self.ops.W), functools.partial(self.facts.note, view)
@@ -176,7 +178,7 @@ class Memory:
         return self._masked_load(here, what, pointer, vector, align, self.ops.mask_value(here.mask))
 
     def _load_each(self, view, places, vector, align):
-        """A load for each lane."""
+        """Return a load for each lane."""
         b, x = self.ops.b, ir.Constant(vector, ir.Undefined)
         for k, place in enumerate(places):
             one = self.facts.note(view, b.load(place, vector.element, align=align))
@@ -184,7 +186,7 @@ class Memory:
         return x
 
     def _masked_load(self, here, what, pointer, vector, align, mask):
-        """A load or gather of a vector, 0 where the mask is not set."""
+        """Return a load or gather of a vector, 0 where the mask is not set."""
         ops, zero = self.ops, ir.Constant(vector, None)
         if self._one_by_one(here, what, vector):
             if not here.tail:
@@ -199,29 +201,30 @@ class Memory:
         return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 
     def _one_by_one(self, here, what, vector):
-        """True if a masked access goes lane by lane, without branches, where LLVM would make one of each
-        lane: in a range's last pack, and elsewhere of small numbers, if a lane is live. (Others, of which few
-        lanes may be left, are as quick with branches, and quicker in loops.)"""
+        """Return True if a masked access goes lane by lane, without branches, where LLVM would make one of
+        each lane: in a range's last pack, and elsewhere of small numbers, if a lane is live. (Others, of
+        which few lanes may be left, are as quick with branches, and quicker in loops.)"""
         small = not here.alive and vector.element in (I8, I16)
         which = here.mask is not None and vector.count == self.ops.W and (here.tail or small)
         return which and self.ops.target.branches(what, vector.element)
 
     def _all_places(self, here, pointer, size, other):
-        """Each lane's address, or another one where the mask is not set; and the mask of all lanes."""
+        """Return each lane's address, or another one where the mask is not set; and the mask of all
+        lanes."""
         ops = self.ops
         if pointer.type == PTR:
             _, pointer = self._each_lanes(here, pointer, size, None)
         return ops.b.select(here.mask, pointer, ops.splat(other)), ops.mask_value(None)
 
     def _zero(self):
-        """The address of a 0 of 64 bits."""
+        """Return the address of a 0 of 64 bits."""
         module, name = self.ops.b.module, "portable_zero"
         zero = module.globals.get(name) or ir.GlobalVariable(module, I64, name)
         zero.linkage, zero.initializer = "internal", I64(0)
         return zero
 
     def _load_of_pairs(self, here, pointer, element, align, k):
-        """The k-th of each lane's two neighbours, by one load of them all."""
+        """Return the k-th of each lane's two neighbours, by one load of them all."""
         ops = self.ops
         vector, first = ir.VectorType(element, 2 * ops.W), ops.advance(pointer, -k * align)
         if here.mask is None:
@@ -231,7 +234,7 @@ class Memory:
         return self._shuffled(both, range(k, vector.count, 2))
 
     def _held(self, x, dtype):
-        """What was loaded as a number."""
+        """Return a loaded value as a number."""
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
             bits = b.zext(x, ops.shaped(I32, x))
@@ -240,8 +243,8 @@ class Memory:
         return ops.convert(x, dtype, t.held(dtype))
 
     def _stored(self, value, dtype, kind=None):
-        """What an element of memory becomes: a float16 or bfloat16 by way of a float32, to the nearest,
-        half to even."""
+        """Return a value as an element of memory: a float16 or bfloat16 by way of a float32, to the
+        nearest, half to even."""
         ops, b = self.ops, self.ops.b
         if dtype not in ("float16", "bfloat16"):
             x = ops.get(value, dtype, kind)
@@ -264,12 +267,12 @@ class Memory:
         return f"llvm.masked.{what}.{suffix}.{places}"
 
     def _shuffled(self, x, order):
-        """The elements of a vector in this order."""
+        """Return the elements of a vector in this order."""
         undefined = ir.Constant(x.type, ir.Undefined)
         return self.ops.b.shuffle_vector(x, undefined, pack_of_numbers(I32, tuple(order)))
 
     def _doubled(self, x):
-        """A vector with each element twice."""
+        """Return a vector with each element twice."""
         return self._shuffled(x, [k // 2 for k in range(2 * self.ops.W)])
 
     # ---- stores
@@ -324,8 +327,8 @@ class Memory:
 
     # ---- atomics
     def atomic(self, here, op, view, indices, value, expected=None, want_old=True):
-        """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not
-        wanted."""
+        """Return one atomic step a live lane, lanes in order. Returns the old values, or None if they are
+        not wanted."""
         ops, dtype = self.ops, view.dtype
         how, pointer = self.place(here, view, indices, 3)
         if ops.W == 1:

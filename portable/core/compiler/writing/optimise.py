@@ -39,8 +39,8 @@ def optimise(text, tm, kernel_name, level=3, by_function=False):
 
 
 def _few_passes():
-    """What makes code so much shorter that the code generator saves more time than these take, and the code
-    runs in half of the time."""
+    """List the passes that make code so much shorter that the code generator saves more time than they
+    take, and the code runs in half of the time."""
     manager = llvm.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_sroa_pass()
@@ -75,7 +75,8 @@ def _free(manager):
 
 
 def verified(text, kernel_name):
-    """The LLVM module of an IR text, as it stands; what LLVM refuses is an error that names the kernel."""
+    """Return the LLVM module of an IR text, as it stands; what LLVM refuses is an error that names the
+    kernel."""
     try:
         module = llvm.parse_assembly(text)
         module.verify()

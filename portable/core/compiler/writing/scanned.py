@@ -9,7 +9,7 @@ from .values import I64, Value
 
 
 def words_of(ops, place, index, n):
-    """The places of the n words of a state, which lie side by side."""
+    """Return the places of the n words of a state, which lie side by side."""
     b, first = ops.b, index if n == 1 else ops.b.mul(index, ir.Constant(index.type, n))
     return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], I64) for k in range(n)]
 
@@ -28,7 +28,7 @@ class Scanned:
         return self.code.b
 
     def _contributed(self, index, mask=None):
-        """The state that the kernel returns at an index, or pack of them."""
+        """Return the state that the kernel returns at an index, or pack of them."""
         code, here = self.code, self.code.lower.here(mask, mask is not None)
         inside, text = here._replace(where=(index,)), code.kernel.portable_text
         (value,) = code.entry.contributions(inside.inline(text, [index, *code.args]))
@@ -45,5 +45,5 @@ class Scanned:
             self.b.store(self.ops.get(x, v.dtype), p)
 
     def _finished(self, state):
-        """The numbers of a prefix."""
+        """Return the numbers of a prefix."""
         return flat(finished(self.code.lower.here(), self.reducer, state))

@@ -42,7 +42,7 @@ class Unpacked(Exception):
 
 
 def word(n):
-    """A number of 64 bits, Python's or LLVM's, as LLVM's."""
+    """Return a number of 64 bits, Python's or LLVM's, as LLVM's."""
     return I64(n) if isinstance(n, int) else n
 
 
@@ -119,7 +119,7 @@ class Ops:
         return pack_of(I1, self.W)
 
     def slot(self, llvm_type):
-        """A place on the stack that begins as zero."""
+        """Return a place on the stack that begins as zero."""
         with self.b.goto_entry_block():
             place = self.b.slot(llvm_type)
         if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
@@ -138,7 +138,7 @@ class Ops:
         return pack_of(scalar, self.W) if kind == VARYING and self.W > 1 else scalar
 
     def const(self, number):
-        """A Python number as a weak, uniform value."""
+        """Return A Python number as a weak, uniform value."""
         dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
         return Value(dtype, UNIFORM, None, number)
 
@@ -176,7 +176,8 @@ class Ops:
 
     # ---- from Value to LLVM
     def get(self, v, dtype=None, kind=None):
-        """The LLVM value of `v` as `dtype` (its own if None), spread over the lanes if `kind` is varying."""
+        """Return the LLVM value of `v` as `dtype` (its own if None), spread over the lanes if `kind` is
+        varying."""
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
@@ -192,7 +193,7 @@ class Ops:
         return self.splat(x) if vector and v.kind == UNIFORM else x
 
     def spread(self, state):
-        """Numbers of a state in all lanes."""
+        """Return numbers of a state in all lanes."""
         return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in state)
 
     @staticmethod
@@ -224,7 +225,7 @@ class Ops:
         return build.zext(x, to) if unsigned else build.sext(x, to)
 
     def shaped(self, scalar, x):
-        """A type, of vectors where an LLVM value is one."""
+        """Return a type, of vectors where an LLVM value is one."""
         return pack_of(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
     def _whole(self, x, to, dtype):
@@ -240,7 +241,7 @@ class Ops:
         return b.select(b.fcmp_unordered("uno", x, x), self.alike(whole, 0), whole)
 
     def alike(self, x, number):
-        """A constant of the type of an LLVM value."""
+        """Return a constant of the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
         return x.type(number)
@@ -260,7 +261,8 @@ class Ops:
     kind_of = staticmethod(t.kind_of)
 
     def known(self, node):
-        """The value of a constant of a typed tree; one that is a rounded product has its factors."""
+        """Return the value of a constant of a typed tree; one that is a rounded product has its
+        factors."""
         factors = () if self.flags else tuple(map(self.known, node.args))
         return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
 
@@ -297,8 +299,8 @@ class Ops:
         )
 
     def _fused(self, op, a, b, dtype, kind):
-        """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's
-        choice differs between machines."""
+        """Return a sum with a product, the left one if there are two, rounded once: the text says so, for
+        LLVM's choice differs between machines."""
         product, other = (a, b) if a.factors else (b, a)
         if op not in "+-" or not product.factors or self.strong(product.dtype) != self.strong(dtype):
             return None
@@ -308,7 +310,7 @@ class Ops:
         return self.intrinsic("fma", [x, y, z])
 
     def float_intrinsic(self, name, values, dtype):
-        """An intrinsic of LLVM's of floats as `dtype`."""
+        """Return an intrinsic of LLVM's of floats as `dtype`."""
         kind = self.kind_of(*values)
         return Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values]))
 
@@ -418,13 +420,13 @@ class Ops:
         return self._extreme(max, "llvm.smax.i64", a, b)
 
     def _extreme(self, choose, intrinsic, a, b):
-        """One of two signed integers, LLVM's or Python's."""
+        """Return one of two signed integers, LLVM's or Python's."""
         if isinstance(a, int) and isinstance(b, int):
             return choose(a, b)
         return self.call(intrinsic, [word(a), word(b)], I64)
 
     def index_number(self, v):
-        """A uniform index as a Python int or an i64."""
+        """Return a uniform index as a Python int or an i64."""
         return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
 
     def advance(self, pointer, offset):
@@ -435,13 +437,13 @@ class Ops:
         return self.b.gep(pointer, [offset], I8, inbounds=True)
 
     def length(self, n):
-        """An extent, LLVM's or Python's or that of each lane, as a Value."""
+        """Return an extent, LLVM's or Python's or that of each lane, as a Value."""
         if isinstance(n, Value):
             return n
         return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
 
     def branch_value(self, condition, then, otherwise):
-        """The value of one of two expressions, chosen by a branch."""
+        """Return the value of one of two expressions, chosen by a branch."""
         with self.b.if_else(self.get(condition, "bool", UNIFORM)) as (yes, no):
             with yes:
                 a = then()
@@ -464,7 +466,7 @@ class Ops:
         return Value(dtype, kind, phi)
 
     def chosen(self, condition, then, otherwise):
-        """One of two LLVM values of a type, by a branch on an LLVM bool."""
+        """Return one of two LLVM values of a type, by a branch on an LLVM bool."""
         ends = []
         with self.b.if_else(condition) as branches:
             for branch, make in zip(branches, (then, otherwise)):
@@ -477,7 +479,7 @@ class Ops:
 
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def narrowed(self, mask, condition, holds=True):
-        """The mask of the lanes in which a condition holds, or does not."""
+        """Return the mask of the lanes in which a condition holds, or does not."""
         self.diverges()
         c = self.get(condition, "bool", VARYING)
         c = c if holds else self.b.not_(c)
@@ -496,7 +498,7 @@ class Ops:
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
     def all_lanes(self, bits):
-        """Whether bits hold in all lanes, an LLVM bool."""
+        """Return whether bits hold in all lanes, an LLVM bool."""
         if not isinstance(bits.type, ir.VectorType):
             return bits
         number = ir.IntType(self.W)

@@ -1,4 +1,4 @@
-"""What looks on while code is emitted: debug and counting builds."""
+"""Watch the emission of code: debug and counting builds."""
 
 
 class Watch:
@@ -29,7 +29,7 @@ class Watch:
         """Give what stands for a text of the layer's own; None: its code."""
 
     def call(self, here, node):
-        """True if something else stands for a call, whose results are known then."""
+        """Return True if something else stands for a call, whose results are known then."""
         return False
 
     def loop(self, here, loop, test):

@@ -11,7 +11,7 @@ from ...places.space import Space
 
 
 def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a class to its users)
-    """The space of some CPU threads.
+    """Return the space of some CPU threads.
 
     Parameters
     ----------

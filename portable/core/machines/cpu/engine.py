@@ -48,7 +48,7 @@ def _family():
 
 
 def new_machine(level=3):
-    """A target machine of this CPU, with every vector unit it has.
+    """Return a target machine of this CPU, with every vector unit it has.
 
     The large code model: in a process with a GPU's address space, code and its constants may lie more than 2
     GiB apart.
@@ -106,7 +106,7 @@ def _most_maps():
 
 @locks.alone
 def load(text, kernel_name, key=None, level=3, hear=None):
-    """Addresses of the functions of an IR text, compiled or taken from the cache.
+    """Return addresses of the functions of an IR text, compiled or taken from the cache.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def load(text, kernel_name, key=None, level=3, hear=None):
 
 
 def optimised(text, kernel_name, level=3):
-    """The module of an IR text, optimised for this machine; see `optimise`."""
+    """Return the module of an IR text, optimised for this machine; see `optimise`."""
     from ...compiler.writing.optimise import optimise
 
     return optimise(text, machine(level or 0), kernel_name, level, by_function=True)
@@ -161,7 +161,7 @@ def rewritten(text, kernel_name, change):
 
 
 def linked(code, hear=None):
-    """Addresses of the functions of object code, as `load` gives them."""
+    """Return addresses of the functions of object code, as `load` gives them."""
     _require_room()
     # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
     if b"portable_usual" in code:
@@ -179,8 +179,8 @@ def linked(code, hear=None):
 
 @locks.alone
 def assembly(text, kernel_name):
-    """The machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps on the
-    stack."""
+    """Return the machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps
+    on the stack."""
     tm = new_machine()
     tm.set_asm_verbosity(True)
     return tm.emit_assembly(optimised(text, kernel_name))
@@ -243,9 +243,9 @@ out:
 
 @locks.once
 def past_caches():
-    """The address of a pool's function that copies bytes as `pool_copy` does, but past the caches: for a
-    device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple of 64.
-    None where this is no x86."""
+    """Return the address of a pool's function that copies bytes as `pool_copy` does, but past the caches:
+    for a device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple
+    of 64. None where this is no x86."""
     if MACHINE != "x86":
         return None
     code = load(_PAST_CACHES, "past_caches")
@@ -285,7 +285,7 @@ define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
 
 @locks.once
 def _usual():
-    """The code of `USUAL`, which entries know as portable_usual."""
+    """Return the code of `USUAL`, which entries know as portable_usual."""
     code = load(USUAL, "the usual state", level=None)
     llvm.add_symbol("portable_usual", code("usual"))
     return code

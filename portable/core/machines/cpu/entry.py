@@ -38,7 +38,7 @@ class Cores:
 
 
 def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
-    """The entry of a kernel for the cores of this machine; `options`: see Cores."""
+    """Return the entry of a kernel for the cores of this machine; `options`: see Cores."""
     entry = Entry(Cores(**options), kernel, policy_kind, specs, reducers, watch)
     heavy = ast.If, ast.IfExp, ast.Call
     entry.light = not any(isinstance(node, heavy) for node in kernel.portable_text.nodes)

@@ -119,8 +119,8 @@ class CpuTeam(Members):
         return lane_prefixes(ops, own, neutral, combine)[1]
 
     def thread_range(self, here, loop, lo, hi):
-        """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W,
-        ..."""
+        """Return whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r
+        + W, ..."""
         ops = here.ops
         lo, hi = ops.get(lo, "int"), ops.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % ops.W == 0
@@ -209,7 +209,8 @@ def lane_prefixes(ops, state, neutral, combine):
 
 
 def last_prefix(ops, state, combine):
-    """The last lane's prefix, bit by bit; what the others get is of no use, which saves a choice a step."""
+    """Return the last lane's prefix, bit by bit; what the others get is of no use, which saves a choice a
+    step."""
     for by in _doubling(ops):
         state = combine(_behind(ops, state, by), state)
     return state
@@ -220,12 +221,12 @@ def _doubling(ops):
 
 
 def _behind(ops, state, by):
-    """The state of the lane so many before; the first lanes get the last ones'."""
+    """Return the state of the lane so many before; the first lanes get the last ones'."""
     return tuple(ops.rotated(v, ops.W - by) for v in ops.spread(state))
 
 
 def combine_lanes(ops, packs, combine):
-    """States of all lanes combined by a fixed tree; uniform Values."""
+    """Return states of all lanes combined by a fixed tree; uniform Values."""
     by = ops.W
     while True:
         packs = ops.spread(packs)

@@ -27,7 +27,7 @@ PAGE = 4096  # bytes: masked stores across two of them are slow, and a short lis
 
 
 def text(entry, launcher, target=CpuTarget, team=CpuTeam):
-    """The LLVM IR of an entry for the cores of this machine, by a launcher."""
+    """Return the LLVM IR of an entry for the cores of this machine, by a launcher."""
 
     def emit(code):
         launcher(code, team)
@@ -67,7 +67,8 @@ def _copies(code, k):
 
 
 def _apart(code, view):
-    """Bytes between copies: whole blocks of APART, so that no two threads write to one cache line."""
+    """Return bytes between copies: whole blocks of APART, so that no two threads write to one cache
+    line."""
     return code.b.and_(code.b.add(code.n_bytes(view), I64(APART - 1)), I64(-APART))
 
 
@@ -209,7 +210,8 @@ def _within(code, number, first, last, length):
 
 
 def _outer(code, number, inner, begins):
-    """The leading indices of a row, from its number; `inner`: the extents of those behind the first."""
+    """Return the leading indices of a row, from its number; `inner`: the extents of those behind the
+    first."""
     b, outer = code.b, [number]
     for extent in reversed(inner):
         outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)

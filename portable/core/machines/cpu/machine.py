@@ -41,7 +41,7 @@ class _Threads(Serial):
         self.pool(Threads()).copy(target, source, nbytes)
 
     def native_pool(self):
-        """The pool of all threads, or None where they are not POSIX threads."""
+        """Return the pool of all threads, or None where they are not POSIX threads."""
         pool = self.pool(Threads())
         return pool if pool.native else None
 

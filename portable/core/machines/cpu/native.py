@@ -37,7 +37,7 @@ class Operation:
 
 
 def _line(text):
-    """A function of the pointer at an address, and of numbers, by LLVM's text."""
+    """Return a function of the pointer at an address, and of numbers, by LLVM's text."""
 
     def made(b, address, *numbers):
         operands = b.inttoptr(address, PTR), *numbers
@@ -51,7 +51,7 @@ def _neighbours(b, address, n):
 
 
 def words(n):
-    """The n neighbouring words at an address."""
+    """Return the n neighbouring words at an address."""
     return Operation(f"load {n}", lambda b, at: [load.made(b, x) for x in _neighbours(b, at, n)], n)
 
 
@@ -66,7 +66,7 @@ def _declared(b, name, kind, typ):
 
 
 def c(name):
-    """A function of C's, that is known by its name when code is linked."""
+    """Return a function of C's, that is known by its name when code is linked."""
 
     def made(b, *numbers):
         kind = ir.FunctionType(I64, [I64] * len(numbers))
@@ -76,7 +76,7 @@ def c(name):
 
 
 def place_of(name):
-    """The address, as a function of nothing, of what is known by that name when code is linked."""
+    """Return the address, as a function of nothing, of what is known by that name when code is linked."""
 
     def made(b):
         place = _declared(b, name, ir.GlobalVariable, I64).get_reference()
@@ -109,7 +109,7 @@ stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # th
 
 
 def text(functions):
-    """The LLVM IR of functions. The compiler is imported where their code is not on the disk."""
+    """Return the LLVM IR of functions. The compiler is imported where their code is not on the disk."""
     from ...compiler.reading.known import text_of
     from ...compiler.writing.emit import Emitter
     from ...compiler.writing.lines import Builder
@@ -130,7 +130,7 @@ def text(functions):
 
 
 def compiled(functions, name, hear=None):
-    """Addresses of functions by their names, as engine.load gives them."""
+    """Return addresses of functions by their names, as engine.load gives them."""
     made_by = compiler()
     if made_by is None:
         from ...compiler.reading.keys import sources

@@ -41,7 +41,7 @@ STACK_BYTES = 8 << 20
 
 @locks.once
 def compiled():
-    """The pool's functions, a pool_code.Code; None where there are no POSIX threads."""
+    """Return the pool's functions, a pool_code.Code; None where there are no POSIX threads."""
     return (
         pool_code.Code(native.compiled(pool_code.FUNCTIONS, "the pool", stop.known))
         if pool_code.threads()
@@ -51,7 +51,7 @@ def compiled():
 
 @locks.once
 def copies():
-    """Addresses of a ring's functions, and what keeps them."""
+    """Return addresses of a ring's functions, and what keeps them."""
     code = native.compiled(ring_code.FUNCTIONS, "the ring", stop.known)
     return code, *(code(fn.__name__) for fn in ring_code.FUNCTIONS)
 
@@ -140,9 +140,9 @@ class Pool:
         self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
 
     def ring(self, calls, memory, segment_bytes, events, moves=(0,) * 4):
-        """The state of a ring of pinned memory, and two functions that copy through it, to a device and back:
-        of the state, target, source and bytes; they return the driver's code. Who copies
-        256 KiB or more holds `lock`, and has called `start`.
+        """Return the state of a ring of pinned memory, and two functions that copy through it, to a device
+        and back: of the state, target, source and bytes; they return the driver's code. Who copies 256 KiB
+        or more holds `lock`, and has called `start`.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ def pool_pause(spins):
 
 
 def now():
-    """The time of day in nanoseconds."""
+    """Return the time of day in nanoseconds."""
     time = stack(2)
     _clock(0, time)
     seconds, rest = pair(time)
@@ -251,7 +251,7 @@ def _library():
 
 
 def posix(name):
-    """The C library's function `name`; AttributeError or OSError where there is none."""
+    """Return the C library's function `name`; AttributeError or OSError where there is none."""
     return getattr(_library(), name)
 
 

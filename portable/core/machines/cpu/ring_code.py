@@ -45,7 +45,7 @@ def ring_copy(ring, target, source, n, function):
 
 
 def ring_piece(n, most, room):
-    """Bytes of a piece that an engine copies, whole pages: a share of all, within bounds."""
+    """Return bytes of a piece that an engine copies, whole pages: a share of all, within bounds."""
     return min((min(max(n // SEGMENTS, LEAST), most) + 4095) & -4096, room)
 
 

@@ -75,7 +75,7 @@ class Scan(Scanned):
         self.code.target.look(self.ops)
 
     def _places(self, number):
-        """The words of a block in `partials`."""
+        """Return the words of a block in `partials`."""
         number = self.b.add(number, I64(1))
         return words_of(self.ops, self.extra("partials", PTR), number, len(self.state))
 
@@ -95,7 +95,7 @@ class Scan(Scanned):
                 several(rest, ops.compare("<", ops.lanes(rest), Value("int", UNIFORM, high)).ir)
 
     def _contribution(self, index, mask):
-        """The states of a pack, neutral where the mask says so."""
+        """Return the states of a pack, neutral where the mask says so."""
         state, neutral = self._contributed(index, mask), self._neutral()
         if mask is None:
             return state
@@ -122,14 +122,14 @@ class Scan(Scanned):
             self.code.lower.memory.store(self.code.lower.here(mask), out, [index], self._joined(lanes))
 
     def _lanes_own(self, state, k):
-        """The state of one lane."""
+        """Return the state of one lane."""
         return tuple(
             Value(v.dtype, UNIFORM, self.ops.lane(self.ops.get(x, v.dtype, VARYING), k))
             for v, x in zip(self.state, state)
         )
 
     def _joined(self, numbers):
-        """The pack of a number a lane."""
+        """Return the pack of a number a lane."""
         ops, dtype = self.ops, numbers[0].dtype
         if self.ops.W == 1:
             return Value(dtype, VARYING, ops.get(numbers[0], dtype))

@@ -130,7 +130,7 @@ def _code(*launch):
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
-    """The same of a debug build, whose sites are known when it has been emitted."""
+    """Return the same of a debug build, whose sites are known when it has been emitted."""
     entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
     text, key = entry.text, engine.key_of(entry.identity_of_code)
     return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
@@ -145,7 +145,7 @@ def _stop():
 
 
 def _emitted(*launch):
-    """An entry; imported where there is code to be made."""
+    """Return an entry; imported where there is code to be made."""
     from .entry import entry_of
 
     return entry_of(*launch)
@@ -175,8 +175,8 @@ def _for(compiled, policy, words, outs, n_threads):
 
 
 def _fitting(compiled, policy, block=0):
-    """The code for a launch: that of any range, where this one's is for packs and they do not hold a block of
-    it."""
+    """Return the code for a launch: that of any range, where this one's is for packs and they do not hold
+    a block of it."""
     granule = compiled.granule
     if compiled.any_range and ((policy.end - policy.begin) % granule or block % granule):
         return compiled.any_range()
@@ -184,7 +184,8 @@ def _fitting(compiled, policy, block=0):
 
 
 def _strips(compiled, begin, end, chunk, n_threads):
-    """The rows of a stretch, between which one thread hears of Ctrl-C where the code does not ask."""
+    """Return the rows of a stretch, between which one thread hears of Ctrl-C where the code does not
+    ask."""
     step = STRIP if compiled.in_strips and n_threads == 1 else max(1, end - begin)
     return ((compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step))
 
@@ -240,8 +241,8 @@ def _scan(compiled, policy, words, outs, n_threads):
 
 
 def _windows(compiled, size, n_blocks, n_threads):
-    """The passes over as many blocks at a time as stay in a cache between them; over all where they do not
-    go in turn."""
+    """Yield the passes over as many blocks at a time as stay in a cache between them; over all where they
+    do not go in turn."""
     window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
     at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, size, n_blocks, n_threads)
     for first in range(0, max(1, n_blocks), window):
@@ -258,7 +259,8 @@ def scan_blocks(entry):
 
 
 def _whole_lines(size):
-    """A block's indices: from 64 on so many that the next one's begin as a cache line does, if these do."""
+    """Return a block's indices: from 64 on so many that the next one's begin as a cache line does, if
+    these do."""
     return size if size < 64 else -(-size // 64) * 64
 
 
@@ -375,7 +377,7 @@ def _in_turn(space, block, rows):
 
 
 def _native(table, pool_run, kept):
-    """A call of stop.sequence."""
+    """Return a call of stop.sequence."""
     flat = len(table), pool_run, *(n for row in table for n in row)
     call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
@@ -390,7 +392,8 @@ def _drop(buffers):
 
 
 def sequence(space, recorded):
-    """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
+    """Return a callable that runs recorded launches in order, with no Python between them; None of debug
+    builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
     kept = _prepared(space, recorded)
@@ -403,7 +406,8 @@ def sequence(space, recorded):
 
 
 def _in_a_row(space, rows, kept):
-    """A callable that runs rows of (argument block, (function, begin, end, chunk)) one after the other."""
+    """Return a callable that runs rows of (argument block, (function, begin, end, chunk)) one after the
+    other."""
     shared = [not _is_alone(space, *row[1:]) for _, row in rows]
     pool = _pool(space) if any(shared) else None
     if pool and not pool.native:

@@ -82,7 +82,7 @@ poll.convention = CONVENTION
 
 
 def ends(block, worker):
-    """The same, for what calls kernels: between chunks of one launch, and between launches."""
+    """Return the same, for what calls kernels: between chunks of one launch, and between launches."""
     return read(_flag()) != 0 and (read(_ended()) == block or poll(block, worker))
 
 

@@ -10,7 +10,7 @@ from ...places.space import Space
 
 
 def _handle(stream):
-    """The driver's handle of a stream: by `__cuda_stream__`, or `handle`, `ptr`, `cuda_stream`."""
+    """Return the driver's handle of a stream: by `__cuda_stream__`, or `handle`, `ptr`, `cuda_stream`."""
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
     names = [name for name in ("handle", "ptr", "cuda_stream") if hasattr(stream, name)]
@@ -19,7 +19,7 @@ def _handle(stream):
 
 
 def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space reads like a class to its users)
-    """The space of a GPU.
+    """Return the space of a GPU.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ here = _Here()
 
 @once
 def context(ordinal=0):
-    """The Context of device `ordinal`; SpaceUnavailableError where there is none."""
+    """Return the Context of device `ordinal`; SpaceUnavailableError where there is none."""
     usable, reason = available()
     if usable and not 0 <= ordinal < len(devices()):
         usable, reason = False, f"the devices are numbered 0 to {len(devices()) - 1}"
@@ -328,8 +328,8 @@ class Context(contract.Memory):
     # Programs
 
     def load(self, image):
-        """A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the compiler's
-        log."""
+        """Return A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the
+        compiler's log."""
         self.activate()
         module, log = ctypes.c_void_p(), _Log()
         with log.attached():
@@ -337,7 +337,7 @@ class Context(contract.Memory):
         return Module(self, module)
 
     def link(self, ptx):
-        """This device's machine code of PTX: bytes that `load` takes, to be kept on disk."""
+        """Return this device's machine code of PTX: bytes that `load` takes, to be kept on disk."""
         self.activate()
         image, log = _image(ptx), _Log()
         state, cubin, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
@@ -353,22 +353,22 @@ class Context(contract.Memory):
     # Streams, events, graphs
 
     def stream(self):
-        """A new Stream; it and the default stream do not wait for each other."""
+        """Return a new Stream; it and the default stream do not wait for each other."""
         self.activate()
         return Stream(self)
 
     @kept
     def recording(self):
-        """The handle, an int, of a stream for captures, which go one at a time."""
+        """Return the handle, an int, of a stream for captures, which go one at a time."""
         return self.lasting_stream()
 
     def lasting_stream(self):
-        """The handle, an int, of a new stream that is released with the process."""
+        """Return the handle, an int, of a new stream that is released with the process."""
         self.lasting.append(self.stream())
         return self.lasting[-1].handle.value
 
     def event(self, flags=0):
-        """A new Event."""
+        """Return a new Event."""
         return Event(self, flags)
 
     @contextlib.contextmanager
@@ -420,7 +420,7 @@ class Module(_Owner):
         super().__init__(context, handle, cu.cuModuleUnload)
 
     def function(self, name):
-        """The Function of that name."""
+        """Return the Function of that name."""
         self.context.activate()
         handle = ctypes.c_void_p()
         cu.cuModuleGetFunction(byref(handle), self.handle, name.encode())

@@ -19,8 +19,8 @@ _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103,
 
 @functools.cache
 def machine(capability):
-    """The target machine of a compute capability such as (9, 0); of one not known yet, that of the newest
-    before it."""
+    """Return the target machine of a compute capability such as (9, 0); of one not known yet, that of the
+    newest before it."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     number = max(k for k in _KNOWN if k <= 10 * capability[0] + capability[1])

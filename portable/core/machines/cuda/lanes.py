@@ -48,7 +48,7 @@ def barrier_of_warp(ops):
 
 
 def shared_words(ops, n_words, name):
-    """A fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
+    """Return a fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
     array = ir.GlobalVariable(
         ops.b.module, ir.ArrayType(I64, n_words), ops.b.module.get_unique_name(name), addrspace=3
     )
@@ -58,8 +58,8 @@ def shared_words(ops, n_words, name):
 
 
 def dynamic_shared(module):
-    """The block's shared memory whose size a launch gives: as no generic pointer, of which LLVM would not see
-    the alignment."""
+    """Return the block's shared memory whose size a launch gives: as no generic pointer, of which LLVM
+    would not see the alignment."""
     array = ir.GlobalVariable(module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
     array.linkage, array.align, array.type = "external", 64, ir.PointerType(addrspace=3)
     return array
@@ -92,8 +92,8 @@ class CudaTarget:
 
     @staticmethod
     def product(b, x, y, flags):
-        """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find
-        behind masks of 64."""
+        """Return a product whose factors are seen to have 32 bits is one instruction, which LLVM does not
+        find behind masks of 64."""
         halves, wide = (
             [_half(b, v) for v in (x, y)],
             ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r"),
@@ -102,7 +102,7 @@ class CudaTarget:
 
     @staticmethod
     def fast_math(ops, name, values):
-        """The device's own float32 forms, two units in the last place; None where there is none."""
+        """Return the device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
         if ops.strong(v.dtype) == "float32" and name in ("rsqrt", "near_rsqrt"):
             return Value(v.dtype, v.kind, _roots(ops, ops.get(v, None, v.kind)))
@@ -148,7 +148,7 @@ class BoxTarget(CudaTarget):
 
 
 def _half(b, x):
-    """The lower half of a number of 64 bits whose upper half is masked away, or None."""
+    """Return the lower half of a number of 64 bits whose upper half is masked away, or None."""
     if isinstance(x, ir.Constant):
         return I32(x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
     mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
@@ -187,7 +187,7 @@ class CudaTeam(Members):
 
     @staticmethod
     def mma(ops, *values):
-        """A step of the tensor cores, 16 x 8 x 4: c (4 numbers of a thread), a (2) and b (1)."""
+        """Return a step of the tensor cores, 16 x 8 x 4: c (4 numbers of a thread), a (2) and b (1)."""
         four, b = ir.LiteralStructType([F64] * 4), ops.b
         asm = "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {$0,$1,$2,$3}, {$8,$9}, {$10}, {$4,$5,$6,$7};"
         step = ir.InlineAsm(ir.FunctionType(four, [F64] * 7), asm, "=d,=d,=d,=d,d,d,d,d,d,d,d")
@@ -216,7 +216,7 @@ class CudaTeam(Members):
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
-        """Each member that keeps stores behind those before it; returns how many keep."""
+        """Return each member that keeps stores behind those before it; returns how many keep."""
         ops = here.ops
         kept = ops.get(keep, "bool")
         if self.n == WARP:
@@ -240,7 +240,8 @@ class CudaTeam(Members):
         return Value("int", UNIFORM, total.ir)
 
     def tally(self, here, view, index, n):
-        """The first of a warp's members with the same index adds them all; each counts those before it.
+        """Return the first of a warp's members with the same index adds them all; each counts those before
+        it.
 
         The first member's addition has returned before the shuffle that hands its result on, and so before
         the warp's next tally.
@@ -264,7 +265,8 @@ class CudaTeam(Members):
 
 
 def _peers(ops, number, n):
-    """A bit for each member of the warp that has the same number, below n: votes of its bits say who."""
+    """Return a bit for each member of the warp that has the same number, below n: votes of its bits say
+    who."""
     b, number, peers = ops.b, ops.b.trunc(number, I32), _ALL
     for k in range((n - 1).bit_length()):
         bit = b.icmp_signed("!=", b.and_(number, I32(1 << k)), I32(0))
@@ -299,7 +301,7 @@ def scan_block(ops, own, neutral, combine, n):
 
 
 def _scan_warp(ops, lane, own, neutral, combine):
-    """Prefixes of one state a lane, with its own and without: by shuffles of doubling length."""
+    """Return prefixes of one state a lane, with its own and without: by shuffles of doubling length."""
     running = own
     for by in (1, 2, 4, 8, 16):
         behind = _moved(ops, running, "up", by, 0)
@@ -310,14 +312,14 @@ def _scan_warp(ops, lane, own, neutral, combine):
 
 
 def fold_warp(ops, own, combine):
-    """The states of a warp's lanes combined in their order; what the first lane gets."""
+    """Return the states of a warp's lanes combined in their order; what the first lane gets."""
     for by in (1, 2, 4, 8, 16):
         own = combine(own, _moved(ops, own, "down", by, WARP - 1))
     return own
 
 
 def fold_block(ops, own, combine, n):
-    """The states of a block's warps, each its threads' combined in their order: read when they are
+    """Return the states of a block's warps, each its threads' combined in their order: read when they are
     taken, for one thread to combine."""
     return _each_warps(ops, fold_warp(ops, own, combine), n // WARP, "folded")
 
@@ -337,7 +339,7 @@ def _chosen(ops, condition, state, other):
 
 
 def _moved(ops, state, how, by, clamp):
-    """The state of another lane of the warp."""
+    """Return the state of another lane of the warp."""
     return tuple(_shuffled(ops, v, how, by, clamp) for v in state)
 
 
@@ -354,7 +356,8 @@ def _kept(ops, place, number, state, kind):
 
 
 def combine_block(ops, state, combine, n, again=True):
-    """Every thread's state combined over a block of n threads, the same bits in all of them; uniform Values.
+    """Return every thread's state combined over a block of n threads, the same bits in all of them;
+    uniform Values.
 
     A butterfly of shuffles in each warp, then the warps' states through shared memory, read by all in one
     order.
@@ -377,7 +380,7 @@ def _over_warps(ops, state, combine, n_warps, again):
 
 
 def _shuffled(ops, v, how, by, clamp):
-    """The value of another lane of the warp."""
+    """Return the value of another lane of the warp."""
     b, x = ops.b, ops.get(v)
     bits = t.BITS[ops.strong(v.dtype)]
     by = I32(by) if isinstance(by, int) else by

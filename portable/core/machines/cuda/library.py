@@ -168,7 +168,7 @@ def _words(call, code):
 
 
 def error(call, code, more=""):
-    """The exception for a code that `call` returned."""
+    """Return the exception for a code that `call` returned."""
     text = _words(call, code) + (f"\n{more}" if more else "")
     if code in _FATAL:
         text += ". The device's context is lost; start a new process."
@@ -213,7 +213,7 @@ _ATTRIBUTES = dict(
 
 @functools.cache
 def devices():
-    """The GPUs, a tuple of Device in the driver's order; empty where CUDA is not available."""
+    """Return the GPUs, a tuple of Device in the driver's order; empty where CUDA is not available."""
     if _load():
         return ()
     count = ctypes.c_int()
@@ -236,7 +236,7 @@ def _device(ordinal):
 
 
 def attribute(ordinal, number):
-    """The device's attribute of that number in the driver's CUdevice_attribute, an int."""
+    """Return the device's attribute of that number in the driver's CUdevice_attribute, an int."""
     value, device = ctypes.c_int(), ctypes.c_int()
     cu.cuDeviceGet(byref(device), ordinal)
     cu.cuDeviceGetAttribute(byref(value), number, device)
@@ -244,7 +244,7 @@ def attribute(ordinal, number):
 
 
 def version():
-    """The CUDA version that the driver supports, (major, minor)."""
+    """Return the CUDA version that the driver supports, (major, minor)."""
     value = ctypes.c_int()
     cu.cuDriverGetVersion(byref(value))
     return value.value // 1000, value.value % 1000 // 10
@@ -264,7 +264,7 @@ def _new_answer():
 
 
 def device_of(pointer):
-    """The ordinal of the device that holds an address, or None for memory that CUDA does not know.
+    """Return the ordinal of the device that holds an address, or None for memory that CUDA does not know.
 
     Memory of the host that CUDA has pinned counts as known; managed memory too.
     """

@@ -57,7 +57,8 @@ class Blocks:
 
     @staticmethod
     def lanes(entry):
-        """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
+        """Return one load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64,
+        do."""
         plain = entry.policy_kind.startswith(("range", "box")) and entry.kernel.packed and not entry.reducers
         return entry.signature.width // 4 if plain and not entry.n_scatters else 1
 
@@ -69,7 +70,7 @@ class Blocks:
 
 
 def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None, tensor=None):
-    """The entry of a kernel for one GPU architecture; `tensor`: see TeamHandle."""
+    """Return the entry of a kernel for one GPU architecture; `tensor`: see TeamHandle."""
     machine = Blocks(policy_kind, reducers, team_size, kernel.teams, tensor)
     entry = Entry(machine, kernel, policy_kind, specs, reducers, watch)
     alone = reducers or watch or kernel.teams > 1 or entry.scratch_static or entry.scratch_open
@@ -98,7 +99,8 @@ def _emit(code):
 
 
 def _as_kernel(entry, text):
-    """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
+    """Return the block as a parameter by value, and the launch bound, which this IR builder has no words
+    for."""
     bound, teams = f'"nvvm.maxntid"="{entry.machine.threads}"', entry.kernel.teams
     bound += f' "nvvm.minctasm"="{teams}"' if teams > 1 else ""
     n_words = entry.fault_word() + (entry.sites is not None)
@@ -110,7 +112,7 @@ def _as_kernel(entry, text):
 
 
 def _first(code, indices):
-    """This thread's first index, counted from the policy's, where a block takes so many."""
+    """Return this thread's first index, counted from the policy's, where a block takes so many."""
     return _sum(code, _times(code, block(code.ops), indices), thread(code.ops))
 
 
@@ -149,12 +151,12 @@ def _pack(code, index, end, step, visit):
 
 
 def _sum(code, *terms):
-    """A sum of indices, no step of which wraps."""
+    """Return a sum of indices, no step of which wraps."""
     return functools.reduce(lambda x, y: code.b.add(x, y, flags=NSW), terms)
 
 
 def _times(code, x, n):
-    """An index times a Python number, which does not wrap."""
+    """Return an index times a Python number, which does not wrap."""
     return code.b.mul(x, I64(n), flags=NSW)
 
 
@@ -224,7 +226,7 @@ def _each_element(code, view, mine, total, body):
 
 
 def _tile(code):
-    """A block is a tile of a box's last two dimensions, 2^block_size threads wide.
+    """Return a block is a tile of a box's last two dimensions, 2^block_size threads wide.
 
     Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the tile's
     height.
@@ -243,8 +245,8 @@ def _tile(code):
 
 
 def _leading(code, bounds):
-    """The bounds of the dimensions before a tile's, counted row by row, and what splits such a number
-    into an index of each."""
+    """Return the bounds of the dimensions before a tile's, counted row by row, and what splits such a
+    number into an index of each."""
     if len(bounds) < 4:
         return bounds[0], lambda number: [number]
     b, (first, end), (low, high) = code.b, *bounds[:2]
@@ -346,7 +348,7 @@ def _finish(code):
 
 
 def _block_number(code):
-    """This block's number in the grid, and the number of blocks."""
+    """Return this block's number in the grid, and the number of blocks."""
     ops, b = code.ops, code.b
     number, n_blocks = block(ops), grid(ops)
     if code.policy_kind.startswith("box"):

@@ -91,8 +91,8 @@ class Hints:
 
 
 def items_of(entry):
-    """States that a thread scans, a power of two, as `_shelf` wants it: known before the text is, as a launch
-    whose code was kept has no text."""
+    """Return states that a thread scans, a power of two, as `_shelf` wants it: known before the text is,
+    as a launch whose code was kept has no text."""
     words = max(1, min(ITEMS, WORDS // entry.reducers[0].n_words))
     return 1 if entry.has_loops else 1 << (words.bit_length() - 1)
 
@@ -150,7 +150,7 @@ class Scan(Scanned):
         return tuple(Value(v.dtype, VARYING, self.ops.get(x, v.dtype)) for v, x in zip(self.state, result))
 
     def _take_number(self):
-        """The next number, and the launch's mark, an odd one of 32 bits.
+        """Return the next number, and the launch's mark, an odd one of 32 bits.
 
         Both are in the first word. Who takes the last number gives the next launch another mark.
         """
@@ -174,18 +174,20 @@ class Scan(Scanned):
         return self.b.add(self.extra("begin"), self.b.mul(tile, I64(self.tile)), flags=NSW)
 
     def _coalesced(self, start):
-        """The indices of this thread's items when neighbours are neighbours."""
+        """Return the indices of this thread's items when neighbours are neighbours."""
         first = self.b.add(start, self._place(), flags=NSW)
         return [self.b.add(first, I64(k * WARP), flags=NSW) for k in range(self.items)]
 
     def _place(self):
-        """The place in the tile of the first of these: a warp's items are its threads' neighbouring ones."""
+        """Return the place in the tile of the first of these: a warp's items are its threads' neighbouring
+        ones."""
         b = self.b
         warp = b.sub(thread(self.ops), self.lane)
         return b.add(b.mul(warp, I64(self.items)), self.lane)
 
     def _shelf(self, first, further):
-        """A place of the tile in shared memory, one word in 17 of which is padding against bank conflicts.
+        """Return a place of the tile in shared memory, one word in 17 of which is padding against bank
+        conflicts.
 
         Both parts are counted with padding: no carry of the one reaches the other's sixteens, so that a
         thread has one address and constants.
@@ -195,11 +197,11 @@ class Scan(Scanned):
         return [b.gep(shelf, [word], I64) for shelf in self.shelves]
 
     def _across(self, k):
-        """The place of this thread's item k when neighbours are neighbours."""
+        """Return the place of this thread's item k when neighbours are neighbours."""
         return self._shelf(self._place(), k * WARP)
 
     def _items(self):
-        """The places of this thread's neighbouring items."""
+        """Return the places of this thread's neighbouring items."""
         first = self.b.mul(thread(self.ops), I64(self.items))
         return [self._shelf(first, k) for k in range(self.items)]
 
@@ -230,7 +232,7 @@ class Scan(Scanned):
         return self._contributed(self.ops.lanes(index))
 
     def _own(self):
-        """This thread's neighbouring items, combined."""
+        """Return this thread's neighbouring items, combined."""
         return functools.reduce(self._combined, [self._read(places) for places in self._items()])
 
     def _total(self, tile):
@@ -277,8 +279,8 @@ class Scan(Scanned):
             self._store(start, like)
 
     def _keep_prefixes(self, running):
-        """This thread's items become prefixes, finished, which have fewer words than states as a rule;
-        returned as the last one is."""
+        """Return this thread's items become prefixes, finished, which have fewer words than states as a
+        rule; returned as the last one is."""
         exclusive, prefix = self.kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
@@ -315,7 +317,7 @@ class Scan(Scanned):
         return self.b.ashr(number, bits), self.b.and_(number, I64(GROUP - 1))
 
     def _member(self, level, group, n=GROUP):
-        """This lane's member of a group, as `_await` takes it, if it is one of the first n."""
+        """Return this lane's member of a group, as `_await` takes it, if it is one of the first n."""
         b, lane = self.b, self.lane
         n = word(n)
         return level, b.add(b.mul(group, I64(GROUP)), lane), b.icmp_signed("<", lane, n)
@@ -351,8 +353,8 @@ class Scan(Scanned):
             b.call(_STORE, [place, b.or_(half, self.mark)])
 
     def _await(self, *wanted):
-        """The states of (level, number, condition) each, once they are there; the neutral one where the
-        condition does not hold."""
+        """Return the states of (level, number, condition) each, once they are there; the neutral one where
+        the condition does not hold."""
         b = self.b
         places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
         self.code.jump("ask")
@@ -368,7 +370,7 @@ class Scan(Scanned):
         return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
 
     def _joined(self, words):
-        """The state whose halves these words hold."""
+        """Return the state whose halves these words hold."""
         b, words, state = self.b, iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
             bits = b.lshr(next(words), _HALF)
@@ -377,6 +379,6 @@ class Scan(Scanned):
         return state
 
     def _where(self, there, state):
-        """The state, or the neutral one where the condition does not hold."""
+        """Return the state, or the neutral one where the condition does not hold."""
         known = Value("bool", VARYING, there)
         return tuple(self.ops.select(known, v, n) for v, n in zip(state, self._neutral()))

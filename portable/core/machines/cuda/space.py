@@ -128,8 +128,8 @@ def _asked(space, watch):
 
 @functools.cache
 def _tensor_cores(number):
-    """A function that tells whether a device's tensor cores multiply in order: tried once, and kept on the
-    disk."""
+    """Return a function that tells whether a device's tensor cores multiply in order: tried once, and kept
+    on the disk."""
 
     @functools.cache
     def ask():
@@ -186,7 +186,7 @@ class _Faults:
             self.sites.raise_if(words)
 
     def _taken(self):
-        """The words that were left, which are forgotten."""
+        """Return the words that were left, which are forgotten."""
         words = ctypes.string_at(self.words.pointer, N_BYTES)
         ctypes.memset(self.words.pointer, 0, N_BYTES)
         self.context.fill(self.memory.pointer, 0, FAULT, wait=True)
@@ -207,7 +207,7 @@ def _launch(space, rows):
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    """A function of the team size for teams; the compiled kernel for ranges."""
+    """Return a function of the team size for teams; the compiled kernel for ranges."""
     if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
         specs = without_scatter(specs)
     if policy_kind != "team":
@@ -265,7 +265,7 @@ def _box_grid(extents, threads, each=1):
 
 
 def _deep_grid(extents, threads):
-    """The same where tiles are several deep along the dimensions before, and how many."""
+    """Return the same where tiles are several deep along the dimensions before, and how many."""
     wide, near, first = _box_grid(extents, threads) or (1, 1, 1)
     n_blocks = wide * near * first
     near, first = (1, near) if len(extents) == 2 else (near, first)
@@ -361,7 +361,7 @@ def _for(space, compiled, policy, words, outs, work):
 
 
 def _boxes(policy):
-    """The box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
+    """Return the box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
     most = [_MAX_OUTER] * (len(policy.extents) - 1) + [policy.extents[-1]]
     if len(most) == 4:  # the first two share an axis
         most[0] = max(1, _MAX_OUTER // max(policy.extents[1], 1))
@@ -447,7 +447,7 @@ def _calls(space, rows):
 
 
 def _shortest(call, handle, grid, threads, shared, stream, parameters):
-    """The same by one call of the driver, unless it refuses."""
+    """Return the same by one call of the driver, unless it refuses."""
     shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared, stream)
     of_shape = ctypes.byref(shape)
 
@@ -550,7 +550,7 @@ def lower_to_ptx(
 
 
 def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False, tensor=True):
-    """The entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
+    """Return the entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
     key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug, tensor)
     if key not in kernel.compiled:
         watch = registry.part("debug build").watching(debug) if debug else None
