@@ -1,7 +1,7 @@
 """A plate of FCS files through one command: its rate and memory.
 
 `python -m tests.models.mixture.plate --files 200 --cells 50000` writes the files to a temporary folder,
-fits 2,000 cells of each, labels all, and prints seconds, events a second, and the largest resident memory,
+fits 250 cells of each, labels all, and prints seconds, events a second, and the largest resident memory,
 beside those of the same command for a tenth of the files. With --kill the run is killed halfway first, and
 the table of the run that goes on is compared with that of a whole one.
 """
@@ -39,7 +39,7 @@ def write_plate(folder, n_files, n_cells, seed=0):
 def command(paths, folder, kept):
     """The command for these files."""
     request = [sys.executable, "-m", "portable.models.mixture", "fit", *map(str, paths)]
-    options = "--components 30 --cells-per-sample 2000 --figures none --labels none --no-halves".split()
+    options = "--components 30 --cells-per-sample 250 --figures none --labels none --no-halves".split()
     return [*request, *options, "--quiet", "--checkpoint", str(kept), "--out", str(folder)]
 
 
