@@ -216,8 +216,8 @@ def _figures(options):
 
 
 def _checked(options, files):
-    """The folder for results, which can be written to and holds no input; kinds of files for labels, whose
-    libraries are there."""
+    """Return the folder for results, which can be written to and holds no input; kinds of files for
+    labels, whose libraries are there."""
     kinds = list(dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)]))
     kinds = [kind for kind in kinds if kind != "none"]
     if any(name.endswith(".png") for name in files):

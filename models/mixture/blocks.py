@@ -33,7 +33,7 @@ _MOST = 2**26  # bytes of a block's points, at most: a small part of what a work
 
 @dataclass(frozen=True)
 class Components:
-    """What a sweep needs of k Gaussians in p dimensions.
+    """Parameters of k Gaussians in p dimensions, for a sweep.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Components:
     factors: np.ndarray
 
     def records(self, centre, dtype):
-        """As the kernels read them, for points less `centre`."""
+        """Return the records that the kernels read, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
         scales = self.factors if diagonal else np.diagonal(self.factors, axis1=1, axis2=2)
@@ -178,11 +178,11 @@ class Points(OfPoints):
 
     @property
     def starts(self):
-        """Where blocks begin."""
+        """Return the beginnings of blocks."""
         return range(0, self.n, self._block)
 
     def width(self, start):
-        """Columns of the block that begins there."""
+        """Return columns of the block that begins there."""
         return padded(min(self._block, self.n - start), self.dtype)
 
     def _records(self, components):
@@ -220,7 +220,8 @@ class Points(OfPoints):
         return self._check(float(on_host(total)[0]), components)
 
     def gather(self, components, change=None):
-        """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
+        """Return one sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds
+        up.
 
         change : callable, optional
             Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the
@@ -240,7 +241,7 @@ class Points(OfPoints):
         return numbers.astype(self.dtype, copy=False), chosen
 
     def graph(self, records, launches):
-        """Some launches and then a sweep about the centre, after one such sweep, as one graph.
+        """Return some launches and then a sweep about the centre, after one such sweep, as one graph.
 
         Parameters
         ----------
@@ -265,12 +266,12 @@ class Points(OfPoints):
         return graph, total.view, added.view
 
     def take(self, components, total, added):
-        """What such a graph has left, as `gather` leaves it; sum_i lse_i."""
+        """Take the result of such a graph, as `gather` leaves it; returns sum_i lse_i."""
         self.about, self.added = self._about(components), added
         return self._check(float(total.to_numpy()[0]), components)
 
     def sweep(self, components, change=None):
-        """One sweep of E-step and sums.
+        """Return one sweep of E-step and sums.
 
         Parameters
         ----------
@@ -299,16 +300,16 @@ class Points(OfPoints):
         return sums, numbers.astype(np.float64)[chosen] + self.centre
 
     def pair_entropies(self, components, pairs):
-        """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,);
-        `pairs`: ints, shape (n_pairs, 2)."""
+        """Return the loss of the likelihood's bound for pairs of components that are not told apart, shape
+        (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
         return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[
             0
         ]
 
     def group_entropies(self, components, groups, pairs):
-        """How far groups of components are told apart: of each pair the sum over points of the entropy of
-        being in one of the two rather than the other, and the sums of their probabilities, shape (n_pairs,
-        3).
+        """Return the separation of groups of components: for each pair the sum over points of the entropy
+        of being in one of the two rather than the other, and the sums of their probabilities, shape
+        (n_pairs, 3).
 
         Parameters
         ----------
@@ -324,7 +325,7 @@ class Points(OfPoints):
         )[0]
 
     def by_point(self, what, components, as_view):
-        """As `OfPoints` wants it."""
+        """Return the numbers of each point for `OfPoints`."""
         shape, dtype = results(what, self.k, self.dtype)
         records = self._records(components)
         if self._client is not None:

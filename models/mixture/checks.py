@@ -19,8 +19,8 @@ _ROWS = 8192
 
 
 def check_points(points, name="X", n_features=None):
-    """Points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and anything
-    else as float64.
+    """Return points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and
+    anything else as float64.
 
     What has one of these dtypes is not copied. What is larger than memory stays where it is: see
     `portable.models.shared.mapped`.
@@ -40,7 +40,8 @@ def check_points(points, name="X", n_features=None):
 
 
 def check_table(points, name="X", n_features=None):
-    """What `check_points` checks without a look at the elements: a kernel is to look whether they are finite.
+    """Check points as `check_points` does, but for their elements: a kernel tests whether these are
+    finite.
 
     Views, and arrays of other libraries on a device, stay where they are, as Views.
     """
@@ -76,7 +77,7 @@ def check_table(points, name="X", n_features=None):
 
 
 def _plain_numbers(points, name):
-    """Columns of objects that are numbers are taken too, as from a data frame."""
+    """Return columns of objects that are numbers are taken too, as from a data frame."""
     dtype = getattr(points, "dtype", None)
     if dtype == np.dtype(object):
         try:
@@ -90,7 +91,7 @@ def _plain_numbers(points, name):
 
 
 def check_sample_weight(weights, n):
-    """How often each of n points counts, float64, shape (n,); None if not given."""
+    """Return the weights of n points, float64, shape (n,); None if not given."""
     if weights is None:
         return None
     weights = check_array(weights, "sample_weight", (n,))
@@ -103,7 +104,7 @@ def check_sample_weight(weights, n):
 
 
 def check_array(value, name, shape=None):
-    """A float64 array of finite numbers, of a shape if one is given."""
+    """Return a float64 array of finite numbers, of a shape if one is given."""
     array = as_numbers(value, name)
     if shape is not None and array.shape != shape:
         raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted")
@@ -111,7 +112,7 @@ def check_array(value, name, shape=None):
 
 
 def check_weights(weights, k, name="weights"):
-    """Probabilities of k components, shape (k,)."""
+    """Return probabilities of k components, shape (k,)."""
     weights = check_array(weights, name, (k,))
     if (weights < 0.0).any() or abs(weights.sum() - 1.0) > 1e-8:
         raise InputError(
@@ -141,7 +142,7 @@ def check_variances(variances, shape, name):
 
 
 def check_random_state(random_state):
-    """A Generator."""
+    """Return A Generator."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
@@ -151,7 +152,7 @@ def check_random_state(random_state):
 
 
 def feature_names(X):
-    """The names of a data frame's columns, or None."""
+    """Return the names of a data frame's columns, or None."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None

@@ -76,7 +76,7 @@ class Climb:
 
     @property
     def components(self):
-        """As `Points` takes them."""
+        """Return the components as `Points` takes them."""
         return self.steps.components
 
     def result(self):

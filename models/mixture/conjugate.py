@@ -1,5 +1,5 @@
-"""What the prior makes of a component's points: conditional draws, and their density without means and
-covariances.
+"""Draw from the conditionals under the prior and a component's points, and evaluate their density without
+means and covariances.
 
 Restricted to diagonal matrices, the inverse Wishart's density is one of independent inverse gamma variables,
 to multiples of the unit matrix one of a single one; a tied covariance has it once.
@@ -13,13 +13,13 @@ from . import covariance
 
 
 def brackets(kind, prior, n, xbar, scatter):
-    """The bracket of (6), less the prior's scale, of each component; and 1 + g n_j."""
+    """Return the bracket of (6), less the prior's scale, of each component; and 1 + g n_j."""
     pull = 1.0 + prior.mean_scale * n
     return scatter + covariance.squared(kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean)), pull
 
 
 def draw(kind, prior, n, xbar, scatter, random):
-    """Means, covariances and factors given the assignments, from their sums (3)."""
+    """Return means, covariances and factors given the assignments, from their sums (3)."""
     k, p = xbar.shape
     spread, pull = brackets(kind, prior, n, xbar, scatter)
     if kind in ("full", "tied"):
@@ -73,7 +73,7 @@ def log_marginal(kind, prior, n, xbar, scatter):
 
 
 def inverse_wishart_factors(dof, scale, random):
-    """Upper triangular P with (P P')^-1 ~ IW(dof_j, scale_j), shape (k, p, p); dof has shape (k,).
+    """Return upper triangular P with (P P')^-1 ~ IW(dof_j, scale_j), shape (k, p, p); dof has shape (k,).
 
     Bartlett (1933), in reverse order so that the factor is upper triangular: with scale = C C' and A_aa^2 ~
     chi^2 of dof - p + 1 + a degrees of freedom, A_ab ~ N(0, 1) for a < b, it is P = C^-T A.

@@ -24,7 +24,7 @@ def shape(kind, k, p):
 
 
 def alike(kind, k, variances):
-    """Covariances of k components with the same variances, shape (p,)."""
+    """Return covariances of k components with the same variances, shape (p,)."""
     return {
         "full": np.tile(np.diag(variances), (k, 1, 1)),
         "tied": np.diag(variances),
@@ -42,7 +42,7 @@ def moments(kind, sums):
 
 
 def diagonals(scatter):
-    """Sums of squares of each coordinate, shape (k, p), from scatters of any kind."""
+    """Return sums of squares of each coordinate, shape (k, p), from scatters of any kind."""
     return scatter if scatter.ndim == 2 else np.diagonal(scatter, axis1=1, axis2=2)
 
 
@@ -52,7 +52,7 @@ def squared(kind, away):
 
 
 def mean_of(kind, scatters, counts, extra=0.0, extra_count=0.0):
-    """Covariances from scatters, shape (k, p, p) or (k, p), over counts, shape (k,).
+    """Return covariances from scatters, shape (k, p, p) or (k, p), over counts, shape (k,).
 
     `extra` and `extra_count`, from a prior, are added once to each covariance, so once in all if it is tied.
     """
@@ -71,7 +71,7 @@ def with_diagonal(kind, covariances, value):
 
 
 def factors_of(kind, covariances, has_prior=False):
-    """The factors; InputError where a covariance is not positive definite."""
+    """Return the factors; InputError where a covariance is not positive definite."""
     try:
         if is_diagonal(kind):
             if not (covariances > 0.0).all():
@@ -83,7 +83,7 @@ def factors_of(kind, covariances, has_prior=False):
 
 
 def collapsed(has_prior=False):
-    """The error that says so."""
+    """Return the error that says so."""
     remedy = (
         "Give Prior(scale=) in the points' units, leave columns out that others add up to, or take float64"
         if has_prior
@@ -93,8 +93,8 @@ def collapsed(has_prior=False):
 
 
 def raised(kind, covariances, counts, floors):
-    """Covariances whose pivots are no less than floors, shape (k, p), of components with so many points;
-    these themselves where none is."""
+    """Return covariances whose pivots are no less than floors, shape (k, p), of components with so many
+    points; these themselves where none is."""
     if kind == "diag":
         return np.maximum(covariances, floors)
     if kind == "spherical":
@@ -116,9 +116,9 @@ def _raised_pivots(matrix, floors):
 
 
 def solid(covariances, variances):
-    """Covariances, shape (..., p, p), in which no direction is lost: deviations of at least 1e-6 of those of
-    the data, and correlations whose matrix has eigenvalues of at least 1e-8; those that have them as they
-    are."""
+    """Return covariances, shape (..., p, p), in which no direction is lost: deviations of at least 1e-6 of
+    those of the data, and correlations whose matrix has eigenvalues of at least 1e-8; those that have them
+    as they are."""
     squares = np.diagonal(covariances, axis1=-2, axis2=-1)
     least = np.maximum(squares, _NARROWEST * variances)
     scales = np.sqrt(least)[..., :, None] * np.sqrt(least)[..., None, :]
@@ -130,8 +130,8 @@ def solid(covariances, variances):
 
 
 def inverse_of_lower(lower):
-    """Inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many are
-    small."""
+    """Return inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many
+    are small."""
     inverse = np.zeros_like(lower)
     for a in range(lower.shape[-1]):
         inverse[..., a, a] = 1.0
@@ -141,7 +141,8 @@ def inverse_of_lower(lower):
 
 
 def for_each(kind, matrices, k, p):
-    """A covariance, or a factor, for each component: shape (k, p, p), or (k, p) for the diagonal kinds."""
+    """Return a covariance, or a factor, for each component: shape (k, p, p), or (k, p) for the diagonal
+    kinds."""
     if kind == "tied":
         return np.broadcast_to(matrices, (k, p, p))
     return np.repeat(matrices[:, None], p, axis=1) if kind == "spherical" else matrices
@@ -178,7 +179,7 @@ def n_parameters(kind, k, p):
 
 
 def variances(kind, covariances, k, p):
-    """The variance of each coordinate in each component, shape (k, p)."""
+    """Return the variance of each coordinate in each component, shape (k, p)."""
     if kind in ("full", "tied"):
         return np.broadcast_to(np.diagonal(covariances, axis1=-2, axis2=-1), (k, p))
     return np.broadcast_to(covariances[:, None] if kind == "spherical" else covariances, (k, p))

@@ -21,7 +21,7 @@ def log_density(
     *,
     space: pk.SpaceLike | None = None,
 ) -> ArrayOrView:
-    """Log-density of a Gaussian mixture at each point.
+    """Return log-density of a Gaussian mixture at each point.
 
     Parameters
     ----------

@@ -268,8 +268,8 @@ class DirichletMixture(Fitted):
     def partial_fit(
         self, X: LargeLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
-        """One step of online EM with some points; the first call fits to its points, which should be a fair
-        sample.
+        """Return one step of online EM with some points; the first call fits to its points, which should
+        be a fair sample.
 
         Sums over points are means over all calls, of which later ones count more: step t has the share (t +
         2)^-0.6 (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the call's points before
@@ -357,7 +357,7 @@ class DirichletMixture(Fitted):
         progress: bool = False,
         client: ClientLike = None,
     ) -> Posterior:
-        """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
+        """Return draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class DirichletMixture(Fitted):
                 )
 
     def _check_parameters(self):
-        """Of what needs no data; the generator of starts."""
+        """Check the parameters that need no data; returns the generator of starts."""
         random = self._check_common()
         check_prior(self._full_prior())
         check_flag(self.warm_start, "warm_start")
@@ -441,7 +441,7 @@ class DirichletMixture(Fitted):
         return random
 
     def _first(self, X, variances):
-        """The prior, its scale not yet given, and what of a start is known."""
+        """Return the prior, its scale not yet given, and what of a start is known."""
         k, kind, prior = self.n_components, self.covariance, self._full_prior()
         n, p = X.shape
         if prior is None and n < k:

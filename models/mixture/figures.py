@@ -16,7 +16,7 @@ _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
 
 
 def marginals_of(model, X, names):
-    """Each coordinate's histogram with the mixture's density and that of its larger components.
+    """Return each coordinate's histogram with the mixture's density and that of its larger components.
 
     Parameters
     ----------

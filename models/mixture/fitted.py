@@ -1,4 +1,4 @@
-"""What is asked of a mixture that has been fitted."""
+"""Answer questions to a fitted mixture."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Fitted(Parameters, Saved):
         return model
 
     def score_samples(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
-        """Log-density of the mixture at each point.
+        """Return log-density of the mixture at each point.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Fitted(Parameters, Saved):
             return points.log_densities(self._fitted(), points.as_view)
 
     def score(self, X: LargeLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
-        """Mean log-density of the mixture at the points.
+        """Return mean log-density of the mixture at the points.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Fitted(Parameters, Saved):
             return points.log_likelihood(self._fitted()) / points.n
 
     def predict(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
-        """The most probable component of each point.
+        """Return the most probable component of each point.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Fitted(Parameters, Saved):
             return points.labels(self._fitted(), points.as_view)
 
     def predict_proba(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
-        """Probability of each component for each point, which are stored, since they are asked for.
+        """Return probability of each component for each point, which are stored, since they are asked for.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class Fitted(Parameters, Saved):
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
     def aic(self, X: LargeLike | pk.View) -> float:
-        """Akaike's information criterion: lower is better.
+        """Return Akaike's information criterion: lower is better.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class Fitted(Parameters, Saved):
         return self._over(X, streamed=True, client=client, once=once)
 
     def _over(self, X, k=None, kind=Points, **how):
-        """Points, or Patterns, for k components, or as many as were fitted."""
+        """Return points, or Patterns, for k components, or as many as were fitted."""
         diagonal = covariance.is_diagonal(self.covariance)
         return kind(X, k or len(self.means_), self.space, self._centre, diagonal, **how)
 

@@ -23,7 +23,7 @@ _AMONG_FEW = 300  # iterations among the few, at most
 
 @dataclass(frozen=True)
 class Start(Shown):
-    """What became of a start.
+    """Result of one start.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class Fit:
         return steps_of(self.prior, self._asked.reg_covar, self._kind, weights)
 
     def _begin(self, few, random):
-        """The best start, followed by EM and moves among the few where the points are many; a start whose
-        means are given is where EM with all points begins."""
+        """Return the best start, followed by EM and moves among the few where the points are many; a start
+        whose means are given is where EM with all points begins."""
         model, first, found = self._asked, self._first, []
         given = first.means is not None
         if self.prior is not None:
@@ -143,7 +143,8 @@ class Fit:
         return found[best][0]
 
     def _search_for_widths(self, state, given):
-        """A search that also finds the prior's scale: repeated where the components' widths have changed.
+        """Return a search that also finds the prior's scale: repeated where the components' widths have
+        changed.
 
         Before moves there are more components than clusters. Of few points these are much narrower, and a
         prior as narrow as they are would keep them.
@@ -163,8 +164,8 @@ class Fit:
         return climb, moves
 
     def _widen(self, state, given):
-        """A first scale, from the widths of components after some iterations under one that depends on their
-        number alone; the state that these came to, unless the user gave one."""
+        """Return a first scale, from the widths of components after some iterations under one that depends
+        on their number alone; the state that these came to, unless the user gave one."""
         p, open_prior, found = len(self._variances), self.prior, state
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
@@ -179,8 +180,8 @@ class Fit:
         return state if given else found
 
     def _typical(self, counts, covariances, dof=None):
-        """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
-        points there are."""
+        """Return covariances typical of the modes under a prior of `dof`: expectations, which are not
+        narrower for fewer points."""
         active = exceeds(counts, min(2.0, 0.5 * counts.max()))
         kind, variances = self._kind, self._variances
         each = covariances if kind == "tied" else covariances[active]
@@ -239,7 +240,7 @@ def climb_with(climb, moves, tols, max_iter):
 
 
 def agreement(labels, others):
-    """The adjusted Rand index of Hubert and Arabie (1985)."""
+    """Return the adjusted Rand index of Hubert and Arabie (1985)."""
     table = np.unique(np.stack([labels, others]), axis=1, return_counts=True)[1].astype(float)
     rows, columns = (np.unique(own, return_counts=True)[1].astype(float) for own in (labels, others))
     both, one, other, n = (

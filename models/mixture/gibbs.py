@@ -62,7 +62,7 @@ class Assignments:
             self._table = pk.empty((points.k, points.k), np.int64)
 
     def draw(self, components, sweep):
-        """The log-likelihood before, and as `Points.sweep` the sums after they are drawn."""
+        """Return the log-likelihood before, and as `Points.sweep` the sums after they are drawn."""
         points = self._points
         change = Draw(self._seed, sweep, None if self._apart else self.labels)
         likelihood, *found = points.gather(components, change)
@@ -71,7 +71,7 @@ class Assignments:
         return likelihood, *points.gathered()
 
     def shared(self, others):
-        """How many points have label a here and b there, shape (k, k)."""
+        """Return the number of points with label a here and b there, shape (k, k)."""
         pk.deep_copy(self._table, 0)
         given = self.labels, others, self._table
         launch(self._points.space, self._points.n, gibbs_kernels.count_pairs, *given)
@@ -91,7 +91,7 @@ def sample(
     store=NOWHERE,
     step=lambda sweep: None,
 ):
-    """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
+    """Return draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
     chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step)
     n_sweeps, parts = n_warmup + n_draws * n_thin, []
@@ -176,8 +176,8 @@ class _Chain:
         }
 
     def _sweep(self, sweep, components, alpha, reference, best):
-        """The state after a sweep, the log-likelihood before it, how many moves were accepted, and a list
-        of the draw, or an empty one."""
+        """Return the state after a sweep, the log-likelihood before it, how many moves were accepted, and
+        a list of the draw, or an empty one."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
         likelihood, *sums = self._assignments.draw(components, sweep)
         if sweep < self._n_warmup and likelihood > best:
@@ -197,7 +197,7 @@ class _Chain:
         return (components, alpha, reference, best), likelihood, done, row
 
     def _order(self, reference):
-        """The draw's components in the order of their names."""
+        """Return the draw's components in the order of their names."""
         if self._labels is None:  # the reference stays as it is once the burn-in is over
             points = self._points
             self._labels = pk.copy_of(points.labels(reference), points.space)
@@ -210,7 +210,7 @@ class _Chain:
 
 
 def _components(part, name):
-    """The parameters of that name in a part."""
+    """Return the parameters of that name in a part."""
     return Components(*(part[f"{name}_{field}"] for field in ("log_weights", "means", "factors")))
 
 
@@ -229,8 +229,8 @@ def draw_sticks(prior, alpha, n, random):
 
 
 def match(shared):
-    """The order of a draw's components that gives most points the label they have in the reference, shape
-    (k,).
+    """Return the order of a draw's components that gives most points the label they have in the reference,
+    shape (k,).
 
     `shared[a, b]`: points with label a in the draw and b in the reference.
     """

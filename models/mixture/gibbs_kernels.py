@@ -36,7 +36,7 @@ def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
 
 @pk.kernel
 def count_pairs(i, labels, others, table):
-    """How often label a of one and label b of the other meet."""
+    """Count the meetings of label a of one and label b of the other."""
     pk.atomic_add(table, (labels[i], others[i]), 1)
 
 

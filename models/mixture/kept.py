@@ -1,4 +1,4 @@
-"""What runs of EM came to, in a store: the same fit, a longer one or one of more starts goes on there."""
+"""Keep the results of EM in a store: the same fit, a longer one or one of more starts continues there."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Log:
         self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
 
     def begin(self, climb, n_iter, tol, beat):
-        """The run of at most `n_iter` iterations that `climb` is about to make; what was kept is put in
-        place."""
+        """Return the run of at most `n_iter` iterations that `climb` is about to make; what was kept is
+        put in place."""
         if self._store.path is None:
             return Run()
         numbers = (

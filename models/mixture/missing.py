@@ -46,7 +46,7 @@ class Patterns(OfPoints):
             self.parts.append((rows, own, np.flatnonzero(~kind), points))
 
     def _marginal(self, components, own):
-        """The components of some coordinates, and covariances of all."""
+        """Return the components of some coordinates, and covariances of all."""
         means, factors = components.means, components.factors
         if self.diagonal:
             return Components(components.log_weights, means[:, own], factors[:, own]), factors**-2.0
@@ -55,7 +55,7 @@ class Patterns(OfPoints):
         return Components(components.log_weights, means[:, own], part), whole
 
     def sums(self, components):
-        """The log-likelihood, and n_j, xbar_j and S_j of (3) as they are expected."""
+        """Return the log-likelihood, and n_j, xbar_j and S_j of (3) as they are expected."""
         total, found, kind = 0.0, None, "diag" if self.diagonal else "full"
         for _, own, lost, points in self.parts:
             marginal, whole = self._marginal(components, own)
@@ -83,7 +83,7 @@ class Patterns(OfPoints):
         return n, every, spread
 
     def by_point(self, what, components, as_view):
-        """As `OfPoints` wants it: of what is known of each point."""
+        """Return the numbers of each point for `OfPoints`, from its known coordinates."""
         shape, dtype = results(what, len(components.means), np.float64)
         out = np.empty((self.n, *shape), dtype)
         for rows, own, _, points in self.parts:
@@ -91,7 +91,7 @@ class Patterns(OfPoints):
         return out
 
     def completed(self, components):
-        """The points with what is missing as it is expected, given what is known."""
+        """Return the points with what is missing as it is expected, given what is known."""
         shares, out = self.responsibilities(components), np.array(self.X, np.float64)
         for rows, own, lost, _ in self.parts:
             _, whole = self._marginal(components, own)
@@ -106,7 +106,7 @@ class Patterns(OfPoints):
 
 
 def _slopes(whole, own, lost):
-    """Of the missing coordinates on the known ones, shape (k, n_lost, n_own)."""
+    """Return the slopes of the missing coordinates on the known ones, shape (k, n_lost, n_own)."""
     known, both = whole[:, own[:, None], own], whole[:, own[:, None], lost]
     return np.swapaxes(np.linalg.solve(known, both), 1, 2)
 

@@ -26,7 +26,7 @@ def powers(team, p, base, at, points, features):
 
 @pk.function
 def row_of(f):
-    """The a of feature a (a + 1) / 2 + b."""
+    """Return the a of feature a (a + 1) / 2 + b."""
     a = 0
     while (a + 1) * (a + 2) // 2 <= f:
         a += 1
@@ -35,7 +35,7 @@ def row_of(f):
 
 @pk.function
 def factors(p, diagonal, f):
-    """The a and b of which feature f is d_a d_b; 0 and 0 beyond the last."""
+    """Return the a and b of which feature f is d_a d_b; 0 and 0 beyond the last."""
     a = row_of(f)
     b = f - a * (a + 1) // 2
     if diagonal:

@@ -208,8 +208,8 @@ class Moves:
         return sure, *(sorted(items, key=lambda item: -item[0]) for items in (found, several))
 
     def _deletions(self, state):
-        """Several that have hardly the points for a covariance of their own together, then the smallest ones
-        by themselves."""
+        """Yield several that have hardly the points for a covariance of their own together, then the
+        smallest ones by themselves."""
         n, p = state.moments[0], state.p
         few = 5.0 * (p + 1.0)
         rising = [
@@ -258,18 +258,18 @@ class _State:
             ]
 
     def is_active(self, n):
-        """Whether a component has points: without any it gets about one."""
+        """Return True if a component has points: without any it gets about one."""
         return exceeds(n, 2.0)
 
     def empty(self):
-        """A component without points, or None."""
+        """Return a component without points, or None."""
         n = self.moments[0]
         slot = int(np.argmin(n))
         return slot if self.has_prior and not self.is_active(n[slot]) else None
 
     def energies(self, n, xbar, scatter):
-        """What components bring to the bound and to the prior at their best means and covariances, shape
-        (m,).
+        """Return the components' contributions to the bound and to the prior at their best means and
+        covariances, shape (m,).
 
         With a tied covariance only what does not depend on it: `_tied` has the rest.
         """
@@ -286,7 +286,7 @@ class _State:
         return weights - 0.5 * divisor * (log_dets + self.p)
 
     def near_pairs(self):
-        """Pairs a < b of components with points, the nearest of each, shape (n_pairs, 2)."""
+        """Return pairs a < b of components with points, the nearest of each, shape (n_pairs, 2)."""
         n, xbar, scatter = self.moments
         active = np.flatnonzero(self.is_active(n))
         if len(active) < 2:
@@ -319,7 +319,7 @@ class _State:
         return gains - self._tied(own, more, 1.0)
 
     def whole(self, group):
-        """Moments of a group as one component, and its energy."""
+        """Return moments of a group as one component, and its energy."""
         moments = self._whole(group)
         return *moments, self.energies(*(np.asarray(a)[None] for a in moments))[0]
 
@@ -327,8 +327,8 @@ class _State:
         return pooled(self._kind, *(a[list(group)] for a in self.moments))
 
     def _tied(self, one, other, sign):
-        """What the bound loses with a tied covariance where two are one (sign 1), or one is two (-1): the
-        pooled scatter changes by a matrix of rank one."""
+        """Return the loss of the bound with a tied covariance if two become one (sign 1), or one two (-1):
+        the pooled scatter changes by a matrix of rank one."""
         if self._kind != "tied":
             return 0.0
         (n, xbar, _), (m, ybar, _), divisor = one, other, self.total + self._dof
@@ -340,7 +340,8 @@ class _State:
         return 0.5 * divisor * np.log1p(share)
 
     def split_gain(self, j, children):
-        """As `merge_gains`, of two children, arrays of two rows each, instead of component j."""
+        """Return the gain of two children, arrays of two rows each, instead of component j; as
+        `merge_gains`."""
         gain = self.energies(*children).sum() - self._own[j] - self._none
         one, other = ([part[c : c + 1] for part in children] for c in range(2))
         return gain - np.sum(self._tied(one, other, -1.0))
@@ -437,11 +438,11 @@ class _Division:
             return np.log(weights), means, covariance.for_each(self._kind, factors, *means.shape)
 
     def _sweep(self, components, k, last):
-        """Sums of the children; at last the entropies of their shares, shape (k,)."""
+        """Return sums of the children; at last the entropies of their shares, shape (k,)."""
         return self._points.gather(components, _ShareOut(k, last))[1]
 
     def _first(self, n, xbar, scatter):
-        """Moments of two halves of each component, cut across its longest axis."""
+        """Return moments of two halves of each component, cut across its longest axis."""
         k, p = xbar.shape
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = np.nan_to_num(scatter / n.reshape(-1, *[1] * (scatter.ndim - 1)), posinf=0.0, neginf=0.0)

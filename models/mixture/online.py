@@ -11,7 +11,7 @@ _POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges
 
 
 def step(points, kind, components, prior, reg_covar, before):
-    """One step.
+    """Return one step.
 
     Parameters
     ----------

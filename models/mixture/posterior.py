@@ -59,8 +59,8 @@ class Posterior(Shown):
     notes: tuple[str, ...] = ()
 
     def log_density(self, X: npt.ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
-        """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at
-        each point.
+        """Return logarithm of the posterior predictive density: of the mean, over draws, of the mixture's
+        density at each point.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Posterior(Shown):
         return total - np.log(len(self.weights)).astype(total.dtype)
 
     def to_arviz(self) -> Any:
-        """An ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and
+        """Return an ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and
         sample_stats (lp, the log-likelihood, and counts).
 
         Returns
@@ -138,7 +138,7 @@ class Posterior(Shown):
 
     @classmethod
     def load(cls, path: PathLike) -> Posterior:
-        """The Posterior that `save` wrote.
+        """Return the Posterior that `save` wrote.
 
         Parameters
         ----------

@@ -49,7 +49,7 @@ class Prior:
     rate: float = 1.0
 
     def for_data(self, center: Array, variances: Array, widths: Array | None = None) -> Prior:
-        """The same with every number checked, and given but for the scale if `widths` are not.
+        """Return the same with every number checked, and given but for the scale if `widths` are not.
 
         Parameters
         ----------
@@ -82,7 +82,8 @@ class Prior:
         return checked if widths is None else checked.as_wide_as(widths, variances)
 
     def as_wide_as(self, widths: Array, variances: Array) -> Prior:
-        """The same with scale and mean_scale, where they were not given, for components of these widths.
+        """Return the same with scale and mean_scale, where they were not given, for components of these
+        widths.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class WithPrior:
         return found
 
     def state(self):
-        """What EM moves, an array, for `restore`."""
+        """Return the state that EM moves, an array, for `restore`."""
         return self._sticks
 
     def restore(self, state):
@@ -152,7 +153,7 @@ class WithPrior:
         self.restore(_hold(sticks))
 
     def maximum(self, n, xbar, scatter):
-        """Means (5) and covariances (6) from the sums (3)."""
+        """Return means (5) and covariances (6) from the sums (3)."""
         prior, p = self.prior, xbar.shape[1]
         pull = 1.0 + prior.mean_scale * n
         means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
@@ -162,7 +163,7 @@ class WithPrior:
         )
 
     def numbers(self, p):
-        """What `step_kernels` take: m, scale, pull, dof, reg_covar."""
+        """Return the arguments of `step_kernels`: m, scale, pull, dof, reg_covar."""
         return self.prior.mean, self.prior.scale, 1.0 / self.prior.mean_scale, self.prior.dof + p + 2.0, 0.0
 
     def penalty(self, means, factors):
@@ -262,12 +263,14 @@ def pooled(kind, n, xbar, scatter):
 
 
 def exceeds(counts, bound):
-    """Which counts are above a bound, not by rounding alone: of whole points counts are often whole."""
+    """Return a mask of counts above a bound, not by rounding alone: of whole points counts are often
+    whole."""
     return counts > bound * (1.0 + 1e-9)
 
 
 def ascending(values, total):
-    """The order of shares of a total; those that differ by rounding alone keep the order that they have."""
+    """Return the order of shares of a total; those that differ by rounding alone keep the order that they
+    have."""
     return np.argsort(np.round(values / total, 9), kind="stable")
 
 

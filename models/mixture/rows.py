@@ -55,11 +55,11 @@ class Rows:
 
     @property
     def starts(self) -> range:
-        """Where stretches begin."""
+        """Return the beginnings of stretches."""
         return range(0, len(self.X), self.length)
 
     def rows(self, begin: int, end: int) -> pk.View:
-        """Some rows of one stretch."""
+        """Return some rows of one stretch."""
         first = begin // self.length * self.length
         if self._near is None or self._near[0] != first:
             self._near = None  # its memory is free before the next one's is asked for
@@ -67,7 +67,8 @@ class Rows:
         return self._near[1][begin - first : end - first]
 
     def _copied(self, first: int) -> pk.View:
-        """The stretch that begins there; of those that are used once, the next is copied meanwhile."""
+        """Return the stretch that begins there; of those that are used once, the next is copied
+        meanwhile."""
         given = self.X[first : first + self.length]
         if not self._ahead:
             return reached(given, self.space)
@@ -111,7 +112,7 @@ class Stretch(NamedTuple):
         return (self.end - self.begin) * self.dtype.itemsize * self.of.X.shape[1]
 
     def read(self) -> pk.View:
-        """The rows, on the space of `of`."""
+        """Return the rows, on the space of `of`."""
         return self.of.take(self.begin, self.end)
 
 
@@ -132,7 +133,7 @@ class Landing:
         self._near, self._begin, self._done, self._end = None, 0, 0, 0
 
     def rows(self, begin: int, end: int) -> pk.View:
-        """Where rows `begin` to `end` are to be written."""
+        """Return the place to which rows `begin` to `end` are written."""
         if self._near is None or end > self._end:
             self.flush()
             self._begin, self._end = begin, min(max(begin + self._most, end), len(self._out))
@@ -148,5 +149,5 @@ class Landing:
 
 
 def on_host(array: np.ndarray | pk.View) -> np.ndarray:
-    """An array, or the elements of a View."""
+    """Return an array, or the elements of a View."""
     return array.to_numpy() if isinstance(array, pk.View) else array

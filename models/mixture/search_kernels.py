@@ -58,8 +58,8 @@ def column_sums(block, e, p, squared, weighted, flat, first, middles, weights, s
 
 @pk.function
 def mixed(z):
-    """A bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser of
-    SplitMix)."""
+    """Return a bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser
+    of SplitMix)."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     return z ^ (z >> 31)
@@ -76,9 +76,9 @@ def name_rows(i, rows, names):
 
 @pk.kernel
 def draw(i, far, seed, before, after, names, rows, scales, free, found, places, chosen, nearest):
-    """What a row has to do with the one that was chosen last, and when it would be chosen next if rows came
-    at the rates `nearest`: the earliest one is one drawn in proportion to them. The same where all that may
-    be chosen come at the rate 1. 3 p operations, a random number and a logarithm.
+    """Update a row by the one that was chosen last, and draw the time at which it would be chosen next if
+    rows came at the rates `nearest`: the earliest one is drawn in proportion to them. With equal rates all
+    that may be chosen come at the rate 1. 3 p operations, a random number and a logarithm.
 
     far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
             chosen one

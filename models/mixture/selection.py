@@ -1,4 +1,5 @@
-"""Which family of mixtures, and how many components: by the density of points that a fit has not seen."""
+"""Select the family of mixtures, and the number of components: by the density of points that a fit has not
+seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator, without importing it: it need not be installed."""
+"""Implement scikit-learn's protocol of an estimator, without importing it: it need not be installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Parameters:
         return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of ``__init__``.
+        """Return the arguments of ``__init__``.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Parameters:
 
 
 def not_fitted(message):
-    """An InputError; where scikit-learn is in use also one that its callers expect."""
+    """Return an InputError; where scikit-learn is in use also one that its callers expect."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return InputError(message)
@@ -89,7 +89,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def convergence_warning():
-    """The category; where scikit-learn is in use also one that its callers expect."""
+    """Return the category; where scikit-learn is in use also one that its callers expect."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return ConvergenceWarning

@@ -84,7 +84,7 @@ class SplitMerge:
         return after, True
 
     def _launch(self, first, second):
-        """Two components, from two points and the members' covariance on."""
+        """Return two components, from two points and the members' covariance on."""
         kind, p = self._kind, self._two.p
         pair = some_of(self._two.X, [first, second]).astype(np.float64)
         same = Components(np.log([0.5, 0.5]), np.tile(self._two.centre, (2, 1)), self._unit(p))
@@ -108,7 +108,7 @@ class SplitMerge:
         return np.ones((2, p)) if covariance.is_diagonal(self._kind) else np.tile(np.eye(p), (2, 1, 1))
 
     def _divide(self, two, drawn, number, first, second):
-        """Moments of the two sides, drawn or as they are."""
+        """Return moments of the two sides, drawn or as they are."""
 
         def draw(sweeps, block, joint, lse):
             given = block.n, block.start, pk.static(int(drawn)), self._seed, 2**62 + number, first, second

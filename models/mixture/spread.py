@@ -20,7 +20,7 @@ _DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
+    """Return mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
     Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
     is left. The order of additions is that of the rows, on every space.
@@ -93,8 +93,8 @@ class _Stretch:
             self.counts = [weights[k * BLOCK : (k + 1) * BLOCK].sum() for k in range(self._n_blocks)]
 
     def sums(self, middles=None):
-        """Of each block, shape (n_blocks, p): of rows, or with `middles`, their means, of squares of what
-        rows are away from these."""
+        """Return for each block, shape (n_blocks, p), the sums of rows, or with `middles`, their means,
+        the sums of squares about these."""
         squared, p = middles is not None, self._p
         with pk.use(self._space):
             sums = pk.empty((self._n_blocks, SIDE * p))

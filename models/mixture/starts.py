@@ -1,4 +1,4 @@
-"""Where EM starts: points as first means, chosen by kernels, and how wide components are."""
+"""Choose the starts of EM: points as first means, chosen by kernels, and the widths of components."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Few:
 
 
 def some_of(X, numbers):
-    """The rows of these numbers, an ndarray; of a View they are brought together where they are."""
+    """Return the rows of these numbers, an ndarray; of a View they are brought together where they are."""
     if isinstance(X, np.ndarray):  # in half the time of X[numbers]; without "clip" by way of a buffer
         found = new_array((len(numbers), *X.shape[1:]), X.dtype)
         return np.take(X, numbers, axis=0, out=found, mode="clip")
@@ -100,8 +100,8 @@ def some_of(X, numbers):
 
 
 def typical(kind, counts, covariances, variances):
-    """A matrix, shape (p, p), as wide as the components are: the harmonic mean of their covariances, weighted
-    by counts.
+    """Return a matrix, shape (p, p), as wide as the components are: the harmonic mean of their
+    covariances, weighted by counts.
 
     The inverse of a mean of inverses lets the narrow ones decide: a prior that is too wide for a component
     costs in proportion, one that

@@ -103,7 +103,7 @@ def factorise(j, p, floors, covariance, factor):
 
 @pk.kernel
 def prepare(j, log_weights, centre, m, scale, pull, dof, means, floors, covariance, factor, records, found):
-    """What `log_joint` reads of a component, and its part of the objective.
+    """Prepare the record of a component that `log_joint` reads, and its part of the objective.
 
     found   shape (3, k): pivots that are not positive, what (8) takes off twice for this component, and |L^-1
             (mu - centre)|^2

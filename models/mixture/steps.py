@@ -38,7 +38,7 @@ class HostSteps:
         self.components = Components(self._model.log_weights(), means, each)
 
     def sweep(self):
-        """The log-likelihood; the sums (3) are kept for `advance`."""
+        """Return the log-likelihood; the sums (3) are kept for `advance`."""
         likelihood, *self._sums = self._points.sweep(self.components)
         return likelihood
 
@@ -114,7 +114,7 @@ class FullSteps:
         self._prepare()
 
     def _first_floors(self, covariances):
-        """Of covariances that no sums have given, shape (p, k)."""
+        """Return the floors of covariances that come from no sums, shape (p, k)."""
         variances = np.diagonal(covariances, axis1=1, axis2=2).T
         return self._rounding * variances if self._model.has_prior else np.zeros(variances.shape)
 
@@ -127,7 +127,7 @@ class FullSteps:
         self._look()
 
     def _look(self):
-        """What `prepare` has found."""
+        """Return the findings of `prepare`."""
         bad, penalties, away = self._found.to_numpy()
         self._penalty, self._farthest = penalties.sum(), away.max()
         if bad.any():
@@ -138,11 +138,12 @@ class FullSteps:
         return self
 
     def records(self, centre, dtype):
-        """As `blocks.Components` has it, a View."""
+        """Return the records of `blocks.Components`, a View."""
         return self._records
 
     def references(self, centre, limit):
-        """As `sums.references`; only where some component is far off has the host to look."""
+        """Return the references of sums, as `sums.references`; the host looks only if some component is
+        far off."""
         if self._farthest <= limit:
             return self._centred
         means, _, factors = self.result()
@@ -195,7 +196,7 @@ class FullSteps:
         return self._points.take(self, total, added)
 
     def _maximising(self, added, *about):
-        """What `maximise` is launched with for some sums."""
+        """Return the arguments of `maximise` for some sums."""
         return (
             self._policy,
             step_kernels.maximise,

@@ -92,7 +92,7 @@ class _Tails:
         return Held(total), self._sums(space, tails, block.n, joint, lse)
 
     def _sums(self, space, tails, n, joint, lse):
-        """Sums of shares; what is left in place of l_ij is weighted."""
+        """Return sums of shares; what is left in place of l_ij is weighted."""
         sums = pk.empty((tails.shape[1], 3), space=space)
         policy = pk.TeamPolicy(tails.shape[1], 128, space=space)
         launch(space, policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
@@ -118,7 +118,7 @@ class _Asked(OfPoints):
         self._points, self._noise, self.n = points, noise, points.n
 
     def by_point(self, what, fitted, as_view):
-        """As `OfPoints` wants it; -1 labels noise."""
+        """Return the numbers of each point for `OfPoints`; -1 labels noise."""
         components, densities, shares = fitted
         change = densities if what == "densities" else shares
         found = np.concatenate(self._points.gather(components, change)[1])
@@ -241,7 +241,8 @@ class TMixture(Fitted):
         return self._named(names)
 
     def _best(self, few, some, variances, volume, random):
-        """The state of the best start after some iterations; a start whose component collapses is none."""
+        """Return the state of the best start after some iterations; a start whose component collapses is
+        none."""
         found, scales = [], np.sqrt(variances)
         for _ in range(self.n_init):
             means = few.means(self.n_components, scales, self.init_params, random)
@@ -287,7 +288,7 @@ class TMixture(Fitted):
             state = self._maximum(state, sums, moments, points.n, volume)
 
     def _swept(self, points, state):
-        """The log-likelihood, sums of shares, and the moments of points weighted by r_ij u_ij."""
+        """Return the log-likelihood, sums of shares, and the moments of points weighted by r_ij u_ij."""
         _, total, sums = points.gather(*self._tails(state, "sums"))
         return total[0], sums, centred(self.covariance, *points.gathered(), state.means)
 

@@ -27,19 +27,19 @@ ROUNDING = {kind: 8.0 * float(np.finfo(kind).eps) for kind in (np.float64, np.fl
 
 
 def n_features(p, diagonal):
-    """Products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and d^2."""
+    """Return products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and d^2."""
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
 
 
 def record_length(p, diagonal):
-    """Numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so that records
-    begin where loads of 16 bytes do, and neighbours in other banks."""
+    """Return numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so
+    that records begin where loads of 16 bytes do, and neighbours in other banks."""
     return ((2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) + 3) // 8 * 8 + 4
 
 
 @functools.cache
 def triangle(p):
-    """Rows and columns of a lower triangle, in the order in which it is kept."""
+    """Return rows and columns of a lower triangle, in the order in which it is kept."""
     return np.tril_indices(p)
 
 
@@ -54,8 +54,8 @@ def blocks_of(p, diagonal):
 
 
 def group_of(k, dtype, n_blocks):
-    """Components of a team of `moments`, and its members: k in even groups, of which each member has as
-    many."""
+    """Return components of a team of `moments`, and its members: k in even groups, of which each member
+    has as many."""
     # to make several blocks of features costs more; of many blocks, scratch does not hold as much
     most = max(_GROUP.values()) if 1 < n_blocks <= _FEW_BLOCKS else _GROUP[dtype]
     even = -(-k // -(-k // most))
@@ -103,8 +103,8 @@ class Sums:
             self._slices = pk.empty((self._n_slices, k, m), dtype)
 
     def of(self, block, numbers=None, chosen=None):
-        """The sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next sums
-        overwrite.
+        """Return the sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next
+        sums overwrite.
 
         numbers, chosen : of references, as `references` gives them, in the points' dtype; by default the
             centre of all
@@ -137,7 +137,7 @@ class Sums:
 
 
 def references(components, centre, limit):
-    """What sums are taken about, less `centre`, shape (n, p), and which of them each component takes, shape
+    """Return the references of sums, less `centre`, shape (n, p), and the one of each component, shape
     (k,).
 
     The centre of all, number 0; a component that is too far from it for its width takes its own mean, which

@@ -119,7 +119,7 @@ class Sweeps:
         return self._sums
 
     def prepare(self, piece: Piece) -> Block:
-        """The points of a piece, less the centre, a column each."""
+        """Return the points of a piece, less the centre, a column each."""
         given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
         rows, weights = reached(given, self.space), piece.weights
         width = padded(rows.shape[0], self.dtype)
@@ -193,7 +193,7 @@ class Sweeps:
         reference: np.ndarray,
         chosen: np.ndarray,
     ) -> Iterator[tuple]:
-        """The same about several references."""
+        """Return the same about several references."""
         return self.changed(blocks, records, reference, chosen, lambda *of_block: ())
 
     def changed(
@@ -204,19 +204,19 @@ class Sweeps:
         chosen: np.ndarray,
         change: Callable,
     ) -> Iterator[tuple]:
-        """The same, and what `change` gives to be summed: it may put others in the place of l_ij."""
+        """Yield the same, and what `change` gives to be summed: it may put others in the place of l_ij."""
         room = self.room()
         for block in self._computed(blocks, records):
             more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
     def pair_entropies(self, blocks: Blocks, records: Numbers, pairs: np.ndarray) -> Iterator[tuple]:
-        """As `blocks.Points` has them."""
+        """Return the entropies of `blocks.Points`."""
         for block in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
 
     def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
-        """Those of a block."""
+        """Return the entropies of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
         policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
         launch(self.space, policy, search_kernels.pair_entropies, n, there, joint, lse, total)
@@ -230,7 +230,7 @@ class Sweeps:
         members: np.ndarray,
         pairs: np.ndarray,
     ) -> Iterator[tuple]:
-        """As `blocks.Points` has them."""
+        """Return the entropies of `blocks.Points`."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
         for block in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
@@ -281,7 +281,7 @@ def results(what: str, k: int, dtype: type) -> tuple[tuple[int, ...], type]:
 
 
 class OfPoints:
-    """What is asked of points, of whatever kind: a subclass has `by_point(what, components, as_view)`."""
+    """Questions to points of any kind: a subclass has `by_point(what, components, as_view)`."""
 
     as_view = False
 
@@ -290,7 +290,7 @@ class OfPoints:
         return self.by_point("densities", components, as_view)
 
     def labels(self, components, as_view=False):
-        """The most probable component of each point, int64, shape (n,); as `log_densities`."""
+        """Return the most probable component of each point, int64, shape (n,); as `log_densities`."""
         return self.by_point("most_probable", components, as_view)
 
     def responsibilities(self, components, as_view=False):
@@ -308,11 +308,11 @@ def by_tile(joint: pk.View) -> tuple[int, int]:
 
 
 def padded(n: int, dtype: type) -> int:
-    """Columns for n points: whole tiles, as many as members take."""
+    """Return columns for n points: whole tiles, as many as members take."""
     unit = kernels.PAD * rows_of(n, dtype)
     return -(-n // unit) * unit
 
 
 def rows_of(width: int, dtype: type) -> int:
-    """Points of a member of `log_joint`: few points are not made many."""
+    """Return points of a member of `log_joint`: few points are not made many."""
     return _ROWS[dtype] if width >= _ROWS[dtype] * kernels.PAD else 1

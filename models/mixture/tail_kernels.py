@@ -49,7 +49,7 @@ def normalise_tails(i, k, n, noise, tails, joint, lse):
 
 @pk.kernel
 def sum_tails(team, n, p, tails, joint, lse, total):
-    """Of each component, a team each, the sums over points of r_ij, r_ij u_ij and r_ij (log u_ij - u_ij)."""
+    """Sum over points, for each component by a team: r_ij, r_ij u_ij and r_ij (log u_ij - u_ij)."""
     j = team.league_rank
     count, weight, spread = pk.float64(0.0), pk.float64(0.0), pk.float64(0.0)
     for i in team.thread_range(n):

@@ -319,7 +319,7 @@ def weigh(
     squares,
     parts,
 ):
-    """Where kept w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a
+    """Keep w if asked, and sum over a tile q, its upper half squared, and, if averaged, q x; a
     team a tile, the last first.
 
     Reads the log-weights, and where averaged the states, and writes the weights that are kept; one

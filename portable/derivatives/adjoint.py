@@ -67,7 +67,7 @@ def _node(text, inputs, path):
 
 
 class Adjoint(NamedTuple):
-    """What is made of a kernel's text: a function that adds to the adjoints of arrays.
+    """Adjoint of a kernel's source: a function that adds to the adjoints of arrays.
 
     It takes the kernel's arguments, the arrays of adjoints of what is written (`of`) and those to be added to
     (`wrt`), and with copies the number of one's own.
@@ -144,7 +144,7 @@ def _put(build, target, tree, given, seeded):
 
 # ---- what a kernel does with its arrays
 def looked_at(found, n_index, seeded):
-    """The Target of a text that is put nowhere: which elements it reads and writes."""
+    """Return the Target of a text that is put nowhere: which elements it reads and writes."""
     build = Build(1, found.build.float_dtype, found.build.kernel_name)
     call = Call(found.walk.text, build.block, [])
     build.frame = Frame(found.walk.text, call, None)
@@ -190,7 +190,7 @@ def _as_given(path, given, view, into):
 
 
 class Plan(NamedTuple):
-    """What is known of a kernel.
+    """Facts of a kernel.
 
     keys : elements that are written, (label, known indices); places : constants of the places at which arrays
     are read, None if they take copies; arrays : their names, and whether they are written
@@ -222,7 +222,7 @@ def _arrays(kernel, args, n, paths):
 
 
 def _array(kernel, given, path):
-    """The array at a path of the arguments."""
+    """Return the array at a path of the arguments."""
     first, *fields = path.split(".")
     value = given.get(first)
     for field in fields:
@@ -246,7 +246,7 @@ def _like(path, array, adjoints):
 
 
 def _sum(path, array, of, into, space):
-    """The array of adjoints, to which is added; what is not written keeps those that it had."""
+    """Return the array of adjoints, to which is added; what is not written keeps those that it had."""
     if path in into and path in of:
         raise InputError(f"wrt: '{path}' is written, so that its adjoints take a new array; name it alone")
     if path in into:
@@ -294,7 +294,7 @@ def _leaves(args):
 
 
 def _span(view):
-    """The addresses from which to which a view's elements lie."""
+    """Return the addresses from which to which a view's elements lie."""
     ends = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
     low = view.pointer + sum(e for e in ends if e < 0)
     return low, view.pointer + sum(e for e in ends if e > 0) + view.dtype.itemsize * bool(view.size)
@@ -356,7 +356,7 @@ class _Launch:
             self.run(self.on(begin, end), names, functions, unasked if whole else asked, sums)
 
     def numbers(self, paths):
-        """The adjoints of numbers, each a sum."""
+        """Return the adjoints of numbers, each a sum."""
         if not paths:
             return ()
         names = [f"i{p}" for p in range(self.n)]
@@ -418,7 +418,7 @@ def _kernel(name, params, lines):
 
 
 def _in_turn(names):
-    """The lines of a slot, which does some of the last indices of a box, `n_slots` apart."""
+    """Return the lines of a slot, which does some of the last indices of a box, `n_slots` apart."""
     last, space, lines = len(names) - 1, "    ", []
     for p, name in enumerate(names[:-1]):
         lines.append(f"{space}for {name} in range(begin{p}, end{p}):\n")

@@ -17,7 +17,7 @@ from ..errors import DTypeError, InputError, LanguageError
 
 
 class Change(NamedTuple):
-    """What `derivative` makes of a text: tangents along the numbers at `paths`, such as "x" or "p.omega".
+    """Derivative of a source: tangents along the numbers at `paths`, such as "x" or "p.omega".
 
     value : the value comes first; order : 1 or 2; before : what was made of the text before
     """
@@ -28,18 +28,18 @@ class Change(NamedTuple):
     before: Change | None
 
     def text(self, text):
-        """The Text that gives the derivatives of what another gives."""
+        """Return the Text that gives the derivatives of what another gives."""
         base = text if self.before is None else self.before.text(text)
         return dataclasses.replace(base, trees={}, inlined=functools.partial(self.inlined, base))
 
     def inlined(self, base, build, args, node):
-        """What the text gives at this place of a tree."""
+        """Return the result of the source at this place of a tree."""
         from .read import inlined
 
         return inlined(build, base, args, node, self)
 
     def run(self, function, args):
-        """What a derived function gives for numbers of the host."""
+        """Return the result of a derived function for numbers of the host."""
         if isinstance(function, Kernel):
             raise LanguageError(f"{function!r} is derived: launch it, pk.parallel_reduce(..., reducer=...)")
         from .host import run
@@ -101,7 +101,7 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
 
 
 def _paths(function, names, argument):
-    """Names of numbers, checked, as a tuple."""
+    """Return names of numbers, checked, as a tuple."""
     names = (names,) if isinstance(names, str) else names
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"{argument}: the name of a parameter, or a tuple of them, is wanted, got {names!r}")
@@ -207,7 +207,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
 
 
 def _kinds(kernel, args, names, argument):
-    """Which names are of arrays, and the paths of the numbers of each of the others."""
+    """Return the names of arrays, and the paths of the numbers of each of the others."""
     given = dict(zip(kernel.params[len(kernel.params) - len(args) :], args))
     values = {name: _value(kernel, given, name, argument) for name in names}
     arrays = tuple(name for name, value in values.items() if getattr(value, "shape", ()))
@@ -233,8 +233,8 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
 
 
 def _only(launch, policy, kernel, args, reducer, argument):
-    """A policy of the one index of which a reducer takes what the kernel returns; of none, if there is
-    none."""
+    """Return a policy of the one index of which a reducer takes what the kernel returns; of none, if there
+    is none."""
     if reducer not in (Max, Min):
         raise InputError(f"{argument} goes with the reducers pk.Sum, pk.Max and pk.Min, not with {reducer!r}")
     policy = as_policy(policy)
@@ -250,7 +250,7 @@ def _only(launch, policy, kernel, args, reducer, argument):
 
 
 def _arrays(results, n):
-    """The value, the derivatives by n numbers, and the second ones, if there are any."""
+    """Return the value, the derivatives by n numbers, and the second ones, if there are any."""
     value, slopes, second = results[0], np.array(results[1 : n + 1]), results[n + 1 :]
     if not second:
         return value, slopes
@@ -260,7 +260,7 @@ def _arrays(results, n):
 
 
 def _value(kernel, given, path, argument):
-    """What a path leads to among the arguments."""
+    """Return the argument, or the part of one, at a path."""
     first, *fields = path.split(".")
     value = given.get(first)
     for field in fields:
@@ -272,7 +272,7 @@ def _value(kernel, given, path, argument):
 
 
 def _numbers(kernel, path, value, argument):
-    """The paths of the numbers of an argument, which are floats."""
+    """Return the paths of the numbers of an argument, which are floats."""
     names = fields_of(type(value))
     if names is not None:
         fields = ((f"{path}.{f}", getattr(value, f)) for f in names.params)

@@ -44,7 +44,8 @@ _warned = set()
 
 @functools.cache
 def _rule(fn):
-    """The text of a partial derivative; its operations stand where it is called, as those of words do."""
+    """Return the text of a partial derivative; its operations stand where it is called, as those of words
+    do."""
     return dataclasses.replace(frontend.read(fn, "function"), file=words.__file__)
 
 
@@ -53,8 +54,8 @@ def _names(text):
 
 
 def partial_of(build, partial, args, result, need):
-    """A partial derivative, of a row in `rules.py`; `need` is called with those numbers that it is made
-    from."""
+    """Return a partial derivative, of a row in `rules.py`; `need` is called with those numbers that it is
+    made from."""
     if isinstance(partial, float):
         return build.const(partial)
     text, numbers = _rule(partial), [*args, result]
@@ -64,7 +65,7 @@ def partial_of(build, partial, args, result, need):
 
 
 def product(build, partial, slope):
-    """Their product; nothing is done for 1 and -1."""
+    """Return their product; nothing is done for 1 and -1."""
     for a, b in ((partial, slope), (slope, partial)):
         if a.const == 1.0:
             return b
@@ -103,7 +104,8 @@ class Walk:
 
     # ---- which nodes have tangents
     def results(self, result, call):
-        """The numbers of a result, checked; where several returns give it, each has all tangents."""
+        """Return the numbers of a result, checked; where several returns give it, each has all
+        tangents."""
         values = flat(result)
         if result is None or not all(isinstance(v, Operation) for v in values):
             self.build.fail(
@@ -163,7 +165,7 @@ class Walk:
 
     @staticmethod
     def key(o):
-        """The row of an operation in the table of partial derivatives."""
+        """Return the row of an operation in the table of partial derivatives."""
         return o.attr[0] if o.op == "math" else o.attr if o.op in ("binary", "intrinsic") else o.op
 
     # ---- the walk
@@ -236,7 +238,7 @@ class Walk:
                 self.tangents[node, k] = made
 
     def slope(self, v, k):
-        """The tangent of a number; 0 if it has none."""
+        """Return the tangent of a number; 0 if it has none."""
         return self.tangents.get((v, k)) or self.build.const(0.0)
 
     def variable(self, variable, k):
@@ -258,7 +260,7 @@ class Walk:
                 self.build.put(self.assigned(s, k))
 
     def assigned(self, s, k):
-        """The assignment of a variable's tangent beside that of the variable."""
+        """Return the assignment of a variable's tangent beside that of the variable."""
         made = Set(self.variable(s.variable, k), self.slope(s.value, k), s.home, s.block, s.loop, at=s.at)
         made.line = s.line
         return made
@@ -302,7 +304,8 @@ class Walk:
             self.outputs(call)
 
     def returned(self, variables):
-        """The tangents, (variable, direction), of what several returns give, in the order of derivatives."""
+        """Return the tangents, (variable, direction), of what several returns give, in the order of
+        derivatives."""
         new = [v for v in variables if v not in self.known]
         groups = dict.fromkeys(map(self.limits.get, new))
         return [
@@ -393,8 +396,8 @@ class Walk:
         self.along(o, put)
 
     def partial(self, o, text):
-        """A partial derivative. A second walk meets it before the result's tangents, and so wants another
-        result."""
+        """Return a partial derivative. A second walk meets it before the result's tangents, and so wants
+        another result."""
         result = self.build.const(0.0)
         if "y" in _names(text):
             copied = self.first and self.twice

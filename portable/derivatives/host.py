@@ -15,7 +15,7 @@ from ..errors import InputError
 
 
 def run(function, args):
-    """What a derived function gives, as a number or tuples of numbers."""
+    """Return the result of a derived function, as a number or tuples of numbers."""
     params, optional = function.params, function.fn.__defaults__ or ()
     if not len(params) - len(optional) <= len(args) <= len(params):
         raise InputError(f"'{function.name}' takes {len(params)} argument(s), but {len(args)} were given")
@@ -30,7 +30,8 @@ def run(function, args):
 
 
 def _made(function, specs):
-    """A kernel that stores what a function gives for such arguments, the result's arrangement, and dtypes."""
+    """Return a kernel that stores what a function gives for such arguments, the result's arrangement, and
+    dtypes."""
     signature = Signature(specs)
     tree = typed(
         function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name
@@ -46,13 +47,13 @@ def _made(function, specs):
 
 
 def written(kind, name, params, lines, options=()):
-    """A kernel or function of these lines."""
+    """Return a kernel or function of these lines."""
     text = [f"def {name}({', '.join(params)}):\n", *lines]
     return from_text(kind, name, __name__, f"<{name}>", text, 1, {}, options)
 
 
 def _places(value):
-    """How the numbers of a result are reached."""
+    """Return the paths to the numbers of a result."""
     if not isinstance(value, tuple):
         return [""]
     names = [f".{name}" for name in getattr(value, "names", ())]

@@ -66,7 +66,7 @@ def returned(r, env):
 
 
 def _returns(node):
-    """Whether a return may leave a loop."""
+    """Return True if a return may leave a loop."""
     return any(
         s.__class__ is Leave and s.how == "return" or s.__class__ is not Call and _returns(s)
         for block in inside(node)
@@ -75,7 +75,7 @@ def _returns(node):
 
 
 def changed(r, node):
-    """What a node assigns: variables, and elements of local arrays."""
+    """Return the targets of a node's assignments: variables, and elements of local arrays."""
     found = {}
     for s in (s for block in inside(node) for s in block.body):
         sets = s.setup if s.__class__ is Call else s.results if s.__class__ is Leave else [s]
@@ -87,7 +87,7 @@ def changed(r, node):
 
 
 def count(r, s, env):
-    """How many trips a range has, which may be negative."""
+    """Return the number of a range's trips, which may be negative."""
     build, (start, stop) = r.build, (r.known(v, env) for v in (s.start, s.stop))
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
@@ -155,7 +155,7 @@ class Carried:
         self.read(env)
 
     def read(self, env):
-        """What is carried here, by the keys."""
+        """Return the carried values here, by their keys."""
         for key in self.keys:
             dtype = dtype_of(key)
             if key in self.held:

@@ -24,7 +24,7 @@ def bits(mask):
 
 
 def roots(view):
-    """The arrays that a view may be a part of."""
+    """Return the arrays that a view may be a part of."""
     if view.options:
         return [root for v in view.options for root in roots(v)]
     return [view] if view.base is None else roots(view.base)
@@ -32,14 +32,14 @@ def roots(view):
 
 # ---- arrays of tangents
 def shadow(walk, view, k):
-    """The array of tangents beside one of numbers."""
+    """Return the array of tangents beside one of numbers."""
     made = (_chosen if view.options else _made if view.base is None else _part)(walk, view, k)
     made.name = f"d_{view.name or 'array'}"
     return walk.build.put(made)
 
 
 def _of(walk, view, whole, k):
-    """The array of tangents that there is for `whole`, of which `view` is a part or a choice."""
+    """Return the array of tangents that there is for `whole`, of which `view` is a part or a choice."""
     return walk.tangents.get((whole, k)) or walk.refuse_view(view)
 
 
@@ -77,7 +77,7 @@ def _get(walk, o):
 
 
 def _each(op):
-    """The rule of an operation whose tangent is the same operation on the first argument's."""
+    """Return the rule of an operation whose tangent is the same operation on the first argument's."""
 
     def rule(walk, o):
         walk.along(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
@@ -120,7 +120,8 @@ def _load(walk, o):
 
 
 def _stored(walk, o):
-    """Where an access that changes an array with tangents, or by a number with some, is; None if none is."""
+    """Return the place of an access that changes an array with tangents, or by a number with some; None if
+    there is none."""
     mask = walk.mask(*roots(o.view))  # which has that of the number, within the limits of a second walk
     if not t.is_float(t.part(o.view.dtype)):
         walk.flat(o, o.args[-1:])

@@ -9,7 +9,7 @@ from .forward import Walk
 
 
 def inlined(build, base, args, node, change):
-    """What a text's derivatives are at this place; `change`: a Change."""
+    """Return the derivatives of a source at this place; `change`: a Change."""
     args = [mapped(build.rounded, a) for a in args]
     start, at, seeds = len(build.order), len(build.block.body), []
     for path in change.paths:
@@ -28,13 +28,13 @@ def inlined(build, base, args, node, change):
 
 
 def _like(result, numbers):
-    """Numbers, arranged as a result is."""
+    """Return numbers, arranged as a result is."""
     numbers = iter(numbers)
     return mapped(lambda _: next(numbers), result)
 
 
 def _with_seeds(body, at, seeds):
-    """The call behind seeds, which become its first operations: a tree begins with a call."""
+    """Return the call behind seeds, which become its first operations: a tree begins with a call."""
     call = body[at + len(seeds)]
     call.setup, call.body.body = [], [*seeds, *call.setup, *call.body.body]
     del body[at : at + len(seeds)]
@@ -42,7 +42,7 @@ def _with_seeds(body, at, seeds):
 
 
 def _second(walk, seeds, start, at, values):
-    """The second derivatives of numbers, in rows up to the diagonal."""
+    """Return the second derivatives of numbers, in rows up to the diagonal."""
     again, call, n = Walk(walk.build, walk.text, seeds, start, True, walk), walk.call, len(seeds)
     if not call.text.single_return:
         again.masks |= {walk.variable(v.attr, k): (2 << k) - 1 for v in values for k in range(n)}
@@ -51,7 +51,7 @@ def _second(walk, seeds, start, at, values):
 
 
 def _seeded(build, text, args, path, seeds):
-    """The arguments, with a number of its own at a path."""
+    """Return the arguments, with a number of its own at a path."""
     first, *fields = path.split(".")
     k = [name.partition("@")[0] for name in text.params].index(first)
     seed = _Seed(build, text, path, text.tree.args.args[k], seeds)
@@ -65,7 +65,7 @@ class _Seed:
         self.build, self.text, self.path, self.place, self.seeds = build, text, path, place, seeds
 
     def at(self, value, fields):
-        """A value with such numbers at the fields that are named, or all."""
+        """Return a value with such numbers at the fields that are named, or all."""
         names = getattr(value, "names", ())
         if fields:
             if fields[0] not in names:

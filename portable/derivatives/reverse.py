@@ -30,7 +30,7 @@ class Needed(Exception):
 
 
 def lost(dtype, *keys):
-    """A number that is not computed again; `keys` say what would have to be kept for it."""
+    """Return a number that is not computed again; `keys` say what would have to be kept for it."""
     return Operation("lost", attr=frozenset(keys), dtype=dtype)
 
 
@@ -39,7 +39,8 @@ def zero(dtype):
 
 
 def dtype_of(key):
-    """The dtype of what an environment holds: a variable, an operation, an element, how a place was left."""
+    """Return the dtype of what an environment holds: a variable, an operation, an element, how a place was
+    left."""
     return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
 
 
@@ -92,7 +93,7 @@ class Reverse:
         self.tape.append(run)
 
     def apart(self, put, *args):
-        """What `put` adds to the tape."""
+        """Return the operations that `put` adds to the tape."""
         outer, self.tape = self.tape, []
         put(*args)
         tape, self.tape = self.tape, outer
@@ -130,7 +131,7 @@ class Reverse:
         self.inside(node.then, put, *args)
 
     def marks(self):
-        """Where this place is, for `undo`."""
+        """Return the position of this place, for `undo`."""
         build = self.build
         lists = build.block.body, build.order, build.checks, build.chains, build.scalar
         return [(values, len(values)) for values in lists]
@@ -147,7 +148,7 @@ class Reverse:
         raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
 
     def known(self, number, env):
-        """A number of the text as it is known here."""
+        """Return a number of the text as it is known here."""
         if number.const is not None:
             return number
         if number.op == "extent":
@@ -353,7 +354,7 @@ class Reverse:
         self.either(*args, adjoint)
 
     def extreme(self, o, args, made, adjoint):
-        """Of equals the first is taken."""
+        """Add the adjoint of an extreme: of equal numbers the first takes it."""
         (op, nan_wins), (a, b), build = o.attr, args, self.build
         self.need(a, b)
         later = build.compare(op, b, a)
@@ -362,7 +363,7 @@ class Reverse:
         self.either(later, b, a, adjoint)
 
     def plus(self, a, b, op):
-        """The sum or difference of numbers."""
+        """Return the sum or difference of numbers."""
 
         def step(adjoint):
             self.add(a, adjoint)
@@ -371,7 +372,7 @@ class Reverse:
         return self.put("binary", [a, b], a.dtype, step, attr=op)
 
     def as_dtype(self, value, dtype):
-        """A number as one of a dtype, as a store to an array makes it."""
+        """Return a number as one of a dtype, as a store to an array makes it."""
         if value.dtype == dtype or value.const is not None:
             return self.build.cast(value, dtype)
 
@@ -407,7 +408,7 @@ class Reverse:
         return self.known(item, env)
 
     def extent(self, view, made, dimension, env):
-        """An extent of a view that is put again."""
+        """Return an extent of a view that is put again."""
         n = view.shape[dimension]
         if isinstance(n, int) or n.attr[0] is not view:
             return n if isinstance(n, int) else env[n.attr[0]].shape[n.attr[1]]
@@ -417,7 +418,7 @@ class Reverse:
         return again
 
     def place(self, view, indices, env):
-        """The array from outside, or made here, that a view is a part of, and the indices in it."""
+        """Return the array from outside, or made here, that a view is a part of, and the indices in it."""
         while view.base is not None:
             rest = iter(indices if view.items else indices[::-1])
             places = [self.begins(item, n, env) for item, n in zip(view.items, view.base.shape)]
@@ -430,7 +431,8 @@ class Reverse:
         return index if low.const == 0 else self.build.binary("+", low, index)
 
     def begins(self, item, n, env):
-        """Where an item of a part begins, which may be counted from the end, and whether it is an index."""
+        """Return the index at which an item of a part begins, which may be counted from the end, and
+        whether it is an index."""
         build = self.build
         if not isinstance(item, tuple):
             return self.known(item, env), True
@@ -441,7 +443,7 @@ class Reverse:
         return low, False
 
     def element(self, view, indices, env):
-        """The element of a local array."""
+        """Return the element of a local array."""
         if all(i.const is not None for i in indices):
             return env[view, tuple(int(i.const) for i in indices)]
         found = None
@@ -503,12 +505,12 @@ class Scope:
 
 
 def _outlives(env, key):
-    """Whether what a key stands for is known behind a branch."""
+    """Return True if a key's value is known behind a branch."""
     return key.__class__ is Variable or (key.__class__ is tuple or key == LEFT) and key in env
 
 
 def _alike(a, b):
-    """Whether two numbers are one, or the same constant."""
+    """Return True if two numbers are one, or the same constant."""
     if a is b or a is None or b is None:
         return a is b
     return a.const is not None and (a.dtype, repr(a.const)) == (b.dtype, repr(b.const))

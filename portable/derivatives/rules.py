@@ -33,7 +33,7 @@ def _quotient(a, b, y):
 
 
 def _multiples(a, b, y):
-    """Of a remainder by b: minus how many times b was taken away."""
+    """Return the negated number of times that a remainder takes b away."""
     return -rint((a - y) / b)
 
 

@@ -1,4 +1,4 @@
-"""Where adjoints of arrays come from and where they go: elements by the indices of a policy.
+"""Read and write the adjoints of arrays: elements by the indices of a policy.
 
 An index of an array is known as a pair (p, c) where it is the policy's p-th index plus a constant, as an
 integer, or not at all (None).
@@ -67,7 +67,7 @@ class Target:
         return tuple(places[p] for p in range(len(self.index))) if single else None
 
     def number(self, reverse, known):
-        """An index that is known, as a number."""
+        """Return an index that is known, as a number."""
         build = reverse.build
         if isinstance(known, int):
             return build.const(known)
@@ -78,7 +78,7 @@ class Target:
         )
 
     def elements(self, view):
-        """The keys of elements that a store to a view may change."""
+        """Return the keys of elements that a store to a view may change."""
         return [key for root in roots(view) for key in self.of_root(root)]
 
     def of_root(self, root):
@@ -165,7 +165,7 @@ class Target:
         self.seed(reverse, root, indices, value, 1)
 
     def each_once(self, reverse, indices):
-        """Whether the counter of each loop around stands for a dimension."""
+        """Return True if the counter of each loop around stands for a dimension."""
         return all(c is not None and any(_steps(i, c) for i in indices) for c in reverse.counters)
 
     def add_into(self, reverse, o, root, indices, value, env):
@@ -281,7 +281,7 @@ class Target:
         build.operation("store", *indices, adjoint, view=view)
 
     def loaded(self, reverse, key, view):
-        """An element, 0 where there is none."""
+        """Return an element, 0 where there is none."""
         found, dtype = Variable("element"), t.held(view.dtype)
         reverse.assign(found, reverse.build.const(0.0))
 
@@ -303,7 +303,7 @@ class Target:
 
 
 def _steps(index, counter):
-    """Whether an index is a counter plus or minus a constant."""
+    """Return True for an index that is a counter plus or minus a constant."""
     return index is counter or (
         index.op == "binary"
         and index.attr in "+-"

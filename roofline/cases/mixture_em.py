@@ -36,7 +36,7 @@ COUNTED = 8192  # points on which operations are counted
 
 @pk.kernel
 def calc_sigma(i, r, x, y, x_mean, y_mean):
-    """What point i adds to one entry of one component's scatter: the paper's calcSigma."""
+    """Return the contribution of point i to one entry of one component's scatter: the paper's calcSigma."""
     return r[i] * (x[i] - x_mean) * (y[i] - y_mean)
 
 

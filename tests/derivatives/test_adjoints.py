@@ -233,7 +233,7 @@ def test_adjoints_lower_to_ptx():
 
 @pytest.mark.parametrize("n", [1, 64, 65, 130])
 def test_numbers_of_trips(n):
-    """What a loop carries is kept for 64 trips, or computed again between them."""
+    """Values that a loop carries are kept for 64 trips, or computed again between them."""
 
     @pk.function
     def grown(x, y):

@@ -1,4 +1,4 @@
-"""What a channel of a cytometer measures, by its name."""
+"""Classify channels of a cytometer by their names."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def is_colour(name: str) -> bool:
 
 
 def unusual_of(names: tuple[str, ...]) -> list[str]:
-    """Channels that are no colours, but not so surely that nothing need be said."""
+    """Return channels that are no colours, but not so surely that nothing need be said."""
     return [name for name in names if _UNUSUAL.match(name.strip().upper())]
 
 
 def is_detector(name: str) -> bool:
-    """What can be saturated: a colour or scatter."""
+    """Return True for a channel that can saturate: a colour or scatter."""
     return is_colour(name) or is_scatter(name)
 
 
 def is_mass(names: list[str] | tuple[str, ...]) -> bool:
-    """Whether most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di,
+    """Return True if most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di,
     172Yb_CD4."""
     colours = [name.upper() for name in names if is_colour(name)]
     return 2 * sum(_MASS.match(name) is not None for name in colours) > len(colours)
 
 
 def colours_of(names: tuple[str, ...]) -> list[int]:
-    """Places of the colours; of a detector whose area was measured not also height and width."""
+    """Return places of the colours; of a detector whose area was measured not also height and width."""
     present = {name.strip().upper() for name in names}
     found = []
     for place, name in enumerate(names):
@@ -66,8 +66,8 @@ def colours_of(names: tuple[str, ...]) -> list[int]:
 
 
 def names_of(channels: tuple[str, ...], markers: tuple[str, ...], places: list[int]) -> tuple[str, ...]:
-    """What channels are called in tables and figures: the marker, or the channel where it has none or
-    shares it."""
+    """Return names of channels for tables and figures: the marker, or the channel if it has none or shares
+    it."""
     own = [markers[place].strip() or channels[place].strip() for place in places]
     return tuple(
         f"{name} {channels[place]}" if own.count(name) > 1 else name for name, place in zip(own, places)

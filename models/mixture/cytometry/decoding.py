@@ -15,7 +15,7 @@ _MOST_PACKED = 50  # bits of a number that begins within a byte
 def decode(
     stream: np.ndarray, kinds: str, bits: Sequence[int], order: str, notes: list[str]
 ) -> list[np.ndarray]:
-    """Numbers of each channel.
+    """Return numbers of each channel.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def decode(
 
 
 def _significance(text):
-    """Of each byte in turn, from 0; `text` is $BYTEORD."""
+    """Return the significance of each byte in turn, from 0; `text` is $BYTEORD."""
     order = [int(digit) - 1 for digit in re.findall("[1-9]", text)]
     listed = re.fullmatch(r"\s*[1-9](\s*,\s*[1-9])*\s*", text)
     if not listed or len(order) not in (1, 2, 4, 8) or sorted(order) != list(range(len(order))):
@@ -70,7 +70,7 @@ def _is_big(text):
 
 
 def _bytes_of(text, width):
-    """Where the bytes of a number are, the least significant first."""
+    """Return the places of a number's bytes, the least significant first."""
     if width == 1:
         return [0]
     order = _significance(text)
@@ -83,7 +83,7 @@ def _bytes_of(text, width):
 
 
 def _columns(stream, kinds, bits, orders):
-    """Numbers of whole bytes."""
+    """Return numbers of whole bytes."""
     raw, at, found = stream.reshape(-1, sum(bits) // 8), 0, []
     for kind, own, order in zip(kinds, bits, orders):
         width = own // 8
@@ -100,7 +100,7 @@ def _columns(stream, kinds, bits, orders):
 
 
 def _packed(stream, bits, big):
-    """Numbers without a gap between them."""
+    """Return numbers without a gap between them."""
     n_events = 8 * len(stream) // sum(bits)
     stream = np.concatenate([stream, np.zeros(8, np.uint8)])
     first, start, found = np.arange(n_events, dtype=np.int64) * sum(bits), 0, []

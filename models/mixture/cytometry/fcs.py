@@ -37,7 +37,7 @@ _DECADES = (1.0, 7.0)  # that logarithmic amplifiers have
 
 
 def read_fcs(path: Path, name: str, data_set: int | None = None) -> Sample:
-    """A sample of an FCS file; `name` is the sample's.
+    """Return a sample of an FCS file; `name` is the sample's.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def write(
 
 
 def _values(sample, extra, behind):
-    """The events in float32, cell by cell."""
+    """Return the events in float32, cell by cell."""
     body = np.column_stack([sample.X, *behind.values()]).astype("<f4", order="C")
     for name in set(extra) - set(behind):
         body[:, sample.channels.index(name)] = extra[name]
@@ -148,7 +148,7 @@ def _described(sample, behind):
 
 
 def _sample(parts, name):
-    """The data set on a linear scale; floats stay as they are, to the bit."""
+    """Return the data set on a linear scale; floats stay as they are, to the bit."""
     channels, markers = _names(parts)
     X, limits, gains, dropped = _events(parts, channels)
     if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", parts.words.get("cyt", "").upper()):
@@ -164,7 +164,7 @@ def _sample(parts, name):
 
 
 def _names(parts):
-    """Channels and markers; those that are missing or occur twice get the channel's number."""
+    """Return channels and markers; those that are missing or occur twice get the channel's number."""
     numbers = range(1, len(parts.kinds) + 1)
     channels, markers = (
         [printable(parts.words.get(f"p{at}{what}", "")).strip() for at in numbers] for what in "ns"
@@ -235,7 +235,7 @@ def _amplified(parts, at):
 
 
 def _linear(parts, at, column, most, scale):
-    """Whole numbers on their linear scale; bits above $PnR are not theirs."""
+    """Return whole numbers on their linear scale; bits above $PnR are not theirs."""
     n_bits = int(most - 1.0).bit_length() if most > 1.0 else 64
     if n_bits < parts.bits[at - 1]:
         masked = column & column.dtype.type((1 << n_bits) - 1)
@@ -279,7 +279,7 @@ def _look_at(parts, at, column, scale, most):
 
 
 def _spillover(parts, channels):
-    """Channels and matrix, or None; a note where there is one that cannot be used."""
+    """Return channels and matrix, or None; a note where there is one that cannot be used."""
     words = parts.words
     said = [words[key] for key in SPILLOVER if words.get(key, "").strip()]
     if len(said) == 2 and said[0].replace(" ", "") != said[1].replace(" ", ""):
@@ -298,7 +298,7 @@ def _spillover(parts, channels):
 
 
 def _like_matrix(key, text):
-    """Whether a keyword that is not known has the form of a spillover matrix."""
+    """Return True if an unknown keyword has the form of a spillover matrix."""
     n = re.match(r"\s*([0-9]{1,3})\s*,", text)
     return (
         key not in SPILLOVER
@@ -309,7 +309,7 @@ def _like_matrix(key, text):
 
 
 def _above(column):
-    """A range, $PnR, that holds a column."""
+    """Return a range, $PnR, that holds a column."""
     return _text(np.floor(np.max(column, initial=0.0, where=np.isfinite(column))) + 1.0)
 
 

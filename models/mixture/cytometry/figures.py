@@ -32,7 +32,7 @@ NAMES = ("biaxial", "medians", "shares", "marginals")
 
 
 def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]] | None) -> list[tuple[int, int]]:
-    """Places of the channels that biaxial plots show, by names of channels or markers.
+    """Return places of the channels that biaxial plots show, by names of channels or markers.
 
     Raises
     ------
@@ -57,7 +57,8 @@ def biaxial(
     labels: Sequence[Labels],
     pairs: Sequence[Sequence[str]] | None = None,
 ):
-    """Cells in pairs of channels, coloured by population, with an ellipse that holds 90 % of each component.
+    """Return cells in pairs of channels, coloured by population, with an ellipse that holds 90 % of each
+    component.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def biaxial(
 
 
 def _grid(n, below):
-    """A figure with n plots, and so many inches below them."""
+    """Return a figure with n plots, and so many inches below them."""
     columns = min(_COLUMNS, n)
     rows = math.ceil(n / columns)
     figure = new_figure(4.0 * columns, 3.7 * rows + below)
@@ -107,7 +108,7 @@ def _draw_cells(axes, panel, drawn, colours, at):
 
 
 def _draw_ellipses(axes, populations, at, colours):
-    """Those of the components, in two channels."""
+    """Draw the components' ellipses in two channels."""
     panel, model = populations.panel, populations.model
     each = covariance.for_each(model.covariance, model.covariances_, *model.means_.shape)
     for j in np.flatnonzero(model.weights_ >= _LEAST_WEIGHT):
@@ -118,8 +119,8 @@ def _draw_ellipses(axes, populations, at, colours):
 
 
 def medians(populations: Populations):
-    """A heat map: the median of each channel in each population, from the lowest (0) to the highest (1) of
-    a channel.
+    """Return a heat map: the median of each channel in each population, from the lowest (0) to the highest
+    (1) of a channel.
 
     Returns
     -------
@@ -203,8 +204,8 @@ def _levels(populations):
 
 
 def _telling(populations):
-    """Pairs of channels, from those whose medians differ most between populations to those that differ
-    least."""
+    """Return pairs of channels, from those whose medians differ most between populations to those that
+    differ least."""
     levels = _levels(populations) / populations.panel.spreads
     order = np.argsort(-levels.var(axis=0), kind="stable").tolist()
     if len(order) == 1:
@@ -214,7 +215,8 @@ def _telling(populations):
 
 
 def _some(panel, samples, labels):
-    """Points and populations of some cells, as many of each sample as of the others in proportion."""
+    """Return points and populations of some cells, as many of each sample as of the others in
+    proportion."""
     random, points, own = np.random.default_rng(0), [], []
     share = min(_MOST_CELLS / max(sum(sample.n_cells for sample in samples), 1), 1.0)
     for sample, label in zip(samples, labels):
@@ -263,11 +265,11 @@ def _colours(n):
 
 
 def _numbered(names):
-    """Names of populations with their numbers, by which labels and tables call them."""
+    """Return names of populations with their numbers, by which labels and tables call them."""
     return [f"{number}  {_shown(name)}" for number, name in enumerate(names)]
 
 
 def _shown(name):
-    """Text that Matplotlib takes for no formula, and that leaves room."""
+    """Return text that Matplotlib takes for no formula, and that leaves room."""
     name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..."
     return name.replace("$", r"\$")

@@ -103,8 +103,8 @@ def _stacked(columns, path):
 
 
 def read_spillover(path: PathLike) -> tuple[tuple[str, ...], np.ndarray]:
-    """Channels and spillover matrix of a .csv file: a line of names, and a line for each of them, perhaps
-    with its name in front.
+    """Return channels and spillover matrix of a .csv file: a line of names, and a line for each of them,
+    perhaps with its name in front.
 
     Raises
     ------

@@ -54,7 +54,7 @@ def fit(
     checkpoint: PathLike | None = None,
     client: object = None,
 ) -> Populations:
-    """Populations of the cells of one or several samples.
+    """Return populations of the cells of one or several samples.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class Tally(Result):
 
 @dataclass(frozen=True, eq=False)
 class Labels(Result):
-    """Which population each cell of a sample belongs to.
+    """Population of each cell of a sample.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Labels(Result):
         return Tally(self.sample, self.n_cells, self.n_left_out, self.counts, components, self.names)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What is written for each cell, by names."""
+        """Return the columns that are written for each cell, by names."""
         found = {"population": self.population, "probability": self.probability, "component": self.component}
         if self.probabilities is not None:
             found |= {f"probability {number}": own for number, own in enumerate(self.probabilities.T)}
@@ -146,8 +146,8 @@ class Labels(Result):
                 found.write_h5ad(beside)
 
     def to_anndata(self, sample: Sample, panel: Panel):
-        """An anndata.AnnData: X the transformed intensities, obs the labels, layers["raw"] the compensated
-        intensities.
+        """Return an anndata.AnnData: X the transformed intensities, obs the labels, layers["raw"] the
+        compensated intensities.
 
         Cells that were left out have NaN in X.
         """
@@ -180,6 +180,7 @@ class Labels(Result):
 
 
 def shares(labels: Sequence[Labels | Tally]) -> np.ndarray:
-    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
+    """Return the share of each population among the cells that were not left out, shape (n_samples,
+    n_populations)."""
     counts = np.array([own.counts for own in labels], np.float64)
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

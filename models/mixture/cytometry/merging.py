@@ -49,7 +49,7 @@ def merge(
     least_cells: int = LEAST_CELLS,
     least_share: float = 0.0,
 ) -> tuple[np.ndarray, list[Join]]:
-    """Which population each component belongs to.
+    """Return the population of each component.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def merge(
 
 
 def _large_enough(cells, least):
-    """The places of those of at least so many cells, or that of the largest."""
+    """Return the places of those of at least so many cells, or that of the largest."""
     return np.flatnonzero(cells >= min(least, cells.max()))
 
 

@@ -31,8 +31,8 @@ def groups_by_mode(model: DirichletMixture, active: np.ndarray) -> list[tuple[in
 
 
 def _climbed(model, active):
-    """Where climbs from the means end, and the inverse covariance there, by modal EM (Li, Ray and Lindsay
-    2007)."""
+    """Return the ends of climbs from the means, and the inverse covariance there, by modal EM (Li, Ray and
+    Lindsay 2007)."""
     factors = _factors(model)[active]
     precisions, means = factors @ factors.transpose(0, 2, 1), model.means_[active]
     constant = np.log(model.weights_[active]) + np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
@@ -50,7 +50,7 @@ def _climbed(model, active):
 
 
 def _factors(model):
-    """Upper triangular P with Sigma^-1 = P P' of each component, shape (k, p, p)."""
+    """Return upper triangular P with Sigma^-1 = P P' of each component, shape (k, p, p)."""
     k, p = model.means_.shape
     each = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)
     return each if each.ndim == 3 else each[:, :, None] * np.eye(p)

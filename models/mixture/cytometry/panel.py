@@ -43,7 +43,7 @@ class Scale:
     numbers: tuple[float, ...] = ()
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Values on the scale, float64."""
+        """Return values on the scale, float64."""
         if self.kind == "arcsinh":
             return np.arcsinh(x / self.numbers[0])
         if self.kind == "none":
@@ -51,7 +51,7 @@ class Scale:
         return self._logicle("logicle", x)
 
     def invert(self, y: np.ndarray) -> np.ndarray:
-        """Values on the instrument's scale."""
+        """Return values on the instrument's scale."""
         if self.kind == "arcsinh":
             return self.numbers[0] * np.sinh(y)
         if self.kind == "none":
@@ -65,7 +65,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Which channels of samples are looked at, and how they become points.
+    """Channels of samples to be used, and their transformations to points.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Panel:
         compensation: str | tuple = "file",
         saturation: float | None = None,
     ) -> Panel:
-        """A panel for samples that were stained and measured alike.
+        """Return a panel for samples that were stained and measured alike.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Panel:
         return linear[:, list(map(used.index, self.channels))], good
 
     def points(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """Cells as points for a mixture; those of which `good` is False are not to be used.
+        """Return cells as points for a mixture; those of which `good` is False are not to be used.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class Panel:
         return X, good
 
     def intensities(self, points: np.ndarray) -> np.ndarray:
-        """Points, shape (..., n_channels), on the instrument's scale."""
+        """Return points, shape (..., n_channels), on the instrument's scale."""
         return self._scaled(np.array(points, np.float64) * self.spreads + self.centres, "invert")
 
     def _saturated(self, sample):
@@ -233,7 +233,7 @@ class Panel:
             )
 
     def _spillover(self, sample):
-        """Channels and matrix, none and nothing where nothing is to be compensated."""
+        """Return channels and matrix, none and nothing where nothing is to be compensated."""
         if self.compensation == "none":
             return (), np.eye(0)
         names, matrix = _own_matrix(sample) if self.compensation == "file" else self.compensation
@@ -260,7 +260,7 @@ def _check_samples(samples):
 
 
 def _places(sample, channels):
-    """Of the channels that are asked for, or of all colours."""
+    """Return the places of the given channels, or of all colours."""
     if channels is not None:
         return list(dict.fromkeys(map(sample.place, channels)))
     places = colours_of(sample.channels)
@@ -280,7 +280,7 @@ def _places(sample, channels):
 
 
 def _standard(points, names):
-    """Mean and deviation of each column; an error for one that is constant."""
+    """Return mean and deviation of each column; an error for one that is constant."""
     centres, spreads = points.mean(axis=0), points.std(axis=0)
     least = 1e-12 * max(1.0, np.abs(points).max())
     still = [name for name, spread in zip(names, spreads) if not spread > least]
@@ -290,8 +290,8 @@ def _standard(points, names):
 
 
 def _own_matrix(sample):
-    """A sample's own matrix; none where a program compensated it, gave channels other names, and left it
-    there. An error where it cannot be used."""
+    """Return a sample's own matrix; none where a program compensated it, gave channels other names, and
+    left it there. An error where it cannot be used."""
     if sample.spillover is None:
         for key in SPILLOVER:
             if sample.keywords.get(key, "").strip():
@@ -331,7 +331,7 @@ def _compensation(compensation, samples):
 
 
 def _scale(sample, place, values, transform, cofactor):
-    """The scale of a channel, from the pooled cells' intensities."""
+    """Return the scale of a channel, from the pooled cells' intensities."""
     top = (sample.limits[place] + 1.0) / sample.gains[place]
     if transform == "none" or is_scatter(sample.channels[place]):
         return Scale("none")

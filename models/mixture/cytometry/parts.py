@@ -60,7 +60,7 @@ class Parts:
     notes: list[str] = field(default_factory=list)
 
     def whole(self, key: str, default: int | None = None) -> int | None:
-        """A keyword's whole number; `default` where the keyword is missing or empty."""
+        """Return a keyword's whole number; `default` where the keyword is missing or empty."""
         text = self.words.get(key, "").strip()
         if not text:
             return default
@@ -69,24 +69,24 @@ class Parts:
         return int(text)
 
     def wanted(self, key: str) -> int:
-        """A keyword's whole number, which must be there."""
+        """Return a keyword's whole number, which must be there."""
         found = self.whole(key)
         if found is None:
             raise InputError(f"the keyword ${key.upper()} is missing")
         return found
 
     def offset(self, key: str) -> int:
-        """A keyword's offset; 0 where it is missing or no number, since HEADER may know it."""
+        """Return a keyword's offset; 0 where it is missing or no number, since HEADER may know it."""
         return _offset(self.words.get(key, "").encode())
 
     def number(self, key: str, default: float) -> float:
-        """A keyword's number; `default` where the keyword is missing or empty."""
+        """Return a keyword's number; `default` where the keyword is missing or empty."""
         text = self.words.get(key, "").strip()
         return number(text, f"${key.upper()}") if text else default
 
 
 def number(text: str, name: str) -> float:
-    """A finite number of a keyword's text.
+    """Return a finite number of a keyword's text.
 
     Raises
     ------
@@ -167,12 +167,12 @@ class _DataSet:
         self.analysis = (begin, last) if begin else tuple(self.header[4:])
 
     def read(self, begin: int, stop: int) -> bytes:
-        """Bytes of the data set, fewer at the end of the file."""
+        """Return bytes of the data set, fewer at the end of the file."""
         self.file.seek(self.base + begin)
         return self.file.read(max(0, min(stop, self.size) - begin))
 
     def following(self) -> int:
-        """Where the next data set begins in the file; 0 if there is none."""
+        """Return the place of the next data set in the file; 0 if there is none."""
         text = self.found.words.get("nextdata", "").strip()
         at = int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
         return self.base + at if at > 0 and self.read(at, at + 3) == b"FCS" else 0
@@ -193,7 +193,7 @@ class _DataSet:
         return place
 
     def parts(self, end: int) -> Parts:
-        """All of the data set, which ends before byte `end` of the file."""
+        """Return all of the data set, which ends before byte `end` of the file."""
         self.size = min(self.size, end - self.base)
         found = self.found
         mode = found.words.get("mode", "").strip().upper() or "L"
@@ -235,7 +235,7 @@ class _DataSet:
 
 
 def _offset(text):
-    """An offset of HEADER; 0 where it is blank or no number."""
+    """Return an offset of HEADER; 0 where it is blank or no number."""
     text = text.strip(_BLANK)
     return int(text) if text.isdigit() and len(text) <= 18 else 0
 
@@ -384,7 +384,7 @@ def _layouts(found):
 
 
 def _located(own, found, layouts):
-    """Where DATA is, how many bits a number has, and how many events there are."""
+    """Return the place of DATA, the bits of a number, and the number of events."""
     total = found.whole("tot")
     places = [
         _Extent(found.offset("begindata"), found.offset("enddata") + 1, "TEXT"),
@@ -411,8 +411,8 @@ def _located(own, found, layouts):
 
 
 def _agrees(own, place, n_bytes, width, grade):
-    """Whether DATA is there: as long as its events, one byte longer, longer by less than an event, or of no
-    length that can be meant."""
+    """Return whether DATA is there: as long as its events, one byte longer, longer by less than an event,
+    or of no length that can be meant."""
     more = place.stop - place.begin - n_bytes
     if place.begin <= own.text[1] or place.begin + n_bytes > own.size:
         return False
@@ -439,8 +439,8 @@ def _doubts(found, right, places, bits, layouts, grade, total):
 
 
 def _alone(own, begin, stop):
-    """Whether nothing but blanks, and a checksum of 8 bytes at the end, lies between TEXT and these bytes and
-    behind them."""
+    """Return True if only blanks, and a checksum of 8 bytes at the end, lie between TEXT and these bytes
+    and behind them."""
     others = sorted(at for at in (own.more[0], own.header[4]) if at > own.text[1])
     if begin <= own.text[1] or any(begin <= at < stop for at in others) or stop > own.size:
         return False
@@ -452,7 +452,7 @@ def _alone(own, begin, stop):
 
 
 def _counted(own, places, bits):
-    """The same without $TOT, from the length of DATA."""
+    """Return the same without $TOT, from the length of DATA."""
     width, excess = divmod(sum(bits), 8)
     for over in (0, 1) if not excess else ():
         ends = {

@@ -58,7 +58,7 @@ class Populations(Result):
         return len(self.names)
 
     def predict(self, sample: Sample, *, probabilities: bool = False) -> Labels:
-        """The population of each cell of a sample.
+        """Return the population of each cell of a sample.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Populations(Result):
         least_cells: int = LEAST_CELLS,
         least_share: float = 0.0,
     ) -> Populations:
-        """The same mixture with other populations.
+        """Return the same mixture with other populations.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Populations(Result):
 
     @classmethod
     def load(cls, path: PathLike, *, space: str | None = None) -> Populations:
-        """What `save` wrote.
+        """Load the populations that `save` wrote.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ def populations_of(
 def pooled(
     panel: Panel, samples: Sequence[Sample], cells_per_sample: int | None = None, random_state: int = 0
 ) -> np.ndarray:
-    """The points of all samples, shape (n, n_channels), at most so many of each."""
+    """Return the points of all samples, shape (n, n_channels), at most so many of each."""
     if cells_per_sample is not None:
         check_count(cells_per_sample, "cells_per_sample", 1)
     random, parts = check_random_state(random_state), []

@@ -88,12 +88,12 @@ class Sample:
         return len(self.X)
 
     def take(self, cells: np.ndarray) -> Sample:
-        """The same sample of some of its cells, by their numbers or a mask."""
+        """Return the same sample of some of its cells, by their numbers or a mask."""
         left_out = None if self.left_out is None else self.left_out[cells]
         return replace(self, X=self.X[cells], left_out=left_out)
 
     def place(self, channel: str) -> int:
-        """Where a channel is, by its name or its marker's.
+        """Return the place of a channel, by its name or its marker's.
 
         Raises
         ------
@@ -137,7 +137,7 @@ def _check_names(sample, channels):
 
 
 def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray] | None:
-    """Channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
+    """Return channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...]
 
 
 def _with_commas(words, n, channels):
-    """The words, where some of the first are parts of the names of channels."""
+    """Return the words, where some of the first are parts of the names of channels."""
     names = {tuple(map(str.strip, name.split(","))): name for name in channels}
     most, found = max(map(len, names), default=1), []
     while len(found) < n and words:
@@ -182,7 +182,7 @@ def _with_commas(words, n, channels):
 def check_spillover(
     name: str, channels: Sequence[str], matrix: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Channels and a matrix that can be solved for; an error that begins with `name` otherwise."""
+    """Return channels and a matrix that can be solved for; an error that begins with `name` otherwise."""
     channels, matrix = tuple(map(str, channels)), np.asarray(matrix, np.float64)
     if matrix.shape != (len(channels),) * 2 or len(set(channels)) < len(channels):
         raise ShapeError(
@@ -194,7 +194,7 @@ def check_spillover(
 
 
 def _limits(X, channels):
-    """Those of an instrument whose numbers have as many bits as hold them."""
+    """Return the limits of an instrument whose numbers have as many bits as hold them."""
     detectors = [place for place, channel in enumerate(channels) if is_detector(channel)]
     seen = X[:, detectors]
     most = seen.max(initial=0.0, where=np.isfinite(seen))

@@ -8,8 +8,8 @@ _TOLD_APART = 2.0  # deviations within populations between those with and those 
 
 
 def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """What parts populations with a marker from those without it, shape (n_channels,); NaN where nothing
-    does.
+    """Return thresholds between populations with a marker and those without it, shape (n_channels,); NaN
+    if there is none.
 
     Populations, large or small alike, are parted in two by the place that leaves the least squares within
     the parts; the threshold is in the middle between them.
@@ -34,7 +34,7 @@ def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
 def signatures(
     medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
-    """What populations are called.
+    """Return names of populations.
 
     Parameters
     ----------

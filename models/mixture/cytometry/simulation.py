@@ -39,7 +39,7 @@ def simulate(
     n_samples: int = 1,
     seed: int = 0,
 ) -> tuple[list[Sample], list[np.ndarray]]:
-    """Samples of one panel, not compensated, with the population of each cell.
+    """Return samples of one panel, not compensated, with the population of each cell.
 
     Populations differ in which markers they carry, and how much. Intensities of their cells are skewed
     around the logarithm of a mean; light spills over to other detectors, and is counted with noise. Shares
@@ -137,7 +137,8 @@ def _instrument(random, n_populations, n_markers):
 
 
 def _with_rare(shares, n_rare, rare):
-    """Shares of all populations: the common ones are at least twice as frequent as the rare ones."""
+    """Return shares of all populations: the common ones are at least twice as frequent as the rare
+    ones."""
     shares = np.maximum(shares, 2.0 * rare)
     return np.append(shares * ((1.0 - n_rare * rare) / shares.sum()), np.full(n_rare, rare))
 
@@ -156,7 +157,7 @@ def _patterns(random, n_populations, n_markers):
 
 
 def _skew_normal(random, shape):
-    """Of mean 0 and variance 1 (Azzalini 1985)."""
+    """Draw skew normal numbers of mean 0 and variance 1 (Azzalini 1985)."""
     delta = shape / np.sqrt(1.0 + shape * shape)
     one, other = random.normal(size=(2, *shape.shape))
     middle = delta * np.sqrt(2.0 / np.pi)

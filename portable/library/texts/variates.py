@@ -17,8 +17,8 @@ TRIES = 60  # each succeeds with a probability above 0.95
 
 @function
 def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
-    """A float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw, ..., draw +
-    63.
+    """Return a float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw,
+    ..., draw + 63.
 
     The law is exact but for rounding. NaN where shape is not above 0, which the checked space and calls on
     the host refuse.

@@ -121,7 +121,7 @@ def mutate(draw, odd):
 
 
 def _same_values(odd, content):
-    """Whether no decade, range, gain or time step is another number, which a file says once."""
+    """Return True if no decade, range, gain or time step is another number, which a file states once."""
     free = re.compile(
         rb"\$(P\d+[ERGN]|TIMESTEP)"
         + re.escape(odd.delimiter.encode())

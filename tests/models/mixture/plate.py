@@ -54,7 +54,7 @@ def run(paths, folder, kept):
 
 
 def kill_halfway(paths, folder, kept):
-    """How many files were kept when the run was killed."""
+    """Return the number of files that were kept when the run was killed."""
     process = subprocess.Popen(command(paths, folder, kept))
     while process.poll() is None and len(list(kept.glob("files/file-*.npz"))) < len(paths) // 2:
         time.sleep(0.02)

@@ -130,7 +130,8 @@ def plate(folder, n_files=4, n_cells=1500):
 
 
 def test_files_one_after_the_other(tmp_path):
-    """As `predict` counts; what was found is kept, but for a file that has changed."""
+    """Files one after the other give the counts of `predict`; results are kept, but for a file that has
+    changed."""
     found, paths, samples = plate(tmp_path)
     made = cytometry.tally(found, paths, checkpoint=tmp_path / "kept")
     for own, sample in zip(made, samples):

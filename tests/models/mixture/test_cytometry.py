@@ -253,7 +253,8 @@ def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, mon
 
 
 def test_ellipses_hold_nine_tenths():
-    """Of a normal distribution: 100,000 points, so the share is off by 0.004 in one of 30,000 runs."""
+    """Ellipses of a normal distribution hold 90 %: with 100,000 points the share is off by 0.004 in one of
+    30,000 runs."""
     covariance = np.array([[2.0, 0.7], [0.7, 0.5]])
     outline = figures_of_cells._ellipse(np.array([1.0, -1.0]), covariance) - [1.0, -1.0]
     radius = np.einsum("ia,ab,ib->i", outline, np.linalg.inv(covariance), outline)

@@ -219,7 +219,7 @@ def test_few_cells_are_one_population(n_cells):
 
 
 def test_two_cells_from_end_to_end(tmp_path, capsys):
-    """As a gate or an empty well leaves them."""
+    """A gate or an empty well leaves a sample of two cells."""
     pytest.importorskip("matplotlib")
     (tmp_path / "two.csv").write_text("FL1,FL2\n1.5,2.5\n2.5,3\n")
     assert main(["fit", str(tmp_path / "two.csv"), "--space", "serial", "--out", str(tmp_path / "out")]) == 0

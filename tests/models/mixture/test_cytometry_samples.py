@@ -93,7 +93,7 @@ def test_of_area_height_and_width_the_area_is_taken():
 
 
 def test_quotes_and_scatter_of_a_table(tmp_path):
-    """As R writes them."""
+    """R writes names in quotes."""
     path = tmp_path / "r.csv"
     path.write_text(
         '"FSC-A","SSC-A","FITC-A","Time"\n' + "".join(f"{r},{r + 1},{r * r},{r}\n" for r in range(30))

@@ -46,7 +46,7 @@ def test_a_given_start_is_where_em_begins(n, p, k, space):
 @pytest.mark.filterwarnings("ignore:Best performing initialization did not converge")
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_points_as_scikit_learn(kind):
-    """Of a given start, with and without precisions, a step of each kind of covariance."""
+    """A step of each kind of covariance agrees for a given start, with and without precisions."""
     sklearn = pytest.importorskip("sklearn.mixture")
     X, means = far_apart(20_001, 2, 2)
     eye = {"full": np.tile(np.eye(2), (2, 1, 1)), "tied": np.eye(2)}

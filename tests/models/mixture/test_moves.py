@@ -178,7 +178,7 @@ def bound(X, r, kind, reg_covar=0.0):
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_gains_are_those_of_the_bound(kind):
-    """Of a merge exactly; of a split with shares that are known: the same with the sign turned."""
+    """The gain of a merge is exact; that of a split with known shares is the same with the sign turned."""
     weights, means, covariances = random_mixture(4, 3)
     X = draw(400, weights, means, covariances)
     c = {

@@ -17,7 +17,8 @@ def test_there_are_ten_shapes():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t", "noise"])
 def test_the_right_number_of_clusters(name):
-    """Of the two that normal components cut in pieces; `python -m tests.models.mixture.shapes` shows ten."""
+    """Two shapes that normal components cut in pieces have the right number; `python -m
+    tests.models.mixture.shapes` shows ten."""
     shape = next(shape for shape in shapes(600) if shape.name == name)
     labels, _ = found_in(shape, n_folds=2, most=4)
     assert len(set(labels.tolist()) - {-1}) == shape.k
