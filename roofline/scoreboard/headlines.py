@@ -119,7 +119,7 @@ calls 200000 | calls, tmap | TMAP, 3 EM iterations from one start, 270,780 gaps 
 calls 200000 | calls, filter | particle filter, 16 steps with paths, 160,000 | serial
 calls 200000 | calls, predict | mixture, predict, 40,000 | serial
 edm | edm knn | 6 nearest neighbours of each point, 10,000 steps | SciPy
-edm | edm simplex | simplex projection of one series | kedm
+edm | edm simplex | simplex projection of one series, 10,000 steps | kedm
 edm 8 | edm cross map | cross map | kedm
 mixture_em 20000 | mixture_em far apart | components far apart | scikit-learn
 mixture_em 20000 | mixture_em float64 | overlap, 20,000 points, 14 dimensions, 64 components, float64 | scikit
@@ -152,7 +152,7 @@ algorithms | compact | compaction | CuPy
 algorithms | ragged sums | segmented_reduce*(mean 8) | CUDA C++, a block
 filters | filters | steps of PMMH | JAX
 edm | edm knn | 11 nearest neighbours | kedm
-edm | edm simplex | simplex projection of one series | kedm
+edm | edm simplex | simplex projection of one series, 10,000 steps | kedm
 edm | edm cross map | cross map, 1,000 series | kedm
 calls of_host | calls, tmap | TMAP, 3 EM iterations | copies
 calls of_host | calls, filter | particle filter | there

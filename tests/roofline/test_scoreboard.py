@@ -178,6 +178,29 @@ def test_headlines_have_names_of_their_own_and_cases(space):
         assert family in {h.case for h in headlines.of(space)}
 
 
+# those whose inputs are prepared by no launch on the space, or in a second
+@pytest.mark.parametrize(
+    ("space", "known"),
+    [
+        ("cuda", ["edm", "hawkes"]),
+        (
+            "serial",
+            ["algorithms", "edm", "filters", "hawkes", "launch", "layer", "resampling", "start", "tmap"],
+        ),
+    ],
+)
+def test_each_headline_finds_one_duel_of_its_case(space, known, monkeypatch):
+    """Without peers, none of which is asked or imported."""
+    monkeypatch.setattr(peers, "gather", lambda *given, **options: ([], []))
+    duels = {}
+    for headline in headlines.of(space):
+        if headline.case in known:
+            if headline.group not in duels:
+                duels[headline.group] = cases.load(headline.case).duels(space, headline.n, headline.quick)
+            assert headline.title.split("*")[0] in headline.find(duels[headline.group]).title
+    assert {case for case, _, _ in duels} == set(known)
+
+
 def duel(*rivals, title="work of 5", ours=1.0, absent=()):
     return Duel(title, side("portable", ours), [side(*rival) for rival in rivals], list(absent), 1e-6)
 
