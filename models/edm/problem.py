@@ -31,7 +31,17 @@ from .checks import (
     without_variation,
 )
 from .layout import found_in, lay_out, places_of, times_within, warn_of_copies
-from .search import Columns, Library, Search, as_vector, coordinates, launch, on_the_host, power_of_two
+from .search import (
+    SUMMARY_TEAM,
+    Columns,
+    Library,
+    Search,
+    as_vector,
+    coordinates,
+    launch,
+    on_the_host,
+    power_of_two,
+)
 from .segments import check_length, number_of, windows_in
 from .skill import NO_VARIATION
 from .surrogates import Surrogates, check_kinds
@@ -41,7 +51,9 @@ FEW = 64  # neighbours that are kept sorted one by one
 # less than the launches of a sort
 SORTED, PAIRS = 1000, 1 << 17
 CORRELATING = 512  # members that correlate the predictions of a target
-SHORT, MOST_KEPT = 128, 8  # times of a series, and neighbours, that one team has in its registers
+# Times of a series, and neighbours, that one team has in its registers: a member has one value, so that sums
+# over members have the bits of those by larger teams
+SHORT, MOST_KEPT = SUMMARY_TEAM, 8
 PLAIN = {int, str, type(None)}  # types of arguments that are taken as they are
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
@@ -291,7 +303,7 @@ class Problem:
     def _simplex_of_few(self, library):
         out = pk.empty(2 * len(self.points) + 1, np.float64)
         launch(
-            pk.TeamPolicy(1, FEW, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
+            pk.TeamPolicy(1, SUMMARY_TEAM, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
             point_kernels.simplex_of_few,
             pk.static(self.k),
             pk.static(self.E),

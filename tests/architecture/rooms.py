@@ -82,5 +82,5 @@ CAPS = {
     "roofline as shipped": 69_000,
     "cases, peers and truth": 83_450,
     "docs": 43_600,
-    "tests": 614_300,
+    "tests": 614_600,
 }

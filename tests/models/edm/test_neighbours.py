@@ -345,6 +345,23 @@ def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
         assert alone.rho == whole.rho or np.isnan(alone.rho) and np.isnan(whole.rho)
 
 
+def test_one_team_sums_in_the_order_of_all():
+    """On any device: a mean by as many members as of a table, and rho by no more members than points have
+    one each."""
+    sizes = {}
+
+    def hear(phase, _, launch):
+        if isinstance(launch.policy, pk.TeamPolicy):
+            sizes[launch.label] = launch.policy.team_size
+
+    x = logistic_maps(100, 1)[:, 0]
+    kept._calls.by_form.clear()
+    with pk.listening(hear):
+        edm.simplex(x, 2, space="serial"), edm.simplex(x[:, None], 2, space="serial")
+    few, whole = sizes["edm.simplex_of_few"], sizes["edm.correlate_points"]
+    assert few == sizes["edm.summarise"] and problem.SHORT <= few <= whole
+
+
 def test_a_form_that_is_known_refuses_what_it_did(space):
     """Series of one length share their checks: not what is missing, does not vary, or is no number."""
     x = logistic_maps(60, 1)[:, 0]
