@@ -998,3 +998,27 @@ def test_no_text_is_taken_for_a_minimum_that_orders_zeros():
     *_, kind, specs, reducers, _ = launch
     text = lower_to_ptx(beside_zero, kind, specs, reducers)
     assert "min.f32" not in text and "max.f32" not in text
+
+
+@pk.kernel
+def quotient_less(i, s, n, x, out):
+    out[i, 0], out[i, 1] = x.shape[0] // 20 - (s << 4), i // 20 - s * n
+    out[i, 2], out[i, 3] = min(x.shape[0] // 12 - s, 7), x.shape[0] % 20 - (s << 4)
+
+
+@pytest.mark.parametrize("n", [60, 61, 1999])
+def test_a_quotient_less_zero(space, n):
+    """ptxas takes mul.hi.u32 and a subtraction of 64 bits for one instruction, which loses a carry."""
+    got = launch_for(space, 41, quotient_less, 0, 3, np.ones(n), np.zeros((41, 4), np.int64))[1]
+    wanted = [[n // 20, i // 20, min(n // 12, 7), n % 20] for i in range(41)]
+    assert got.tolist() == wanted
+
+
+def test_short_numbers_are_not_divided_in_32_bits():
+    launch = dispatch.describe_launch(
+        pk.RangePolicy(0, 8, space="serial"), quotient_less, (0, 3, np.ones(60), np.zeros((8, 4), np.int64))
+    )
+    *_, kind, specs, reducers, _ = launch
+    apart = tuple((*s, True) if s[0] == "view" and len(s) < 6 else s for s in specs)
+    for known in (specs, apart):
+        assert "mul.hi.u32" not in lower_to_ptx(quotient_less, kind, known, reducers)

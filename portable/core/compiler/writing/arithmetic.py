@@ -5,6 +5,13 @@ from llvmlite import ir
 from ...language import types as t
 
 I32 = ir.IntType(32)
+# Moves that hide a number's range from LLVM, which would divide a short one by mul.hi.u32 without a shift:
+# ptxas (13.0 to 13.5) joins that with the subtraction of a number of 64 bits, and loses the carry where this
+# is 0.
+_MOVES = {
+    n: ir.InlineAsm(ir.FunctionType(ir.IntType(n), [ir.IntType(n)]), f"mov.b{n} $0, $1;", f"={of},{of}")
+    for n, of in ((32, "r"), (64, "l"))
+}
 
 
 def arithmetic(ops, op, x, y, dtype, const_b):
@@ -41,6 +48,8 @@ def _divide(ops, op, x, y, dtype, const_b):
     """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
         return _by_power(ops, op, x, const_b)
+    if ops.target.straight and const_b and const_b & (const_b - 1) and t.BITS[dtype] in _MOVES:
+        x = _hidden(ops, x, _MOVES[t.BITS[dtype]])
     if const_b is not None or dtype in t.UNSIGNED:
         return _any_divided(ops, op, x, y, dtype, const_b)
     near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # one that wraps around
@@ -52,6 +61,16 @@ def _divide(ops, op, x, y, dtype, const_b):
         if near and not ops.target.straight
         else _any_divided(ops, op, x, y, dtype, None)
     )
+
+
+def _hidden(ops, x, move):
+    """Return a number, or each of a pack, behind a move."""
+    b, hide = ops.b, lambda v: ops.b.call(move, [v], attrs=("readnone",))  # noqa: E731
+    if not isinstance(x.type, ir.VectorType):
+        return hide(x)
+    for k in range(x.type.count):
+        x = b.insert_element(x, hide(ops.lane(x, k)), I32(k))
+    return x
 
 
 def _nearly(ops, x, y, dtype):

@@ -47,7 +47,7 @@ def _value(ops, take, name, spec):
 def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=False):
     pointer = take(PTR)
     shape = [take(I64) for _ in range(ndim)]
-    if apart and ops.target.straight:
+    if apart and ops.target.straight and not ops.target.crowded:
         for extent in shape:
             extent.text += below(ops.b.module, t.SHORT)
     strides = [take(I64) for _ in range(ndim)]

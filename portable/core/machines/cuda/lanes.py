@@ -130,7 +130,7 @@ def _roots(ops, x):
 
 class TeamTarget(CudaTarget):
     """CUDA's part for teams. Registers decide how many of them share a multiprocessor: facts of a launch, by
-    which loads move ahead of loops, and a second way of divisions would take these."""
+    which loads move ahead of loops and divisions have a second way, would take these."""
 
     crowded = True
 
