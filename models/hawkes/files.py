@@ -84,14 +84,17 @@ def _of_file(path, pick):
 
 def numbers_of(column, name, path):
     """Return a column as float64; the first entry that is not a finite number is named with its row."""
+    words = None
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        values = numbers(list(map(str, column)), name, path)
+        words = list(map(str, column))
+        values = numbers(words, name, path)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
+        entry = values[bad[0]] if words is None else repr(words[bad[0]])
         raise FiniteError(
-            f"'{path}', column '{name}', row {bad[0] + 1} is {values[bad[0]]}; a finite number is wanted "
+            f"'{path}', column '{name}', row {bad[0] + 1} is {entry}; a finite number is wanted "
             f"({bad.size} such row{'s' * (bad.size > 1)})"
         )
     return values
