@@ -10,7 +10,7 @@ from pathlib import Path
 
 GROUPS = {
     "Kernels": "kernel function derivative Kernel Function Team ArrayLike Number SpaceLike",
-    "Launches": "parallel_for parallel_reduce parallel_scan plan capture fence stamp listening",
+    "Launches": "parallel_for parallel_reduce parallel_scan adjoint plan capture fence stamp listening",
     "Policies": "RangePolicy MDRangePolicy TeamPolicy scratch_bytes AUTO",
     "Reducers": "Reducer Sum Prod Min Max MinLoc MaxLoc LogSumExp ScatterView",
     "Views and copies": "View zeros empty asview copy_of deep_copy create_mirror create_mirror_view pinned",
@@ -39,13 +39,20 @@ def groups():
     from portable.core.language.words import NAMES
 
     found = {title: names.split() for title, names in GROUPS.items()}
-    found["Words of kernels"] = sorted({*NAMES, "gammainc", "gammaincc"})
+    texts = (
+        n for n in portable.__all__ if _module(getattr(portable, n)).startswith("portable.library.texts")
+    )
+    found["Words of kernels"] = sorted({*NAMES, *texts})
     found["Errors"] = sorted(
         n
         for n in portable.__all__
         if inspect.isclass(getattr(portable, n)) and issubclass(getattr(portable, n), Exception)
     )
     return found
+
+
+def _module(value):
+    return getattr(value, "__module__", None) or ""
 
 
 SEVERAL = 10  # names on one page at most; where a group has more, each has a page of its own
