@@ -1,5 +1,6 @@
 """Compare reverse mode with forward mode, closed forms and differences, and its bits on all spaces."""
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,13 @@ def slopes(i, d, x, y, out):
     dx, dy = d(x[i], y[i])
     out[0, i] = dx
     out[1, i] = dy
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(request):
+    """Launch on NumPy arrays in tests that are not of each space: the default may be a device."""
+    with contextlib.nullcontext() if "space" in request.fixturenames else pk.use("serial"):
+        yield
 
 
 def numpy_of(array):

@@ -52,7 +52,8 @@ def test_labels_in_profiles(tmp_path):
         made.of(print)
 
 
-def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys):
+def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")  # narrower tables fold labels between any two characters
     program = tmp_path / "program.py"
     program.write_text(
         "import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx ="

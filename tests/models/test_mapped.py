@@ -295,7 +295,7 @@ def test_gaps_in_a_parquet_file(tmp_path):
     with pytest.raises(FiniteError, match="is nan"):
         tmap.read(path)
     frame.assign(gap=["1", "2", "3", "four"]).to_parquet(path)
-    with pytest.raises(DTypeError, match="gap must hold real numbers"):
+    with pytest.raises(DTypeError, match="column 'gap', row 4 is 'four'; a number is wanted, or NA"):
         tmap.read(path)
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="gaps.parquet' cannot be read"):
