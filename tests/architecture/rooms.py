@@ -78,9 +78,9 @@ FLOORS = {
 CAPS = {
     "core": 143_000,
     "portable": 247_500,
-    "models": 344_050,
+    "models": 344_100,
     "roofline as shipped": 69_000,
     "cases, peers and truth": 83_450,
     "docs": 43_600,
-    "tests": 614_900,
+    "tests": 614_950,
 }
