@@ -979,6 +979,15 @@ def beside_zero(i, x, tiny, out):
     out[i, 6], out[i, 7] = pk.where(0 > v, v, 0.0), min(tiny, v)
 
 
+@pk.kernel
+def beside_rounded(i, x, part, out):
+    v = x[i]
+    out[i, 0], out[i, 1] = min(np.floor(part), v), min(v, np.trunc(part))
+    out[i, 2], out[i, 3] = max(np.rint(part), v), max(v, np.ceil(-part))
+    out[i, 4], out[i, 5] = min(np.sqrt(np.floor(part)), v), max(np.copysign(np.floor(part), -part), v)
+    out[i, 6], out[i, 7] = np.sqrt(part) * v, np.floor(part * 30.0) + v
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("known", [False, True])
 def test_zeros_keep_their_signs_beside_a_constant(space, dtype, known):
@@ -991,12 +1000,23 @@ def test_zeros_keep_their_signs_beside_a_constant(space, dtype, known):
     assert got.tobytes() == wanted.tobytes()
 
 
-def test_no_text_is_taken_for_a_minimum_that_orders_zeros():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeros_keep_their_signs_beside_one_that_was_rounded(space, dtype):
+    x = np.array([0.0, -0.0, 1e-45, -1e-45, 2.0, -2.0, 3.0, np.inf], dtype)
+    wanted = np.zeros((8, 8), dtype)
+    for i in range(8):
+        beside_rounded(i, x, dtype(0.1), wanted)
+    got = launch_for(space, 8, beside_rounded, x, pk.static(0.1), np.zeros((8, 8), dtype))[1]
+    assert got.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(("kernel", "known"), [(beside_zero, 1e-46), (beside_rounded, 0.1)])
+def test_no_text_is_taken_for_a_minimum_that_orders_zeros(kernel, known):
     x = np.ones(8, np.float32)
     policy = pk.RangePolicy(0, 8, space="serial")
-    launch = dispatch.describe_launch(policy, beside_zero, (x, pk.static(1e-46), np.ones((8, 8), np.float32)))
+    launch = dispatch.describe_launch(policy, kernel, (x, pk.static(known), np.ones((8, 8), np.float32)))
     *_, kind, specs, reducers, _ = launch
-    text = lower_to_ptx(beside_zero, kind, specs, reducers)
+    text = lower_to_ptx(kernel, kind, specs, reducers)
     assert "min.f32" not in text and "max.f32" not in text
 
 

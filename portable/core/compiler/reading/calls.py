@@ -399,9 +399,7 @@ WORDS = {
     "abs": read_abs,
     "len": read_len,
     "lanes": read_lanes,
-    "intrinsic": lambda build, node, name, n: build.counted(
-        name, build.operation("intrinsic", *build.arguments(node, n), attr=name)
-    ),
+    "intrinsic": lambda build, node, name, n: build.intrinsic(name, *build.arguments(node, n)),
     "whole": lambda build, node, name: build.whole(*build.arguments(node, 1), name),
     "pow": lambda build, node: powered(build, *build.arguments(node, 2), node),
     "bits": read_bits,

@@ -140,7 +140,7 @@ def powered(build, base, exponent, node):
             base = build.counted("*", build.binary("*", base, base)) if n else base
         return result if result is not None else build.operation("one", base)
     if n == 0.5:
-        return build.counted("sqrt", build.operation("intrinsic", base, attr="sqrt"))
+        return build.intrinsic("sqrt", base)
     build.wanted(
         lambda: t.is_float(t.promote(base.dtype, exponent.dtype)),
         node,

@@ -2,10 +2,15 @@
 
 import math
 
+import numpy as np
+
 from ...language import words
 from ...language import types as t
 from .tree import Operation, arranged, flat
 from ...language.types import UNIFORM
+
+
+_ROUNDED = {"ceil", "copysign", "floor", "rint", "sqrt", "trunc"}  # correctly, by NumPy too
 
 
 def _fits(number):
@@ -150,6 +155,18 @@ class Operations:
             first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # zeros have signs
             return self.rounded(self.cast(a if first else b, dtype))
         return self.operation("extreme", a, b, attr=(op, nan_wins))
+
+    def intrinsic(self, name, *values):
+        """Return an instruction of LLVM's on floats; of constants, the number that NumPy's gives, which has
+        the same bits: what LLVM finds to be zero later would be compared as any number."""
+        if name in _ROUNDED and all(v.const is not None and t.is_float(v.dtype) for v in values):
+            dtype = t.common_float(values)
+            own = np.dtype(t.strong(dtype, self.float_dtype)).type
+            with np.errstate(all="ignore"):
+                number = float(getattr(np, name)(*(own(self.known_as(v, dtype)) for v in values)))
+            if math.isfinite(number):
+                return self.strong_const(number, dtype)
+        return self.counted(name, self.operation("intrinsic", *values, attr=name))
 
     def whole(self, v, name):
         """Floats cut off, rounded down or up, as integers."""
