@@ -19,7 +19,8 @@ import threading
 import time
 import weakref
 
-_all = weakref.WeakSet()
+# References, whose callback is C's: Ctrl-C that is heard in one of Python's own, as WeakSet has, is lost.
+_all: set[weakref.ref] = set()
 
 
 class Lock:
@@ -33,7 +34,7 @@ class Lock:
 
     def __init__(self):
         self.held = threading.RLock()
-        _all.add(self)
+        _all.add(weakref.ref(self, _all.discard))
 
     def __enter__(self):
         self.held.acquire()
@@ -88,7 +89,7 @@ def _before_fork():
 
 def _after_in_child():
     _llvms.close()
-    for lock in _all:
+    for lock in filter(None, [found() for found in list(_all)]):
         lock.renew()
     compiling.__exit__()
 

@@ -1,7 +1,9 @@
 """Test the locks that are held while code is compiled, and their state in a child of a fork."""
 
+import _thread
 import gc
 import importlib.util
+import operator
 import os
 import signal
 import subprocess
@@ -175,3 +177,15 @@ def test_threads_that_ask_side_by_side_get_the_same_code(imports):
     command = [sys.executable, "-c", ASKED.format(imports=imports)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_is_not_lost_where_locks_are_dropped():
+    """An exception in a callback of a weak reference is ignored; here all is C from the signal to the end."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    dropped = [locks.Lock()]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(map(operator.methodcaller("__call__"), (_thread.interrupt_main, dropped.clear)))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not dropped

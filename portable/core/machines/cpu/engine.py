@@ -72,7 +72,7 @@ def pack_registers():
 
 
 _ROOM = 96 << 20  # bytes that LLVM may take for one kernel: it ends the process where it gets none
-_live = weakref.WeakSet()
+_live: set[weakref.ref] = set()  # as in locks.py
 
 
 def _require_room():
@@ -173,7 +173,7 @@ def linked(code, hear=None):
     engine.remove_module(module)  # which has no code; else LLVM's code generator would run over it
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _live.add(engine)
+    _live.add(weakref.ref(engine, _live.discard))
     return engine.get_function_address  # which keeps the engine, and so the code, alive
 
 
