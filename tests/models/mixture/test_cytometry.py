@@ -164,7 +164,7 @@ def test_files_of_earlier_releases(tmp_path):
     arrays |= {f"cytometry.{name}": getattr(panel, name) for name in ("centres", "spreads")}
     arrays |= {f"cytometry.{name}": getattr(found, name) for name in ("members", "medians", "cells")}
     np.savez(tmp_path / "p.npz", **arrays)
-    again = cytometry.Populations.load(tmp_path / "p.npz")
+    again = cytometry.Populations.load(tmp_path / "p.npz", space="serial")
     assert (again.names, again.joins, again.panel.scales) == (found.names, found.joins, panel.scales)
     assert (again.predict(sample).probability == found.predict(sample).probability).all()
     assert (DirichletMixture.load(tmp_path / "p.npz").means_ == found.model.means_).all()
