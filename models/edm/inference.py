@@ -10,6 +10,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.annotations import PathLike, Real, TableLike, Whole
 from ..shared.checks import check_choice, check_count, check_flag, check_number, check_share
 from ..shared.fingerprints import digest
@@ -18,7 +19,7 @@ from ..shared.store import Store
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
-from .search import launch, using
+from .search import using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, cut, on_the_space

@@ -16,8 +16,8 @@ import numpy as np
 import portable as pk
 
 from .surrogate_kernels import put_in_places
+from ..shared.launches import launch
 from ..shared.warned import warn
-from .search import launch
 
 FEW = 64
 COPIES = 0.05  # share of the points, above which copies of candidates are no chance

@@ -13,13 +13,14 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..shared.launches import launch
 from ..shared.annotations import Label, Real, TableLike, Whole
 from ..shared.checks import as_numbers, check_finite, check_number
 from ..shared.warned import warn
 from . import frames
 from . import local_kernels as kernels
 from .problem import Problem
-from .search import launch, power_of_two, using
+from .search import power_of_two, using
 from .segments import Replicates, Windows
 from .skill import correlation
 

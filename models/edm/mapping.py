@@ -12,8 +12,9 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Search, bytes_a_point, launch, there
+from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Search, bytes_a_point, there
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same

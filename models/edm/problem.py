@@ -12,6 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.arrays import new_array
 from ..shared.checks import check_choice, check_count
 from . import frames, kept, point_kernels, tree
@@ -38,7 +39,6 @@ from .search import (
     Search,
     as_vector,
     coordinates,
-    launch,
     on_the_host,
     power_of_two,
 )

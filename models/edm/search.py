@@ -11,6 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.arrays import new_array
 from . import kernels, list_kernels
 
@@ -78,12 +79,6 @@ class Columns:
         target = pk.empty((values.shape[0], len(column)), dtype)
         launch(target.shape, kernels.standardise, integers(column), self.summary, values, target)
         return target
-
-
-def launch(policy, kernel, *args):
-    """Launch a kernel under its name; over all indices of a shape where the policy is one."""
-    policy = pk.MDRangePolicy((0,) * len(policy), policy) if type(policy) is tuple else policy
-    pk.parallel_for(policy, kernel, *args, label=f"edm.{kernel.name}")
 
 
 def using(space):

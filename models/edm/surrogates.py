@@ -15,12 +15,13 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError, ShapeError
 
+from ..shared.launches import launch
 from ..shared.annotations import Array, Whole
 from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.warned import warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
-from .search import integers, launch, using
+from .search import integers, using
 from .segments import Replicates, check_segments
 from .traits import default_kinds
 

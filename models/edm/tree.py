@@ -9,8 +9,8 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import point_kernels
-from .search import launch
 
 FEWEST = 4000  # candidates and points: below, the kernel is always faster
 MOST_DIMS = 10
