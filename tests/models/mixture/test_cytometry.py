@@ -247,7 +247,7 @@ def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, mon
     pytest.importorskip("matplotlib")
     for kind, module in (("parquet", "pyarrow.parquet"), ("h5ad", "anndata")):
         monkeypatch.setitem(sys.modules, module, None)
-        assert main(["fit", str(file), "--labels", kind, "--out", str(tmp_path / "out")]) == 2
+        assert main(f"fit {file} --labels {kind} --out {tmp_path / 'out'}".split()) == 2
         assert f"'{module.partition('.')[0]}' is not installed. pip install" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -266,9 +266,9 @@ def test_ellipses_hold_nine_tenths():
 
 def test_fit_from_end_to_end(space, file, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    out, few = tmp_path / "out", ["--max-iter", "1", "--no-rare"] if space == "checked" else []
-    few += [] if space == "serial" else ["--figures", "none"]
-    assert main(["fit", str(file), "--components", "3", "--space", space, "--out", str(out), *few]) == 0
+    out, few = tmp_path / "out", "--max-iter 1 --no-rare" if space == "checked" else ""
+    few += "" if space == "serial" else " --figures none"
+    assert main(f"fit {file} --components 3 --space {space} --out {out} {few}".split()) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "300 cells (2 saturated ones or such without numbers left out), 2 channels" in said
     rows = rows_of(out / "components.csv")
@@ -296,18 +296,12 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     turned = cytometry.Sample(new.X[:, ::-1], new.channels[::-1], new.markers[::-1], spillover=new.spillover)
     cytometry.write(turned, tmp_path / "new.fcs")
     out = tmp_path / "out"
-    request = [
-        str(tmp_path / "mixture.npz"),
-        str(tmp_path / "new.fcs"),
-        "--space",
-        "serial",
-        "--out",
-        str(out),
-    ]
+    request = f"{tmp_path / 'mixture.npz'} {tmp_path / 'new.fcs'} --space serial --out {out}".split()
     assert main(["predict", *request, "--labels", "csv", "--all-probabilities"]) == 0
     rows = rows_of(out / "new.labelled.csv")
     assert [int(row["population"]) for row in rows] == fitted().predict(new).population.tolist()
-    assert len(rows[0]) == 5 + fitted().n_populations
+    of_each = (f"probability {number}" for number in range(fitted().n_populations))
+    assert list(rows[0]) == ["cell", "population", "probability", "component", *of_each, "name"]
     assert {own.name for own in out.iterdir()} == {"new.labelled.csv", "shares.csv"}
     assert main(["merge", *request, "--populations", "2"]) == 0
     assert (
@@ -394,32 +388,17 @@ def test_a_real_file_from_end_to_end(tmp_path, capsys):
     cytometry.write(raw, tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})
     assert (tmp_path / "cells.fcs").read_bytes()[:6] == b"FCS3.1"
     out = tmp_path / "out"
-    assert (
-        main(
-            [
-                "fit",
-                str(tmp_path / "cells.fcs"),
-                "--components",
-                "6",
-                "--cells-per-sample",
-                "2000",
-                "--no-rare",
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
+    request = f"fit {tmp_path / 'cells.fcs'} --components 6 --cells-per-sample 2000 --no-rare --out {out}"
+    assert main(request.split()) == 0
     assert "65,016 cells (3 saturated ones" in " ".join(capsys.readouterr().out.split())
     back = cytometry.read(out / "cells.labelled.fcs")
-    assert back.X.shape == (65_016, 19) and back.X[:, :16].tobytes() == raw.X.tobytes()
-    assert (
-        back.channels[:16] == raw.channels
-        and back.markers[:16] == raw.markers
-        and back.keywords["cyt"] == "LSR II"
-    )
+    assert len(back.X) == 65_016 and back.X[:, :16].tobytes() == raw.X.tobytes()
+    assert back.channels == (*raw.channels, "population", "probability", "component")
+    assert back.markers[:16] == raw.markers and back.keywords["cyt"] == "LSR II"
     assert (back.X[:, 16] == -1).sum() == 3 and (
         (back.X[:, 16] == -1) == (raw.X >= 262143.0).any(axis=1)
     ).all()
     assert (back.X[back.X[:, 16] >= 0, 17] > 0.0).all() and (out / "figures.pdf").stat().st_size > 20_000
-    assert [len(row) for row in rows_of(out / "populations.csv")][0] == 6 + 13
+    names = "population name signature components cells share stability".split()  # docs/cytometry.md
+    names += [f"{name} median" for name in cytometry.Populations.load(out / "mixture.npz").panel.names]
+    assert list(rows_of(out / "populations.csv")[0]) == names and len(names) == 7 + 13
