@@ -10,11 +10,11 @@ import numpy as np
 import portable as pk
 
 from ..shared.extras import need
+from ..shared.launches import launch
 from ..shared.posteriors import mixing, stopped, warn
 from ..shared.store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
-from .launches import launch
 from .posterior import Posterior
 from .prior import centred
 from .split_merge import SplitMerge
@@ -46,7 +46,7 @@ class Draw:
         else:
             own = labels[start : start + n]
         given = sweeps.k, n, self._seed, start, self._sweep, joint, lse, own
-        launch(sweeps.space, by_tile(joint), gibbs_kernels.draw_labels, *given)
+        launch(by_tile(joint), gibbs_kernels.draw_labels, *given, space=sweeps.space)
         return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if labels is None else ()
 
 
@@ -74,7 +74,7 @@ class Assignments:
         """Return the number of points with label a here and b there, shape (k, k)."""
         pk.deep_copy(self._table, 0)
         given = self.labels, others, self._table
-        launch(self._points.space, self._points.n, gibbs_kernels.count_pairs, *given)
+        launch(self._points.n, gibbs_kernels.count_pairs, *given, space=self._points.space)
         return self._table.to_numpy()
 
 

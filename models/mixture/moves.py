@@ -17,12 +17,12 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from . import covariance, search_kernels
 from .blocks import Components, Points
 from .climb import Climb
 from .kept import NOTHING
-from .launches import launch
 from .prior import ascending, centred, exceeds, joined, pooled
 from .sweeps import by_tile
 
@@ -368,7 +368,7 @@ class _ShareOut:
     def __call__(self, sweeps, block, joint, lse):
         weights = pk.copy_of(np.ones(block.n), sweeps.space) if block.weights is None else block.weights
         given = self.k, block.n, weights, joint, lse
-        launch(sweeps.space, by_tile(joint), search_kernels.share_out, *given)
+        launch(by_tile(joint), search_kernels.share_out, *given, space=sweeps.space)
         if not self.entropies:
             return (np.zeros(self.k),)
         return (

@@ -15,9 +15,9 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
-from .launches import launch
 from .prior import WithPrior, centred, pooled
 from .starts import some_of
 from .sweeps import by_tile
@@ -50,7 +50,7 @@ class SplitMerge:
         if split and not len(empty):
             return sums, False
         sided = self._counted, self._sides
-        launch(self._space, n, gibbs_kernels.choose_members, a, b, self._labels, *sided)
+        launch(n, gibbs_kernels.choose_members, a, b, self._labels, *sided, space=self._space)
         two = self._launch(first, second)
         halves = self._divide(two, split, number, first, second)
         policy = pk.RangePolicy(0, n, space=self._space)
@@ -80,7 +80,7 @@ class SplitMerge:
         )
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
             return sums, False
-        launch(self._space, n, gibbs_kernels.relabel, a, b if split else a, *sided, self._labels)
+        launch(n, gibbs_kernels.relabel, a, b if split else a, *sided, self._labels, space=self._space)
         return after, True
 
     def _launch(self, first, second):
@@ -113,7 +113,7 @@ class SplitMerge:
         def draw(sweeps, block, joint, lse):
             given = block.n, block.start, pk.static(int(drawn)), self._seed, 2**62 + number, first, second
             kept = joint, lse, self._counted, self._sides, self._log_q
-            launch(sweeps.space, by_tile(joint), gibbs_kernels.draw_sides, *given, *kept)
+            launch(by_tile(joint), gibbs_kernels.draw_sides, *given, *kept, space=sweeps.space)
             return ()
 
         _, *sums = self._two.sweep(two, draw)

@@ -8,8 +8,8 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.arrays import reached
+from ..shared.launches import launch
 from .checks import check_points
-from .launches import launch
 from .rows import Rows, on_host
 from .search_kernels import BLOCK, SIDE, column_sums
 
@@ -101,7 +101,7 @@ class _Stretch:
         about = reached(middles, self._space) if squared else self._first.reshape(1, -1)
         how = (pk.static(int(flag)) for flag in (squared, self._weights is not None))
         given = p, *how, self._flat, self._first, about, self._shares, sums
-        launch(self._space, sums.shape, column_sums, *given)
+        launch(sums.shape, column_sums, *given, space=self._space)
         found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
         if len(self._rest):
             rest = np.subtract(self._rest, self._host_first)

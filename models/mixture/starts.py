@@ -7,8 +7,8 @@ import numpy as np
 import portable as pk
 
 from ..shared.arrays import new_array, reached
+from ..shared.launches import launch
 from . import covariance, search_kernels
-from .launches import launch
 
 STARTS = ("k-means++", "random")
 
@@ -51,7 +51,7 @@ class Few:
         n, space = len(self.X), self._space
         if self._rows is None:
             self._rows, self._names = reached(self.X, space), pk.empty((n,), np.uint64, space)
-            launch(space, n, search_kernels.name_rows, self._rows, self._names)
+            launch(n, search_kernels.name_rows, self._rows, self._names, space=space)
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
         with pk.use(space):
             nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k + 1,), np.int64)
@@ -95,7 +95,7 @@ def some_of(X, numbers):
         return np.asarray(X[numbers])
     some = pk.empty((len(numbers), X.shape[1]), X.dtype, X.space)
     at = pk.copy_of(np.asarray(numbers, np.int64), X.space)
-    launch(X.space, some.shape, search_kernels.gather_rows, at, X, some)
+    launch(some.shape, search_kernels.gather_rows, at, X, some, space=X.space)
     return some.to_numpy()
 
 

@@ -29,13 +29,13 @@ from portable.errors import InputError, ShapeError
 from ..shared.annotations import Array, LargeLike, Real, Whole
 from ..shared.checks import as_numbers, check_choice, check_flag
 from ..shared.extras import need
+from ..shared.launches import launch
 from ..shared.mapped import opened
 from ..shared.sharding import Held, here
 from . import covariance, kernels, tail_kernels
 from .blocks import Components
 from .checks import check_random_state, check_table, feature_names
 from .fitted import Fitted
-from .launches import launch
 from .prior import centred
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
@@ -95,20 +95,19 @@ class _Tails:
         """Return sums of shares; what is left in place of l_ij is weighted."""
         sums = pk.empty((tails.shape[1], 3), space=space)
         policy = pk.TeamPolicy(tails.shape[1], 128, space=space)
-        launch(space, policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
+        launch(policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
         self._weigh(space, tails, joint, pk.static(1))
         return Held(sums)
 
     def _shares(self, space, tails, n, joint, lse):
         self._weigh(space, tails, joint, pk.static(0))
         shares = pk.empty((n, tails.shape[1]), joint.dtype, space)
-        launch(space, by_tile(joint), kernels.responsibilities, joint, lse, shares)
+        launch(by_tile(joint), kernels.responsibilities, joint, lse, shares, space=space)
         return [shares.to_numpy()]
 
     def _weigh(self, space, tails, joint, weighted):
-        launch(
-            space, by_tile(joint), tail_kernels.weigh_tails, tails.shape[1], self.p, weighted, tails, joint
-        )
+        given = tails.shape[1], self.p, weighted, tails, joint
+        launch(by_tile(joint), tail_kernels.weigh_tails, *given, space=space)
 
 
 class _Asked(OfPoints):

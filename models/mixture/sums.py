@@ -8,8 +8,8 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import moment_kernels
-from .launches import launch
 
 # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up; of
 # few points less, down to the second, for as many teams as 16 cores share out evenly
@@ -125,7 +125,7 @@ class Sums:
         if not block.added:
             block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
         added = block.added[0]
-        launch(self._space, added.shape, moment_kernels.add_slices, self._slices[:n_slices], added)
+        launch(added.shape, moment_kernels.add_slices, self._slices[:n_slices], added, space=self._space)
         return added
 
     def _moments(self, block, n_slices, number, begin, end, about):
@@ -133,7 +133,7 @@ class Sums:
         teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
         policy = pk.TeamPolicy(teams, self._team, space=self._space)
         given = n_slices, block.x, block.joint, block.lse, begin, end, number
-        launch(self._space, policy, self._kernel, *self._static, *given, *about, self._slices)
+        launch(policy, self._kernel, *self._static, *given, *about, self._slices)
 
 
 def references(components, centre, limit):

@@ -11,10 +11,10 @@ import numpy as np
 import portable as pk
 
 from ..shared.arrays import reached
+from ..shared.launches import launch
 from ..shared.mapped import Mapped, Part, read
 from ..shared.sharding import Held
 from . import kernels, search_kernels
-from .launches import launch
 from .rows import Landing, Stretch
 from .sums import Sums, record_length
 
@@ -165,7 +165,7 @@ class Sweeps:
         n_teams = -(-block.joint.shape[0] // (kernels.STACKS * n_rows)) * n_parts
         fixed = self.p, int(self.diagonal), n_rows, *self._record
         policy, own = pk.TeamPolicy(n_teams, 128, space=self.space), (block.joint, block.lse)
-        launch(self.space, policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
+        launch(policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
 
     def log_likelihood(self, blocks: Blocks, records: Numbers) -> Iterator[tuple]:
         """sum_i lse_i."""
@@ -219,7 +219,7 @@ class Sweeps:
         """Return the entropies of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
         policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
-        launch(self.space, policy, search_kernels.pair_entropies, n, there, joint, lse, total)
+        launch(policy, search_kernels.pair_entropies, n, there, joint, lse, total)
         return Held(total)
 
     def group_entropies(
@@ -236,7 +236,7 @@ class Sweeps:
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
             policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
             given = block.n, begins, members, there, block.joint, block.lse, total
-            launch(self.space, policy, search_kernels.group_entropies, *given)
+            launch(policy, search_kernels.group_entropies, *given)
             yield (Held(total),)
 
     def flaws(self, blocks: Blocks) -> Iterator[tuple]:
@@ -264,7 +264,7 @@ class Sweeps:
                 "most_probable": (by_tile(joint), (self.k, joint)),
                 "responsibilities": (by_tile(joint), (joint, lse)),
             }[what]
-            launch(self.space, over, getattr(kernels, what), *given, values)
+            launch(over, getattr(kernels, what), *given, values, space=self.space)
             if landing is None:
                 yield values.to_numpy(), float(block.total.to_numpy()[0])
             else:

@@ -8,7 +8,7 @@ from typing import Any
 import portable as pk
 
 
-def launch(where: Any, kernel: Any, *args: Any) -> None:
+def launch(where: Any, kernel: Any, *args: Any, space: pk.SpaceLike | None = None) -> None:
     """Launch a kernel, with "family.kernel" as the label.
 
     Parameters
@@ -18,8 +18,14 @@ def launch(where: Any, kernel: Any, *args: Any) -> None:
     kernel : function marked with @pk.kernel
     *args
         The kernel's arguments after the index.
+    space : str or Space, optional
+        Of a range; the default space if not given. A policy has its own.
     """
-    policy = pk.MDRangePolicy((0,) * len(where), where) if isinstance(where, tuple) else where
+    policy = where
+    if isinstance(where, tuple):
+        policy = pk.MDRangePolicy((0,) * len(where), where, space=space)
+    elif isinstance(where, int):
+        policy = pk.RangePolicy(0, where, space=space)
     pk.parallel_for(policy, kernel, *args, label=_label(kernel))
 
 
