@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import re
-import warnings
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..shared.extras import need
 from .frames import counts_times
 from .segments import Segments
 from ..shared.files import check_file, check_growth, numbers, read_csv, read_npy, reading
+from ..shared.warned import warn
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
 READERS = ", ".join(KINDS[:-1]) + " or " + KINDS[-1]
@@ -122,11 +122,7 @@ def _table(path, columns, dates, others):
     first = next(iter(dates), None)
     others = [name for name in others if name != first]
     if others:
-        warnings.warn(
-            f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out", UserWarning)
     return Table(columns, dates.get(first))
 
 

@@ -22,7 +22,7 @@ from .cross import STEPS, Cross
 from .search import using
 from .segments import Replicates, Windows
 from .dimensions import Of
-from .mapping import Mapping, Table, cut, on_the_space
+from .mapping import ABREAST, Mapping, Table, cut, on_the_space
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     METHODS,
@@ -140,24 +140,20 @@ def cross_map_test(
     windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
     windows["segments"] = segments
     cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows, k)
-    dataset, names, libraries = cross.dataset, cross.names, cross.libraries
-    n_times, n_series = dataset.shape
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
-    memory = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
+    memory, n_most = int(2**20 * check_number(memory_mb, "memory_mb", above=0)), n_surrogates
     if max_surrogates is not None:
-        check_count(max_surrogates, "max_surrogates", n_surrogates)
-        needed = 3 * _width(max_surrogates) * n_times * np.dtype(dtype).itemsize
+        n_most = check_count(max_surrogates, "max_surrogates", n_surrogates)
+        needed = 3 * _target_bytes(cross.dataset, n_most, dtype)
         if needed > memory:
             raise InputError(
-                f"max_surrogates is {max_surrogates}; so many of a series of {n_times} times "
+                f"max_surrogates is {max_surrogates}; so many of a series of {len(cross.dataset)} times "
                 f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
             )
     check_share(fdr, "fdr")
     check_choice(method, "method", METHODS)
-    never = max(n_surrogates, max_surrogates or 0) + 1
-    stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
-    kinds = check_kinds(dataset, surrogate, period, block, "dataset", names, cross.cut)
-    source, points = cross.sources()
+    stop_after = n_most + 1 if stop_after is None else check_count(stop_after, "stop_after")
+    kinds = check_kinds(cross.dataset, surrogate, period, block, "dataset", cross.names, cross.cut)
     settings = cross.settings | {
         "n_surrogates": n_surrogates,
         "surrogate": surrogate,
@@ -167,225 +163,187 @@ def cross_map_test(
         "seed": seed,
         "memory_mb": memory_mb,
     }
-
-    def group(form, chosen, n, memory):
-        made = _Group(cross, source, points, chosen, form[chosen], dtype, memory)
-        own = dataset[:, chosen], [kinds[c] for c in chosen], chosen, n, seed
-        made.surrogates(*own, {"block": block, "tau": cross.tau, "segments": cross.cut})
-        return made
-
-    def judged():
-        place, still = np.searchsorted(found.rows, libraries.rows), np.equal(*extremes(dataset))
-        rho, better, tried = (numbers[place] for numbers in found.numbers)
-        p, reasons = _judged(rho, better, tried, libraries, still, stop_after)
-        E = np.array(np.broadcast_to(cross.dims_of(libraries.rows), rho.shape))
-        rows = [libraries.names[r] for r in libraries.rows]
-        about = in_words(kinds), n_surrogates, stop_after, n_max, E
-        return CrossMapTest(rho, p, better, tried, reasons, rows, names, *about)
-
-    n_max = n_surrogates
-    found = _Found(np.unique(libraries.rows), n_series)
+    make = {"seed": seed, "block": block, "tau": cross.tau, "segments": cross.cut}
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
         bar(progress) as shown,
         using(space),
     ):
-        found.shown, found.task = shown, shown.add_task("libraries tested", total=0)
-        each = n_times * np.dtype(dtype).itemsize
-        forms = list(cross.forms())
-
-        def fill(name, n, going=None):
-            for form, rows in forms:
-                order = np.argsort(form, kind="stable")
-                if going is not None:
-                    own = going[np.searchsorted(found.rows, rows)]
-                    rows, order = rows[own.any(axis=1)], order[own.any(axis=0)[order]]
-                if len(rows):
-                    part = name if len(forms) == 1 else f"{name}{digest(form)[:12]}-"
-                    make = functools.partial(group, form)
-                    found.fill(store, part, rows, order, n, make, cross, stop_after, memory, each, going)
-
-        fill("", n_surrogates)
-        while n_max < (max_surrogates or 0):
-            result = judged()
-            wanted = result.n_wanted(fdr, method)
+        test, n_max = _Test(cross, kinds, make, dtype, stop_after, memory, store, shown), n_surrogates
+        test.fill("", n_surrogates)
+        while True:
+            result = test.judged(in_words(kinds), n_surrogates, stop_after, n_max)
+            wanted = result.n_wanted(fdr, method) if n_max < n_most else 0
             if not wanted:
-                break
-            n_max = min(max_surrogates, max(wanted, 2 * n_max))
-            fill(f"most-{n_max:012d}-", n_max, found.unmatched(libraries.rows, result))
-        return judged()
+                return result
+            n_max = min(n_most, max(wanted, 2 * n_max))
+            _, first = np.unique(cross.libraries.rows, return_index=True)
+            test.fill(f"most-{n_max:012d}-", n_max, result.unmatched()[first])
 
 
-class _Found:
-    """Numbers that are known of each library and target.
+class _Test:
+    """A test under way, and the numbers that are known of each library and target.
 
     Attributes
     ----------
     rows : ndarray of int, shape (n_rows,)
         Libraries, ascending.
-    shown, task
-        A bar, and the work in it.
     numbers : rho, and how many surrogates did at least as well and were tried; of shape (n_rows, n_series)
     """
 
-    def __init__(self, rows, n_series):
-        shape = len(rows), n_series
-        self.rows = rows
+    def __init__(self, cross, kinds, make, dtype, stop_after, memory, store, shown):
+        self.cross, self.kinds, self.make, self.dtype = cross, kinds, make, dtype
+        self.stop_after, self.memory, self.store, self.shown = stop_after, memory, store, shown
+        self.source, self.points = cross.sources()
+        self.rows = np.unique(cross.libraries.rows)
+        shape = len(self.rows), cross.n_series
         self.numbers = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        self.task = shown.add_task("libraries tested", total=0)
 
-    def unmatched(self, asked, result):
-        """Return pairs of `rows` that no surrogate of the result's has matched, shape (n_rows,
-        n_series)."""
-        _, first = np.unique(asked, return_index=True)
-        return result.unmatched()[first]
+    def fill(self, name, n, going=None):
+        """Test all pairs against n surrogates, or read from the store what is there.
 
-    def fill(self, store, name, rows, targets, n, group, cross, stop, memory, each, going=None):
-        """Test these libraries and targets against n surrogates, or read from the store what is there.
-
-        group : callable, makes the `_Group` of some targets and n surrogates for a bound of memory
-        each : bytes of a column of all times
-        going : pairs of which the numbers are taken; all if not given
+        going : pairs that are tested, shape (n_rows, n_series); all if not given
         """
-        each *= _width(n)
-        at_once = int(max(1, memory // (3 * each)))
+        forms = list(self.cross.forms())
+        for form, rows in forms:
+            targets = np.argsort(form, kind="stable")
+            if going is not None:
+                own = going[np.searchsorted(self.rows, rows)]
+                rows, targets = rows[own.any(axis=1)], targets[own.any(axis=0)[targets]]
+            if len(rows):
+                part = name if len(forms) == 1 else f"{name}{digest(form)[:12]}-"
+                self._fill(part, form, rows, targets, n, going)
+
+    def _fill(self, name, form, rows, targets, n, going):
+        """Do the same for libraries and targets of one row of dimensions, in groups of targets that fit."""
+        each = _target_bytes(self.cross.dataset, n, self.dtype)
+        at_once = int(max(1, self.memory // (3 * each)))
         n_groups = -(-len(targets) // at_once)
         self.shown.update(self.task, total=self.shown.tasks[0].total + n_groups * len(rows))
+        in_one = self.store.path is None and self.shown.disable
+        size = len(rows) if in_one else -(-len(rows) // STEPS)
         for begin in range(0, len(targets), at_once):
             chosen = targets[begin : begin + at_once]
             part_name = f"{name}targets-{begin:08d}-rows-"
             if going is not None:  # which pairs go on depends on the others
                 part_name = f"{name}{digest(chosen)[:12]}-rows-"
-            test = functools.cache(functools.partial(group, chosen, n, memory - each * len(chosen)))
-            in_one = store.path is None and self.shown.disable
-            size = len(rows) if in_one else -(-len(rows) // STEPS)
+            memory = self.memory - each * len(chosen)
+            group = functools.cache(functools.partial(_Group, self, chosen, form[chosen], n, memory))
 
             def compute(missing):
                 some = missing[:size]
-                return {"libraries": some} | dict(zip(_FOUND, test().run(some, cross.candidates[None], stop)))
+                found = group().run(some, self.cross.candidates[None], self.stop_after)
+                return {"libraries": some} | dict(zip(_FOUND, found))
 
-            for part in store.rows(part_name, rows, compute, "libraries"):
-                self._take(chosen, part["libraries"], (part[of] for of in _FOUND), going)
+            for part in self.store.rows(part_name, rows, compute, "libraries"):
+                self._take(part, chosen, going)
                 self.shown.advance(self.task, np.isin(part["libraries"], rows).sum())
 
-    def _take(self, chosen, libraries, numbers, going):
+    def _take(self, part, chosen, going):
         """Take what was found of some libraries, as far as they are asked for, and of the chosen targets."""
-        wanted = np.isin(libraries, self.rows)
-        places = np.ix_(np.searchsorted(self.rows, libraries[wanted]), chosen)
-        for target, part in zip(self.numbers, numbers):
-            target[places] = (
-                part[wanted] if going is None else np.where(going[places], part[wanted], target[places])
-            )
+        wanted = np.isin(part["libraries"], self.rows)
+        places = np.ix_(np.searchsorted(self.rows, part["libraries"][wanted]), chosen)
+        for target, name in zip(self.numbers, _FOUND):
+            found = part[name][wanted]
+            target[places] = found if going is None else np.where(going[places], found, target[places])
 
-
-def _judged(rho, better, tried, libraries, still, stop_after):
-    """p-values and reasons of pairs; rho becomes NaN where nothing varies."""
-    rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
-    reasons[np.isnan(rho)] = STILL_PREDICTIONS
-    reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
-    reasons[libraries.hold(rho.shape[1])[rows]] = SAME
-    reasons[:, still] = STILL_TARGET
-    dead = libraries.all_of(still)[rows]
-    reasons[dead] = STILL_LIBRARY
-    rho[dead] = np.nan
-    rho[:, still] = np.nan
-    given_up = better >= stop_after
-    p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
-    p[reasons != TESTED] = np.nan
-    return p, reasons
+    def judged(self, surrogate, n_surrogates, stop_after, n_max):
+        """Return the CrossMapTest: p-values, and reasons where there is none."""
+        libraries, still = self.cross.libraries, np.equal(*extremes(self.cross.dataset))
+        place = np.searchsorted(self.rows, libraries.rows)
+        rho, better, tried = (numbers[place] for numbers in self.numbers)
+        reasons, dead = np.zeros(rho.shape, np.int8), libraries.all_of(still)[libraries.rows]
+        reasons[np.isnan(rho)] = STILL_PREDICTIONS
+        reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
+        reasons[libraries.hold(rho.shape[1])[libraries.rows]] = SAME
+        reasons[:, still] = STILL_TARGET
+        reasons[dead] = STILL_LIBRARY
+        rho[dead] = rho[:, still] = np.nan
+        given_up = better >= stop_after
+        p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
+        p[reasons != TESTED] = np.nan
+        E = np.array(np.broadcast_to(self.cross.dims_of(libraries.rows), rho.shape))
+        names = [libraries.names[r] for r in libraries.rows], self.cross.names
+        about = surrogate, n_surrogates, stop_after, n_max, E
+        return CrossMapTest(rho, p, better, tried, reasons, *names, *about)
 
 
 class _Group(Mapping):
     """Libraries mapped to a group of targets, and then to their surrogates, as long as pairs are open."""
 
-    def __init__(self, cross, source, points, chosen, dims, dtype, memory):
-        self.width, self.places = cross.libraries.width, cross.places
+    def __init__(self, test, chosen, dims, n, memory):
+        cross = test.cross
+        self.width, columns = cross.libraries.width, cross.dataset[:, chosen]
         column, lag = cross.libraries.coordinates(int(dims.max()), cross.tau)
         super().__init__(
-            source,
-            points,
+            test.source,
+            test.points,
             cross.columns[:, chosen],
             dims * self.width,
             lag,
             cross.Tp,
             cross.pred,
             cross.radius,
-            dtype,
+            test.dtype,
             memory,
             column=column,
             k=cross.k,
         )
-
-    def surrogates(self, columns, kinds, numbers, n, seed, make):
-        """Surrogates of all targets, in as many tables as there are stages."""
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)
-        standard = standard[:, self.order]
+        numbers = chosen[self.order]
         made = Surrogates(
-            standard,
-            [kinds[c] for c in self.order],
-            seed,
+            standard[:, self.order],
+            [test.kinds[c] for c in numbers],
             E=(self.dims // self.width)[self.search_of],
-            numbers=numbers[self.order],
-            **make,
+            numbers=numbers,
+            **test.make,
         )
-        self.stages, first = [], 0
+        self.stages = list(self._stages(made, len(columns), n, cross.places))
+
+    def _stages(self, made, n_times, n, places):
+        """Yield how many surrogates of each target a stage has, their columns, and the table of them all."""
+        first = stage = 0
         while first < n:
-            width = min(STAGES[min(len(self.stages), len(STAGES) - 1)], n - first)
+            width = min(STAGES[min(stage, len(STAGES) - 1)], n - first)
             room = _width(width)
-            table = pk.zeros((len(columns), self.n_targets * room), self.dtype)
+            table = pk.zeros((n_times, self.n_targets * room), self.dtype)
             made.fill(table, first, width, room)
-            table = self.places.spread_view(table)
-            slices = {abreast: [] for abreast in (4, 2, 1)}
+            table = places.spread_view(table)
+            slices = {abreast: [] for abreast in ABREAST}
             for q, search in enumerate(self.search_of.tolist()):
                 for abreast, part in cut(search, q * room, width, q * room, q):
                     slices[abreast].append(part)
-            self.stages.append((width, room, Table(table, table, on_the_space(slices))))
+            yield width, room, Table(table, table, on_the_space(slices))
             self.n_sums = max(self.n_sums, self.n_targets * room)
-            first += width
+            first, stage = first + width, stage + 1
 
     def run(self, first, times, stop):
         """rho, surrogates that did at least as well, and those tried, each of shape (n_sets, n_targets)."""
         size = min(self.batch_size(times.shape[1]), len(first))
         rho = np.empty((len(first), self.n_targets))
         counts = np.empty((len(first), 2, self.n_targets), np.int32)
-        self.room_for(size, times)
+        self.allocate(size, times)
         still_open = pk.empty((size, self.n_targets), np.int32)
         on_space = pk.empty((size, 2, self.n_targets), np.int32)
         skill = pk.empty((size, self.n_sums), np.float64)
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
-            n_sets = len(first[part])
-            library, search = self.room.turn_to(first[part] * self.width * self.stride, times)
-            self.predict(library, search, self.tables[0])
-            self.correlate(n_sets)
-            pairs = (n_sets, self.n_targets)
-            launch(pairs, surrogate_kernels.open_pairs, self.target_of, self.room.rho, still_open, on_space)
+            self.arrange(first[part] * self.width, times)
+            self.predict(self.targets)
+            self.correlate()
+            n_sets = self.library.n_sets
+            pairs, ends = (n_sets, self.n_targets), (still_open, on_space)
+            launch(pairs, surrogate_kernels.open_pairs, self.target_of, self.rho, *ends)
             for width, room, table in self.stages:
-                self.predict(library, search, table, still_open, again=True)
-                every = (n_sets, self.n_targets * room)
-                launch(
-                    every,
-                    surrogate_kernels.correlate_open,
-                    width,
-                    room,
-                    self.least,
-                    self.room.sums,
-                    still_open,
-                    skill,
-                )
-                launch(
-                    pairs,
-                    surrogate_kernels.count_better,
-                    width,
-                    room,
-                    stop,
-                    self.target_of,
-                    skill,
-                    self.room.rho,
-                    still_open,
-                    on_space,
-                )
-            pk.deep_copy(rho[part], self.room.rho[:n_sets])
+                self.predict(table, still_open, again=True)
+                form, every = (width, room), (n_sets, self.n_targets * room)
+                how = self.least, self.sums, still_open, skill
+                launch(every, surrogate_kernels.correlate_open, *form, *how)
+                of = self.target_of, skill, self.rho, *ends
+                launch(pairs, surrogate_kernels.count_better, *form, stop, *of)
+            pk.deep_copy(rho[part], self.rho[:n_sets])
             pk.deep_copy(counts[part], on_space[:n_sets])
         return rho, counts[:, 0], counts[:, 1]
 
@@ -393,3 +351,8 @@ class _Group(Mapping):
 def _width(n):
     """Return columns that n surrogates of a target take."""
     return -(-n // list_kernels.APART) * list_kernels.APART
+
+
+def _target_bytes(dataset, n, dtype):
+    """Return bytes that n surrogates of a target take."""
+    return _width(n) * len(dataset) * np.dtype(dtype).itemsize

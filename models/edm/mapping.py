@@ -66,58 +66,44 @@ class Mapping:
         column=None,
         k=None,
     ):
-        self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = (
-            np.dtype(dtype),
-            Tp,
-            radius,
-            windows,
-            memory_bytes,
-        )
+        self.dtype, self.Tp, self.radius, self.windows = np.dtype(dtype), Tp, radius, windows
+        self.memory_bytes = memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.column = np.zeros(len(lag), int) if column is None else column
         self.order = order = np.argsort(dims, kind="stable")
-        self.n_targets, self.n_sums, self.room = len(dims), len(dims), None
-        self.dims = np.unique(dims)
-        self.wanted = self.dims // (int(self.column.max()) + 1) + 1
-        if k is not None:
-            self.wanted = np.full(len(self.dims), k)
+        self.n_targets = self.n_sums = len(dims)
+        self.dims, n_together = np.unique(dims), int(self.column.max()) + 1
+        self.wanted = self.dims // n_together + 1 if k is None else np.full(len(self.dims), k)
         self.search_of = np.searchsorted(self.dims, dims[order])
         self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
         begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
-        given = Columns(source)
-        lines = int(self.column.max()) + 1, self.front, self.dtype
+        given, lines = Columns(source), (n_together, self.front, self.dtype)
         self.source, self.stride = given.lined_up(given.values, *lines)
         self.points = self.source
         if points is not source:
             self.points, _ = given.lined_up(there(points), *lines)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
-        column, slices = _columns(begins.tolist())
-        self.slices = on_the_space(slices)
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
-        self.offset = self.column * self.stride + self.front - lag
+        column, slices = _columns(begins.tolist())
         given = given if targets is source else Columns(targets)
         column = order[column] if targets.shape[1] > 1 else np.zeros(len(column), int)
         values = seen = given.standardised(column, self.dtype)
         if observed is not None:
             seen = given.standardised(column, self.dtype, observed)
-        self.tables = [Table(values, seen, self.slices)]
+        self.targets = Table(values, seen, on_the_space(slices))
         self.filler_bytes = (len(column) - self.n_targets) * (len(values) + len(seen)) * self.dtype.itemsize
+        self.times = None
 
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the
         space busy."""
-        n_words = -(-n_candidates // (32 * NARROWEST))
-        each = (
-            n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
-        ) * self.dtype.itemsize
-        each += (
-            self.n_blocks
-            * BLOCK
-            * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
-        )
+        n_words, itemsize = -(-n_candidates // (32 * NARROWEST)), self.dtype.itemsize
+        of_point = bytes_a_point(len(self.dims), n_words, itemsize) + self.bytes_a_point
+        of_set = n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
+        each = of_set * itemsize + self.n_blocks * BLOCK * of_point
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
@@ -128,60 +114,80 @@ class Mapping:
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
         size = min(self.batch_size(times.shape[1]), len(first))
-        self.room_for(size, times)
+        self.allocate(size, times)
         rho = np.empty((len(first), self.n_targets))
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
-            self._run(first[part] * self.stride, times if len(times) == 1 else times[part], rho[part])
+            self.arrange(first[part], times if len(times) == 1 else times[part])
+            self.predict(self.targets)
+            self.correlate()
+            pk.deep_copy(rho[part], self.rho[: self.library.n_sets])
         return rho
 
-    def room_for(self, n_sets, times):
-        if self.room is None or not self.room.serves(n_sets, times):
-            self.room = Room(self, n_sets, times)
+    def allocate(self, n_sets, times):
+        """Make arrays on the space for a number of sets, unless those that are there serve."""
+        if self.times is not None and n_sets <= len(self.rho) and len(self.times) == 1:
+            if np.array_equal(times, self.times):
+                return
+        self.times, self.search = times, None
+        self.library = Library(self.source, self.stride, self.front, self.column, self.lag, n_sets, times)
+        self.sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_sums), self.dtype)
+        self.nobody = pk.zeros((1, 1), np.int32)
+        self.rho = pk.empty((n_sets, self.n_targets), np.float64)
 
-    def _run(self, begin, times, out):
-        room, n_sets = self.room, len(begin)
-        self.predict(*room.turn_to(begin, times), self.tables[0])
-        self.correlate(n_sets)
-        pk.deep_copy(out, room.rho[:n_sets])
+    def arrange(self, first, times):
+        """Lay out the sets of these columns and times."""
+        self.library.arrange(first * self.stride, times)
+        if self.search is not None:
+            return
+        held = self.library.values, self.library.place, self.sums, self.rho
+        memory_bytes = self.memory_bytes - self.filler_bytes - sum(view.nbytes for view in held)
+        offset = self.column * self.stride + self.front - self.lag
+        most = max(end - begin for begin, end in self.windows)
+        asked = self.dims, self.wanted, offset, self.points, self.radius, most
+        self.search = Search(self.library, *asked, memory_bytes, self.bytes_a_point)
+        n_points, begins = self.search.n_points, np.cumsum([0, *self.list_lengths], dtype=np.int32)
+        shape = len(self.rho), int(begins[-1]) * n_points
+        lists = pk.empty(shape, self.dtype), pk.empty(shape, np.int32)
+        self.lists = kernels.Lists(n_points, pk.copy_of(begins), *lists)
 
-    def predict(self, library, search, table, still_open=None, again=False):
-        """Sums over the predictions of a table of targets, into the room; for pairs that are `still_open`
-        only, if given.
+    def predict(self, table, still_open=None, again=False):
+        """Add up sums over the predictions of a table of targets; for pairs that are `still_open` only, if
+        given.
 
         again : whether lists of neighbours that are still there may be taken
         """
-        room, stopping = self.room, still_open is not None
+        n_sets, stopping = self.library.n_sets, still_open is not None
         for window, low in zip(self.windows, self.blocks.tolist()):
-            again = again and len(self.windows) == 1 and window[1] - window[0] <= search.n_points
-            for start, end in [window] if again else search.parts(*window):
+            again = again and len(self.windows) == 1 and window[1] - window[0] <= self.search.n_points
+            for start, end in [window] if again else self.search.parts(*window):
                 at = low + (start - window[0]) // BLOCK
                 n_blocks = -(-(end - start) // BLOCK)
                 if not again:
-                    self._weigh(library, search, start, end, len(table.observed))
+                    self._weigh(start, end, n_blocks, len(table.observed))
                 for abreast, slices in table.slices.items():
                     launch(
-                        pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM),
+                        pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM),
                         kernels.look_up,
                         pk.static(abreast),
-                        library.n_sets,
+                        n_sets,
                         start,
                         end,
                         BLOCK,
                         self.Tp,
                         slices,
-                        room.lists,
+                        self.lists,
                         table.values,
                         table.observed,
                         stopping,
-                        still_open if stopping else room.nobody,
-                        room.sums[:, at : at + n_blocks],
+                        still_open if stopping else self.nobody,
+                        self.sums[:, at : at + n_blocks],
                     )
 
-    def _weigh(self, library, search, start, end, n_times):
-        n_teams = library.n_sets * -(-(end - start) // BLOCK) * len(self.dims)
+    def _weigh(self, start, end, n_blocks, n_times):
+        search = self.search
         launch(
-            search.policy(n_teams),
+            search.policy(self.library.n_sets * n_blocks * len(self.dims)),
             kernels.weigh_neighbours,
             self.n_dims,
             search.most_wanted,
@@ -191,21 +197,16 @@ class Mapping:
             BLOCK,
             self.Tp,
             n_times,
-            library.record,
+            self.library.record,
             search.asked,
             search.found,
-            self.room.lists,
+            self.lists,
         )
 
-    def correlate(self, n_sets):
-        launch(
-            (n_sets, self.n_targets),
-            kernels.correlate,
-            self.least,
-            self.target_of,
-            self.room.sums,
-            self.room.rho,
-        )
+    def correlate(self):
+        """Make rho of the sums."""
+        form = self.library.n_sets, self.n_targets
+        launch(form, kernels.correlate, self.least, self.target_of, self.sums, self.rho)
 
 
 class Sets(NamedTuple):
@@ -315,45 +316,3 @@ def _columns(begins):
 def _line_up(column, width):
     """Fill up with any target, to a multiple of the power of two that holds `width`."""
     column += [0] * (-len(column) % min(kernels.APART, 1 << (width - 1).bit_length()))
-
-
-class Room:
-    """Arrays of a mapping on the space for a number of sets; they serve others of no larger number."""
-
-    def __init__(self, mapping, n_sets, times):
-        self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
-        self.library = Library(
-            mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag, n_sets, times
-        )
-        self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_sums), mapping.dtype)
-        self.nobody = pk.zeros((1, 1), np.int32)
-        self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
-
-    def serves(self, n_sets, times):
-        return n_sets <= self.n_sets and len(self.times) == 1 and np.array_equal(times, self.times)
-
-    def turn_to(self, begin, times):
-        """(library, search), with these sets in the library."""
-        self.library.arrange(begin, times)
-        if self.search is None:
-            m = self.mapping
-            most = max(end - begin for begin, end in m.windows)
-            kept = m.filler_bytes + sum(
-                view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho)
-            )
-            self.search = Search(
-                self.library,
-                m.dims,
-                m.wanted,
-                m.offset,
-                m.points,
-                m.radius,
-                most,
-                m.memory_bytes - kept,
-                m.bytes_a_point,
-            )
-            n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
-            shape = self.n_sets, int(begins[-1]) * n_points
-            lists = pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
-            self.lists = kernels.Lists(n_points, pk.copy_of(begins), *lists)
-        return self.library, self.search

@@ -124,7 +124,7 @@ def _skill(problem, target, observed):
             column=column if n_columns > 1 else None,
         )
         mapping.run(np.zeros(1, int), problem.candidates[None])
-        return mapping.room.rho
+        return mapping.rho
 
     form = "sweep", problem.form, *arrays
     return on_the_host(kept.repeated(form, list(arrays.values()), compute))[0]

@@ -25,8 +25,8 @@ from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
 from .annotations import Array, PathLike
 
-_PIECE = 1 << 20  # bytes of one read or write
-_CELLS = 1 << 16  # of a table that are read at a time
+_PIECE = 1 << 20  # bytes that are read at a time
+_ROWS = 1 << 16  # of a table that are written at a time
 # What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers
 # grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its bytes while it is read.
 _MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
@@ -64,9 +64,7 @@ def reading(path: PathLike) -> Iterator[None]:
     except InputError:
         raise
     except _BROKEN as error:
-        why = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(
-            error
-        ).__name__
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"'{path}' cannot be read: {why}") from error
 
 
@@ -104,17 +102,14 @@ def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
     """Return the ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
     path = Path(path)
     kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    either = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not path.exists():
-        raise InputError(f"there is no file '{path}'; a {_either(kinds)} file is wanted")
+        raise InputError(f"there is no file '{path}'; a {either} file is wanted")
     if not path.is_file():
-        raise InputError(f"'{path}' is no file; a {_either(kinds)} file is wanted")
+        raise InputError(f"'{path}' is no file; a {either} file is wanted")
     if kind not in kinds:
-        raise InputError(f"'{path}' ends in '{kind}'; {_either(kinds)} is wanted")
+        raise InputError(f"'{path}' ends in '{kind}'; {either} is wanted")
     return kind
-
-
-def _either(kinds: tuple[str, ...]) -> str:
-    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 
 def read_csv(
@@ -155,31 +150,20 @@ def read_csv(
             wanted = choose(names)
             _check_once(path, names, wanted)
             place_of = dict(zip(names, range(len(names))))
-            places, columns = [place_of[name] for name in wanted], [[] for _ in wanted]
-            block, most = [], max(1, _CELLS // max(1, len(names)))
+            columns = {place_of[name]: [] for name in wanted}
             for row in rows:
                 if len(row) == len(names):
-                    block.append(row)
+                    for place, column in columns.items():
+                        column.append(row[place])
                 elif row:
                     raise ShapeError(
                         f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as "
                         "many are wanted"
                     )
-                if len(block) == most:
-                    _add_rows(block, places, columns)
-            _add_rows(block, places, columns)
     return {
         name: column if apart == "," else list(map(_with_point, column))
-        for name, column in zip(wanted, columns)
+        for name, column in zip(wanted, columns.values())
     }
-
-
-def _add_rows(block: list[list[str]], places: list[int], columns: list[list[str]]) -> None:
-    """Move rows to the ends of columns."""
-    cells = list(zip(*block))
-    for column, place in zip(columns, places if block else ()):
-        column += cells[place]
-    block.clear()
 
 
 def _with_point(cell: str) -> str:
@@ -350,19 +334,14 @@ def _state(path: Path) -> tuple[int, ...] | None:
 def _appear(beside: Path, target: Path, name: str, path: PathLike) -> None:
     """Give a file its name where no other has it."""
     try:
-        try:
-            os.link(beside, target)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            if target.exists():
-                raise FileExistsError from None
-            os.replace(beside, target)
-    except FileExistsError as error:
-        raise InputError(
-            f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another"
-            " file"
-        ) from error
+        os.link(beside, target)
+    except OSError as error:
+        if isinstance(error, FileExistsError) or target.exists():
+            raise InputError(
+                f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another"
+                " file"
+            ) from error
+        os.replace(beside, target)  # a file system without links
 
 
 def cannot_write(name: str, path: PathLike, error: OSError) -> StorageError:
@@ -373,14 +352,7 @@ def cannot_write(name: str, path: PathLike, error: OSError) -> StorageError:
 def write(path: PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True) -> None:
     """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
     with replacing(path, name, follow=follow) as beside:
-        body = memoryview(content.encode() if isinstance(content, str) else content)
-        file = os.open(beside, os.O_WRONLY)
-        try:
-            done = 0
-            while done < len(body):
-                done += os.write(file, body[done : done + _PIECE])
-        finally:
-            os.close(file)
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
@@ -401,8 +373,8 @@ def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
     with replacing(path, name) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(columns)
-        for start in range(0, len(next(iter(columns.values()))), _CELLS):
-            lines.writerows(zip(*(own[start : start + _CELLS].tolist() for own in columns.values())))
+        for start in range(0, len(next(iter(columns.values()))), _ROWS):
+            lines.writerows(zip(*(own[start : start + _ROWS].tolist() for own in columns.values())))
 
 
 def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLike) -> Path:

@@ -23,18 +23,17 @@ import sys
 import threading
 import uuid
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, ShapeError
 
+from .annotations import Array
 from .extras import need
 from .files import reading
 from .readers import Dask, Parquet, Zarr
-
-Rows = np.ndarray[Any, Any]
 
 
 class Mapped:
@@ -51,14 +50,10 @@ class Mapped:
     """
 
     def __init__(self, array: np.memmap) -> None:
-        whole = array._mmap
-        begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
-        root = array
-        while isinstance(root.base, np.memmap):
-            root = root.base
-        of_map = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY
+        begin = np.frombuffer(array._mmap, np.uint8).ctypes.data
+        of_map = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # views keep that of the map
         self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
-        self.offset = of_map + array.__array_interface__["data"][0] - begin
+        self.offset = of_map + array.ctypes.data - begin
         self.nbytes = array.nbytes
         try:
             self.of = os.stat(self.path).st_size
@@ -94,26 +89,6 @@ class Mapped:
         return found.reshape(self.shape)
 
 
-class _Reader(Protocol):
-    """Source of rows of an array."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def rows(self, begin: int, end: int) -> Rows:
-        """Rows begin .. end - 1.
-
-        Parameters
-        ----------
-        begin, end : int
-
-        Returns
-        -------
-        ndarray of `dtype`
-        """
-        ...
-
-
 class Streamed:
     """An array whose rows are read where they are wanted, and a little ahead: whole chunks.
 
@@ -141,7 +116,7 @@ class Streamed:
         The reader holds no real numbers.
     """
 
-    def __init__(self, reader: _Reader, name: str, dtype: npt.DTypeLike | None = None) -> None:
+    def __init__(self, reader: Any, name: str, dtype: npt.DTypeLike | None = None) -> None:
         self._reader, self._name, self._key = reader, name, uuid.uuid4().hex
         own = np.dtype(reader.dtype)
         if own.kind not in "fiu":
@@ -174,7 +149,7 @@ class Streamed:
         """
         return Streamed(self._reader, self._name, dtype)
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Return rows begin .. end - 1, C-contiguous.
 
         Parameters
@@ -244,7 +219,7 @@ class Streamed:
         first = int(np.searchsorted(self._cuts, begin, side="right")) - 1
         return int(self._cuts[first]), int(self._cuts[np.searchsorted(self._cuts, end)])
 
-    def _read(self, begin: int, end: int) -> Rows:
+    def _read(self, begin: int, end: int) -> Array:
         found, wanted = self._reader.rows(begin, end), (end - begin, *self.shape[1:])
         if not isinstance(found, np.ndarray) or isinstance(found, np.ma.MaskedArray):
             raise DTypeError(
@@ -279,7 +254,7 @@ class Streamed:
             return self.rows(at, at + 1)[0]
         return self._take(np.asarray(key))
 
-    def _take(self, at: Rows) -> Rows:
+    def _take(self, at: Array) -> Array:
         """Return rows of a list of numbers, each chunk read once."""
         at = np.arange(len(self))[at] if at.dtype == bool else at
         order, found = np.argsort(at, kind="stable"), np.empty((len(at), *self.shape[1:]), self.dtype)
@@ -291,7 +266,7 @@ class Streamed:
             done += len(some)
         return found
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Rows:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         return self.rows(0, len(self)).astype(self.dtype if dtype is None else dtype, copy=False)
 
 
@@ -351,7 +326,7 @@ class Column:
         self._array, self._number = array, number
         self.shape, self.dtype = array.shape[:1], array.dtype
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Read rows, as a reader's `rows`.
 
         Parameters
@@ -379,7 +354,7 @@ class Part:
         self.dtype, self.shape = array.dtype, (end - begin, *array.shape[1:])
         self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
 
-    def read(self) -> Rows:
+    def read(self) -> Array:
         """Return the rows.
 
         Returns
@@ -397,7 +372,7 @@ class Part:
         return vars(self) | {"_array": self._array.part(self._begin, self._end)}
 
 
-def rows_of(array: Rows | Streamed, begin: int, end: int) -> Rows | Mapped | Part:
+def rows_of(array: Array | Streamed, begin: int, end: int) -> Array | Mapped | Part:
     """Return some rows of an array, as a piece holds them.
 
     Parameters
@@ -418,7 +393,7 @@ def rows_of(array: Rows | Streamed, begin: int, end: int) -> Rows | Mapped | Par
     return rows
 
 
-def read(rows: Rows | Mapped | Part) -> Rows:
+def read(rows: Array | Mapped | Part) -> Array:
     """Return the rows themselves.
 
     Parameters

@@ -10,14 +10,13 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from .annotations import Array
 from .extras import need
 from .files import reading
 
-Rows = np.ndarray[Any, Any]
-
 
 class Held:
-    """Rows of a reader in memory, under their own numbers.
+    """Array of a reader in memory, under their own numbers.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class Held:
         self.shape, self.dtype = reader.shape, reader.dtype
         self._begin, self._rows = begin, reader.rows(begin, end)
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Return rows within these, as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
@@ -57,7 +56,7 @@ class Zarr:
         self.cuts = [*range(0, self.shape[0], array.chunks[0]), self.shape[0]] if self.shape else None
         self._away = False  # whether this was sent here
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Return rows as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
@@ -149,7 +148,7 @@ class Dask:
         self.shape, self.dtype = array.shape, array.dtype
         self.cuts = np.append(0, np.cumsum(array.chunks[0])) if array.ndim else None
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Return rows as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters
@@ -265,7 +264,7 @@ class Parquet:
                     " one dtype is wanted for all files"
                 )
 
-    def rows(self, begin: int, end: int) -> Rows:
+    def rows(self, begin: int, end: int) -> Array:
         """Return rows of whole row groups, as a reader's `rows` in `portable.models.shared.mapped`.
 
         Parameters

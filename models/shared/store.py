@@ -41,6 +41,7 @@ from .annotations import Array, PathLike
 from .files import cannot_write, read_bytes, sync, write
 from .fingerprints import Unnamed, digest, fingerprint
 from .mapped import Streamed
+from .warned import warn
 
 try:
     import fcntl
@@ -173,11 +174,6 @@ class Store:
             return []
         return sorted(file.stem for file in self.path.glob("*.npz") if file.name.startswith(begin))
 
-    def drop(self, part: str) -> None:
-        """Forget a part."""
-        if self.path is not None:
-            self._file(part).unlink(missing_ok=True)
-
     def due(self) -> bool:
         """Tell whether some seconds have passed since a part was kept; never where nothing is."""
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
@@ -251,11 +247,7 @@ class Store:
         return digest.hexdigest().encode()
 
     def _damaged(self, part: str, why: str) -> None:
-        warnings.warn(
-            f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        warn(f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again")
 
     # ---- the folder
     def _make(self) -> None:
@@ -351,9 +343,7 @@ class Store:
                 "run; name another folder, or remove this one to begin anew"
             )
         if damaged:
-            warnings.warn(
-                f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4
-            )
+            warn(f"{self._name}: '{path}' is damaged; it is written again")
         about = {"key": self.key, "release": pk.__version__, "run": run}
         write(path, json.dumps(about, indent=1) + "\n", self._name, follow=False)
 
@@ -362,11 +352,9 @@ class Store:
         other = f"portable {release}" if release != pk.__version__ else ""
         if key == self.key:
             if other:
-                warnings.warn(
+                warn(
                     f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} goes on"
-                    " from it in the same form",
-                    RuntimeWarning,
-                    stacklevel=5,
+                    " from it in the same form"
                 )
             return
         if found.get("format") != FORMAT:

@@ -28,8 +28,6 @@ def test_parts_come_back_and_are_plain_npz(tmp_path):
         assert store.names() == ["a", "b"] and store.names("b") == ["b"]
         np.testing.assert_array_equal(store.get("b")["rows"], np.arange(3))
         assert store.get("b")["words"].tolist() == ["é", "\x1b"] and store.get("c") is None
-        store.drop("a")
-        assert store.names() == ["b"]
     with np.load(tmp_path / "run" / "b.npz") as file:
         np.testing.assert_array_equal(file["rows"], np.arange(3))
 
@@ -37,7 +35,6 @@ def test_parts_come_back_and_are_plain_npz(tmp_path):
 def test_without_a_folder_nothing_is_kept():
     with Store(None, "a job", {}) as store:
         store.put("a", rows=np.zeros(3))
-        store.drop("a")
         assert store.get("a") is None and store.names() == [] and not store.due()
 
 
