@@ -181,17 +181,28 @@ def check_valid(valid, n_times):
     return flags
 
 
-def check_enough(valid, points, known, k, radius):
-    """Raise unless some point is left with k candidates; how many there are, and which points have enough.
+def known_points(columns, lag):
+    """Tell whether the point of each time has all coordinates."""
+    known = np.ones(len(columns), bool)
+    known[: int(lag.max())] = False
+    if np.isnan(columns.min()):  # NaN goes through; an array of flags would take longer
+        missing = np.isnan(columns).any(axis=1)
+        for step in np.unique(lag):
+            known[step:] &= ~missing[: len(columns) - step]
+    return known
 
-    valid : flags of the times that are candidates
+
+def check_enough(candidates, n_times, points, known, k, radius):
+    """Return which points have k candidates; raise unless some have.
+
+    candidates : their times, of n_times
     points, known : times of the points, and which of them have all coordinates
     """
-    n = int(np.count_nonzero(valid))
-    left, why, enough = n, "", np.ones(len(points), bool)
-    if radius is not None and n - (2 * radius + 1) < k and known.any():
-        before = np.concatenate([[0], np.cumsum(valid)])
-        low, high = np.clip(points - radius, 0, len(valid)), np.clip(points + radius + 1, 0, len(valid))
+    left = n = len(candidates)
+    why, enough = "", np.ones(len(points), bool)
+    if radius >= 0 and n - (2 * radius + 1) < k and known.any():
+        before = np.searchsorted(candidates, np.arange(n_times + 1))
+        low, high = np.clip(points - radius, 0, n_times), np.clip(points + radius + 1, 0, n_times)
         own = n - (before[high] - before[low])
         left, enough = int(own[known].max()), own >= k
         why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
@@ -205,30 +216,19 @@ def check_enough(valid, points, known, k, radius):
         warn(
             f"{lacking} of {len(points)} points have fewer than k = {k} candidates: their predictions are NaN"
         )
-    return n, enough
+    return enough
 
 
 def check_library(columns, libraries, lag, times, k, radius):
     """Raise unless each library leaves k candidates to each point of its own."""
     n_times, rows = len(columns), libraries.rows
-    # NaN goes through; an array of flags would take longer
     complete = not np.isnan(columns.min(axis=0)).any()
     for row in rows[:1] if complete else rows:
-        missing = np.isnan(columns[:, libraries.columns[row]]).any(axis=1)
-        known = np.ones(n_times, bool)
-        for step in np.unique(lag):
-            known[:step] = False
-            known[step:] &= ~missing[: n_times - step]
-        valid = np.zeros(n_times, bool)
-        valid[times] = known[times]
+        known = known_points(columns[:, libraries.columns[row]], lag)
         try:
-            check_enough(valid, np.arange(n_times), known, k, radius)
+            check_enough(times[known[times]], n_times, np.arange(n_times), known, k, radius)
         except InputError as error:
             raise InputError(f"series {libraries.names[row]}: {error}") from None
-
-
-def check_radius(radius):
-    return check_count(radius, "exclusion_radius", 0)
 
 
 def check_library_sizes(sizes, most, least):

@@ -25,6 +25,7 @@ from .cross import STEPS
 from .frames import Tabled
 from .mapping import Maps, Sets
 from .problem import MEMORY_BYTES, Problem
+from .search import by_lag
 from .segments import Replicates, Windows
 from .surrogates import Kind
 
@@ -263,8 +264,7 @@ def ccm(
     check_flag(progress, "progress")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)
     random = np.random.default_rng(check_seed(seed))
-    valid = problem.candidates[problem.known_masked[problem.candidates]]
-    sizes = check_library_sizes(library_sizes, len(valid), problem.k)
+    sizes = check_library_sizes(library_sizes, len(problem.valid), problem.k)
     n_targets, n_series = target.shape[1], 1 + n_surrogates
     with connected(client) as client, pk.use(here(client, space)):
         table = target[:, :, None]
@@ -274,7 +274,7 @@ def ccm(
             made.fill(view, 0, n_surrogates, n_surrogates)
             table = np.concatenate([table, view.to_numpy().reshape(problem.n_times, n_targets, -1)], axis=2)
         table = problem.places.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
-        column, lag, n_columns = problem.by_lag()
+        column, lag = by_lag(problem.columns.shape[1], problem.E, problem.tau)
         args = (
             problem.masked,
             problem.columns,
@@ -288,7 +288,7 @@ def ccm(
             MEMORY_BYTES,
         )
         times = [
-            np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
+            np.stack([np.sort(random.choice(problem.valid, size, replace=False)) for _ in range(n_samples)])
             for size in sizes.tolist()
         ]
         pieces = [
@@ -296,7 +296,7 @@ def ccm(
             for drawn in times
             for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))
         ]
-        make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None, "k": k}, None)
+        make = functools.partial(Maps, args, {"column": column, "k": k}, None)
         shards = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm")
         together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
         with bar(progress) as shown:

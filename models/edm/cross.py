@@ -30,7 +30,6 @@ from .checks import (
     check_embedding,
     check_horizon,
     check_library,
-    check_radius,
     check_valid,
     extremes,
 )
@@ -38,6 +37,7 @@ from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Maps, Sets
 from .layout import lay_out
+from .search import by_lag
 from .segments import Replicates, Windows, check_length, windows_in
 
 SHARDS = 1024  # at most
@@ -166,7 +166,7 @@ def cross_map(
             missing = np.intersect1d(of, target.missing)
             if not len(missing):
                 continue
-            column, lag = libraries.coordinates(int(form.max()), cross.tau)
+            column, lag = by_lag(width, int(form.max()), cross.tau)
             args = source, points, cross.columns, form * width, lag, cross.Tp, cross.pred, cross.radius
             together = max(-(-len(missing) // SHARDS), 1)
             parts = [missing[a : a + together] for a in range(0, len(missing), together)]
@@ -217,7 +217,7 @@ class Cross:
         self.dims = dims = np.atleast_2d(dims)
         E, self.tau = check_embedding(int(dims.max()), windows["tau"], n_times, "dataset")
         self.Tp = check_horizon(Tp, n_times, E, self.tau)
-        self.radius = check_radius(windows["exclusion_radius"])
+        self.radius = check_count(windows["exclusion_radius"], "exclusion_radius", 0)
         lib, pred = (windows_in(windows[name], name, n_times, self.cut) for name in ("lib", "pred"))
         check_length(self.cut, lib + pred, E, self.tau)
         valid = check_valid(windows["valid"], n_times)
@@ -233,7 +233,7 @@ class Cross:
         self.places, self.columns, self.masked, self.candidates, self.pred = laid
         for form, of in self.forms():
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
-            _, lag = libraries.coordinates(largest, self.tau)
+            _, lag = by_lag(libraries.width, largest, self.tau)
             check_library(
                 self.masked, some, lag, self.candidates, largest + 1 if k is None else k, self.radius
             )

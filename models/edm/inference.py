@@ -19,7 +19,7 @@ from ..shared.store import Store
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
-from .search import using
+from .search import by_lag, using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import ABREAST, Mapping, Table, cut, on_the_space
@@ -275,7 +275,7 @@ class _Group(Mapping):
     def __init__(self, test, chosen, dims, n, memory):
         cross = test.cross
         self.width, columns = cross.libraries.width, cross.dataset[:, chosen]
-        column, lag = cross.libraries.coordinates(int(dims.max()), cross.tau)
+        column, lag = by_lag(self.width, int(dims.max()), cross.tau)
         super().__init__(
             test.source,
             test.points,

@@ -43,11 +43,6 @@ class Libraries:
         n_columns)."""
         return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
 
-    def coordinates(self, E: int, tau: int):
-        """Column (None without groups) and lag of each coordinate; a lag of all columns before the next."""
-        lag = np.repeat(np.arange(E) * tau, self.width)
-        return (None if self.width == 1 else np.tile(np.arange(self.width), E)), lag
-
     def all_of(self, flags: np.ndarray) -> np.ndarray:
         """Tell whether flags hold for all series of a library, shape (n_libraries,)."""
         return flags[self.columns].all(axis=1)

@@ -143,7 +143,7 @@ def smap(
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, "float64"
     problem = Problem(library, columns, target, points, *form)
     target = problem.target
-    valid = problem.candidates[problem.known_masked[problem.candidates]]
+    valid = problem.valid
     asked = problem.points[problem.known]
     scale = problem.scale()
     x, y = (
@@ -194,11 +194,10 @@ class _Points:
         n_dims, n_points = y.shape
         self.n_free = 0
         self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
-        radius = -1 if problem.radius is None else problem.radius
         series = valid.astype(np.int64), asked.astype(np.int64), x, y, limit
         self.common = (
             pk.static(n_dims) if n_dims <= KNOWN else n_dims,
-            radius,
+            problem.radius,
             *(pk.copy_of(one) for one in series),
             self.mean,
         )

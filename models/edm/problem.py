@@ -25,10 +25,10 @@ from .checks import (
     check_embedding,
     check_enough,
     check_horizon,
-    check_radius,
     check_targets,
     check_valid,
     extremes,
+    known_points,
     without_variation,
 )
 from .layout import found_in, lay_out, places_of, times_within, warn_of_copies
@@ -92,12 +92,12 @@ class Problem:
         asked = columns if self.same else self._other_points(points, columns.shape[1], segments)
         self.n_times = len(columns)
         self.E, self.tau = check_embedding(E, tau, self.n_times)
-        if not self.same:
-            check_embedding(E, tau, len(asked), "points")
+        check_embedding(E, tau, len(asked), "points")
         self.Tp = check_horizon(Tp, self.n_times, self.E, self.tau)
-        self.radius = check_radius(exclusion_radius)
+        self.radius = check_count(exclusion_radius, "exclusion_radius", 0)
         self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
         self.column, self.lag = coordinates(columns.shape[1], self.E, self.tau)
+        self.front = (self.E - 1) * self.tau
         self.k = self.E + 1 if k is None else check_count(k, "k")
         self._lay_out(columns, asked, lib, pred, check_valid(valid, self.n_times), horizons or (self.Tp,))
         self._find_known()
@@ -121,53 +121,50 @@ class Problem:
         return check_columns(points, "points", n_columns)
 
     def _lay_out(self, columns, asked, lib, pred, valid, horizons):
-        """Candidates and points in their places."""
+        """Put candidates and points in their places."""
         lib = windows_in(lib, "lib", self.n_times, self.cut)
         pred = windows_in(pred, "pred", len(asked), self.point_cut)
         check_length(self.cut, lib, self.E, self.tau)
         check_length(self.point_cut, pred, self.E, self.tau)
-        self.form = (self.E, self.tau, self.Tp, self.k, self.radius, self.dtype, tuple(lib), tuple(pred))
-        found, front = 0 if self.same else found_in(asked, columns), (self.E - 1) * self.tau
+        found = 0 if self.same else found_in(asked, columns)
         shifted = [] if found is None else [(begin + found, end + found) for begin, end in pred]
-        laid = lay_out(columns, lib, shifted, valid, self.cut, max(front, self.radius), horizons)
+        laid = lay_out(columns, lib, shifted, valid, self.cut, max(self.front, self.radius), horizons)
         self.places, self.columns, self.masked, self.candidates, self.pred = laid
-        self.point_places, self.point_columns = self.places, self.columns
+        self.in_library, self.point_places, self.point_columns = found is not None, self.places, self.columns
+        if not self.in_library:
+            self.radius = -1  # excludes no candidate
+            warn_of_copies(columns, asked, self.front, self.column, self.lag)
+            gap = max(self.front, abs(self.Tp))
+            self.point_places = places_of(len(asked), (pred,), gap, self.point_cut)
+        elif not self.same:
+            self.point_places = self.places.part(found, len(asked))
         if not self.same:
-            self._lay_out_points(columns, asked, pred, found, front)
-        self.points = self.point_places.of(times_within(pred, front, len(asked)))
+            self.point_columns = self.point_places.spread(asked)
+            self.pred = self.point_places.windows(pred)
+        self.points = self.point_places.of(times_within(pred, self.front, len(asked)))
         if not self.points.size:
             raise InputError(
                 f"pred is {pred}, where no point with E = {self.E} and tau = {self.tau} ends: the first ends "
-                f"at {front}"
+                f"at {self.front}"
             )
         if len(self.lag) == 1 and not _run_on(self.candidates):  # as `_search_line` wants them
             self.masked = np.full_like(self.columns, np.nan)
             self.masked[self.candidates] = self.columns[self.candidates]
-        self.form += (self.places, self.point_places, None if valid is None else valid.tobytes())
-
-    def _lay_out_points(self, columns, asked, pred, found, front):
-        """Points of another series, or of rows that are `found` in the library."""
-        if found is None:
-            self.radius = None
-            warn_of_copies(columns, asked, front, self.column, self.lag)
-            self.point_places = places_of(len(asked), (pred,), max(front, abs(self.Tp)), self.point_cut)
-        else:
-            self.point_places = self.places.part(found, len(asked))
-        self.point_columns = self.point_places.spread(asked)
-        self.pred = self.point_places.windows(pred)
+        flags = None if valid is None else valid.tobytes()
+        self.form = self.E, self.tau, self.Tp, self.k, self.radius, self.dtype, tuple(lib), tuple(pred)
+        self.form += self.places, self.point_places, flags
 
     def _find_known(self):
         """Find the points that have all coordinates and enough candidates."""
-        every = self.known_at(self.point_columns)
+        every = known_points(self.point_columns, self.lag)
         self.first, self.n_span = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         self.every_row = self.n_span == len(self.points)
         self.rows = slice(None) if self.every_row else self.points - self.first
-        self.known = every[self.first : self.first + self.n_span][self.rows]
-        self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
-        usable = np.zeros(len(self.columns), bool)
-        usable[self.candidates] = self.known_masked[self.candidates]
-        self.n_valid, enough = check_enough(usable, self.points, self.known, self.k, self.radius)
-        self.known = self.known & enough
+        known = every[self.points]
+        candidates = every if self.masked is self.point_columns else known_points(self.masked, self.lag)
+        self.valid = self.candidates[candidates[self.candidates]]
+        enough = check_enough(self.valid, len(self.columns), self.points, known, self.k, self.radius)
+        self.known = known & enough
 
     @functools.cached_property
     def parts(self):
@@ -196,34 +193,11 @@ class Problem:
         """Tell whether library or targets do not vary, which is warned of."""
         return not self.varies and without_variation(library=self.columns, target=self.given)
 
-    def known_at(self, columns):
-        """Tell whether the point of each time has all coordinates."""
-        known = np.ones(len(columns), bool)
-        if not np.isnan(columns.min()):
-            known[: int(self.lag.max())] = False
-            return known
-        missing = np.isnan(columns).any(axis=1)
-        for lag in np.unique(self.lag):
-            known[:lag] = False
-            known[lag:] &= ~missing[: len(columns) - lag]
-        return known
-
     @functools.cached_property
     def times(self):
         """Times of what is predicted of each point, on the points' series."""
         times = new_array(len(self.points), np.int64)
         return np.add(self.point_places.times(self.points), self.Tp, out=times)
-
-    def by_lag(self):
-        """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
-        columns.
-        """
-        n_columns = self.columns.shape[1]
-        return (
-            np.tile(np.arange(n_columns), self.E),
-            np.repeat(np.arange(self.E) * self.tau, n_columns),
-            n_columns,
-        )
 
     def embedded(self, columns, times):
         """Return the points of these times, shape (n_coordinates, n_points)."""
@@ -236,15 +210,18 @@ class Problem:
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
 
+    def truth(self, target, points):
+        """Return what predictions are compared with: the target where points share the library's places, the
+        points themselves where no target is given, else None."""
+        if self.same or (self.given is not None and self.in_library):
+            return target
+        return points if self.given is None else None
+
     def observed(self):
         """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
-        given = self.given is not None
-        own = self.same or (given and self.radius is not None)  # points of the library share its places
-        truth = self.target if own else None if given else self.point_columns[:, :1]
-        span = self.first + self.Tp, self.n_span
-        return [
-            window_of(one, *span)[self.rows] for one in (self.target * np.nan if truth is None else truth).T
-        ]
+        truth = self.truth(self.target, self.point_columns[:, :1])
+        truth = self.target * np.nan if truth is None else truth
+        return [window_of(one, self.first + self.Tp, self.n_span)[self.rows] for one in truth.T]
 
     @functools.cached_property
     def inputs(self):
@@ -268,26 +245,24 @@ class Problem:
 
     def neighbours(self):
         """Return distances of all points' neighbours and their rows of the embedding, on the host."""
-        front = (self.E - 1) * self.tau
 
         def compute(*views):
             distances, times = self._searched(views)
             out = pk.empty(times.shape, np.float64), pk.empty(times.shape, np.int64)
-            shift, width = front if self.places.plain else 0, self.columns.shape[1]
+            shift, width = self.front if self.places.plain else 0, self.columns.shape[1]
             summary = self.summarised.summary
             launch(times.shape, point_kernels.tell, width, shift, summary, distances, times, *out)
             return out
 
         distances, rows = (on_the_host(one)[self.rows] for one in self._kept("knn", (), compute))
         if not self.places.plain:
-            rows = np.where(rows >= 0, self.places.times(rows) - front, -1)
+            rows = np.where(rows >= 0, self.places.times(rows) - self.front, -1)
         return distances, rows
 
     def simplex(self):
         """Return predictions of targets, their variances, and rho of each, on the space; for
         `unpacked`."""
-
-        if self._few():
+        if self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT:
             return self._kept("few", (), self._simplex_of_few)
 
         def compute(*views):
@@ -296,11 +271,8 @@ class Problem:
 
         return self._kept("simplex", () if self.given is None else (self.target,), compute)
 
-    def _few(self):
-        """Tell whether one team keeps the neighbours of all points: of one short complete series."""
-        return self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT
-
     def _simplex_of_few(self, library):
+        """Predict one short complete series: one team keeps the neighbours of all points."""
         out = pk.empty(2 * len(self.points) + 1, np.float64)
         launch(
             pk.TeamPolicy(1, SUMMARY_TEAM, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
@@ -310,7 +282,7 @@ class Problem:
             self.tau,
             self.Tp,
             self.radius,
-            NO_VARIATION * float(np.finfo(self.dtype).eps),
+            self._least(),
             max(int(self.candidates[0]), self.first),
             int(self.candidates[-1]) + 1,
             pk.empty(1, self.dtype),
@@ -318,6 +290,10 @@ class Problem:
             out,
         )
         return out
+
+    def _least(self):
+        """Return the share of a target's variation that rounding leaves of none in predictions."""
+        return NO_VARIATION * float(np.finfo(self.dtype).eps)
 
     def predictions(self):
         """Return predictions, observations, variances and rho of all targets, without that axis where
@@ -337,7 +313,7 @@ class Problem:
         if not sorts and self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
         # of sorted candidates so many count as are known
-        form = what, self.same, self.form, self.n_valid if sorts else None
+        form = what, self.same, self.form, len(self.valid) if sorts else None
         return kept.repeated(form, arrays, compute)
 
     def _searched(self, views):
@@ -365,24 +341,23 @@ class Problem:
             of.values,
             out,
         )
-        if self.same or (target is not None and self.radius is not None):
-            self._correlate(times, of.values, n_targets, out)
-        elif target is None:
-            self._correlate(times, self.there["points"], n_targets, out)
-        else:  # nobody knows what other points saw of it
+        observed = self.truth(of.values, self.there.get("points"))
+        if observed is None:  # what other points saw of it is unknown
             pk.deep_copy(out[2 * n * n_targets :], math.nan)
+        else:
+            self._correlate(times, observed, n_targets, out)
         return out
 
     def unpacked(self, out):
         """Return predictions and variances, shape (n_points, n_targets), and rho."""
         n, found = self.n_span, on_the_host(out)
         size = found.size // (2 * n + 1) * n
-        both = found[:size], found[size : 2 * size]
-        return *(part.reshape(n, -1)[self.rows] for part in both), found[2 * size :]
+        both = found[: 2 * size].reshape(2, n, -1)[:, self.rows]
+        return *both, found[2 * size :]
 
     def _correlate(self, times, observed, n_targets, out):
         """Behind predictions and variances, rho of each target."""
-        n, asked = times.shape[0], times
+        n, asked = self.n_span, times
         if not self.every_row:
             asked = np.zeros((n, 1), np.int32)
             asked[self.rows] = 1
@@ -393,7 +368,7 @@ class Problem:
         launch(
             pk.TeamPolicy(n_targets, CORRELATING),
             point_kernels.correlate_points,
-            NO_VARIATION * float(np.finfo(self.dtype).eps),
+            self._least(),
             max(last - first, 0),
             pk.static(1) if n_targets == 1 else n_targets,
             single,
@@ -414,29 +389,29 @@ class Problem:
 
     def _sorts(self, k):
         """Tell whether points of one coordinate are so many that sorting costs less than meeting all."""
-        n, pairs = self.n_valid, self.n_valid * len(self.points)
+        n, pairs = len(self.valid), len(self.valid) * len(self.points)
         return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
 
     def _tree_may_serve(self):
         """Tell whether a tree on the host may serve."""
-        if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
+        if not tree.may_serve(len(self.valid), len(self.points), len(self.lag)):
             return False
         return pk.default_space().memory == "host" and self.dtype == np.float64
 
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
         source, points, _, _ = self._lined_up(0)
-        values = source[int(self.candidates[0]) : int(self.candidates[-1]) + 1]
-        first, n = self.first, self.n_span
-        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
+        begin = int(self.candidates[0])
+        values = source[begin : int(self.candidates[-1]) + 1]
+        distances, times = self._empty(k)
         launch(
-            n,
+            self.n_span,
             point_kernels.nearest_on_line,
             k,
-            self.n_valid,
-            -1 if self.radius is None else self.radius,
-            int(self.candidates[0]),
-            first,
+            len(self.valid),
+            self.radius,
+            begin,
+            self.first,
             values,
             pk.argsort(values),
             points,
@@ -457,28 +432,27 @@ class Problem:
         points, point_stride = given.lined_up(self.there.get("points", given.values), *lines)
         return source, points, stride, point_stride
 
+    def _empty(self, k):
+        """Return views for distances and times of neighbours."""
+        shape = self.n_span, k
+        return pk.empty(shape, self.dtype), pk.empty(shape, np.int32)
+
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
         if not self._tree_may_serve():
             return None
-        space = pk.default_space()
-        valid = self.candidates[self.known_masked[self.candidates]]
-        asked = self.points[self.known]
-        front = int(self.lag.max())
+        n_threads, asked, front = pk.default_space().n_threads, self.points[self.known], int(self.lag.max())
         source, series, stride, point_stride = self._lined_up(front)
-        newest = front - self.lag[:, None]
-        candidates = source.to_numpy()[newest + self.column[:, None] * stride + valid]
-        points = series.to_numpy()[newest + self.column[:, None] * point_stride + asked]
-        found = tree.build(candidates, points, k, space.n_threads, lambda n: self._search_some(n, k))
+        newest, column = front - self.lag[:, None], self.column[:, None]
+        candidates = source.to_numpy()[newest + column * stride + self.valid]
+        points = series.to_numpy()[newest + column * point_stride + asked]
+        found = tree.build(candidates, points, k, n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None
-        radius = -1 if self.radius is None else self.radius
-        n = self.n_span
-        distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
-        rows = asked - self.first
-        distances[rows], times[rows] = tree.nearest(
-            found, candidates, points, valid, asked, radius, k, space.n_threads
-        )
+        of = candidates, points, self.valid, asked, self.radius
+        shape, rows = (self.n_span, k), asked - self.first
+        distances, times = np.full(shape, np.inf), np.full(shape, -1, np.int32)
+        distances[rows], times[rows] = tree.nearest(found, *of, k, n_threads)
         return pk.copy_of(distances), pk.copy_of(times)
 
     def _search_some(self, n, k):
@@ -490,19 +464,18 @@ class Problem:
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        first, last, front = self.first, self.first + self.n_span, int(self.lag.max())
+        n_dims, front, n = len(self.lag), int(self.lag.max()), self.n_span
         source, series, stride, point_stride = self._lined_up(front)
-        offset = self.column * point_stride + front - self.lag
-        library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
-        library.arrange(np.zeros(1, int), self.candidates[None])
-        n_dims, n, radius = len(self.lag), last - first, -1 if self.radius is None else self.radius
-        search = Search(library, np.array([n_dims]), np.array([k]), offset, series, radius, n, MEMORY_BYTES)
-        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
-        for begin, end in search.parts(first, last):
-            part = slice(begin - first, end - first)
-            n_teams = -(-(end - begin) // kernels.GROUP)
+        candidates, offset = self.candidates[None], self.column * point_stride + front - self.lag
+        library = Library(source, stride, front, self.column, self.lag, 1, candidates)
+        library.arrange(np.zeros(1, int), candidates)
+        asked = np.array([n_dims]), np.array([k]), offset, series, self.radius, n
+        search = Search(library, *asked, MEMORY_BYTES)
+        distances, times = self._empty(k)
+        for begin, end in search.parts(self.first, self.first + n):
+            part = slice(begin - self.first, end - self.first)
             launch(
-                search.policy(n_teams),
+                search.policy(-(-(end - begin) // kernels.GROUP)),
                 kernels.nearest,
                 n_dims,
                 search.room,

@@ -117,6 +117,12 @@ def coordinates(n_columns, E, tau):
     return np.repeat(np.arange(n_columns), E), np.tile(np.arange(E) * tau, n_columns)
 
 
+def by_lag(n_columns, E, tau):
+    """Column, None if there is one, and lag of each coordinate: a lag of all columns before the next."""
+    column = None if n_columns == 1 else np.tile(np.arange(n_columns), E)
+    return column, np.repeat(np.arange(E) * tau, n_columns)
+
+
 class Library:
     """Candidates of one or more sets, arranged for the kernels.
 

@@ -17,7 +17,7 @@ from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem
-from .search import on_the_host, using
+from .search import by_lag, on_the_host, using
 from .segments import Replicates, Windows
 
 
@@ -100,7 +100,8 @@ def embedding_dimension(
 
 def _skill(problem, target, observed):
     """rho of one target by E, shape (E_max,); its launches are kept for the next series."""
-    column, lag, n_columns = problem.by_lag()
+    n_columns = problem.columns.shape[1]
+    column, lag = by_lag(n_columns, problem.E, problem.tau)
     arrays = {"source": problem.masked, "target": target}
     if not (problem.same and problem.masked is problem.columns):
         arrays["points"] = problem.columns if problem.same else problem.point_columns
@@ -117,11 +118,11 @@ def _skill(problem, target, observed):
             lag,
             problem.Tp,
             problem.pred,
-            -1 if problem.radius is None else problem.radius,
+            problem.radius,
             problem.dtype,
             MEMORY_BYTES,
             observed=found.get("observed"),
-            column=column if n_columns > 1 else None,
+            column=column,
         )
         mapping.run(np.zeros(1, int), problem.candidates[None])
         return mapping.rho
