@@ -16,7 +16,7 @@ from portable.models.shared.checks import check_count
 from portable.models.shared.extras import need
 from portable.models.shared.page import Compared
 from portable.models.hawkes import figures
-from portable.models.hawkes.catalogue import read_events
+from portable.models.hawkes.catalogue import read_catalogue
 from portable.models.hawkes.fit import fit
 from portable.models.hawkes.likelihood import Likelihood
 from hawkes_numbers import (
@@ -119,7 +119,8 @@ class Paper(Speed):
             return found.locations, found.times
         with warnings.catch_warnings():  # that some repeat others is known here
             warnings.simplefilter("ignore", UserWarning)
-            return read_events(path)[:2]
+            events = read_catalogue(path)
+        return events.locations, events.times
 
     @property
     def real(self):

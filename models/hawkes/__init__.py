@@ -26,11 +26,10 @@ theta omega / h^D, as here.
 from .at_once import excitation_probabilities, log_likelihood
 from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
-from .catalogue import Catalogue, read_catalogue, read_events
-from .compose import compose, time_scales
+from .catalogue import Catalogue, read_catalogue
+from .compose import compose
 from .decays import Decay, exponentials, omori
 from .evidence import Evidence, evidence, pointwise
-from .files import Events
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
 from .guards import jitter, notes
@@ -74,7 +73,6 @@ __all__ = [
     "Catalogue",
     "Decay",
     "Declustered",
-    "Events",
     "Evidence",
     "Fit",
     "Forecast",
@@ -133,7 +131,6 @@ __all__ = [
     "posterior_probabilities",
     "predictive_check",
     "read_catalogue",
-    "read_events",
     "residuals",
     "sample_nuts",
     "sample_posterior",
@@ -141,7 +138,6 @@ __all__ = [
     "simulate",
     "simulate_mutual",
     "thinned_residuals",
-    "time_scales",
     "triggering_test",
     "uniform",
 ]

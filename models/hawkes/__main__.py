@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,30 +21,40 @@ from ..shared import command
 from ..shared.checks import check_outputs
 from ..shared.extras import need
 from ..shared.files import check_folder, replacing, write
-from . import command_parts, figures
-from .backgrounds import fit_background
-from .calibration import calibrate
-from .catalogue import read_catalogue, read_hours, write_table
-from .command_parts import given, number_or_text, start_of
+from . import (
+    Likelihood,
+    MutualLikelihood,
+    Parameters,
+    ParametersBase,
+    Posterior,
+    calibrate,
+    cluster_sizes,
+    decluster,
+    evidence,
+    figures,
+    fit,
+    fit_background,
+    fit_mutual,
+    forecast,
+    jitter,
+    mutual_residuals,
+    notes,
+    parent_probabilities,
+    places,
+    posterior_probabilities,
+    predictive_check,
+    read_catalogue,
+    residuals,
+    sample_nuts,
+    sample_posterior,
+    simulate,
+)
+from . import command_parts as parts
+from .catalogue import read_hours, write_table
 from .coverage import calibrate_noise, coverage, mutual_coverage
-from .evidence import evidence
 from .files import read_table
-from .fit import fit
-from .forecast import decluster, forecast, predictive_check
-from .guards import jitter, notes
-from .likelihood import Likelihood
-from .mutual_fit import fit_mutual, mutual_residuals
-from .mutual_likelihood import MutualLikelihood
-from .nuts import sample_nuts
-from .parameters import Parameters, ParametersBase
-from .posterior import Posterior
-from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
-from .repeats import places
-from .residuals import residuals
-from .sampler import sample_posterior
-from .simulate import simulate
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)
 # tables of `--out`, none of which may be read
 _WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"
 _SHOWN = {
@@ -61,15 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("hawkes", __doc__)
-    for name, (words, add, act) in _COMMANDS.items():
-        one = commands.add_parser(name, help=words)
+    for name, (add, act) in _COMMANDS.items():
+        words = inspect.getdoc(act).rstrip(".")
+        one = commands.add_parser(name, help=words[0].lower() + words[1:])
         add(one)
         one.set_defaults(act=act)
     return made
 
 
 class _Job(NamedTuple):
-    """Input of a command; `given` is the earlier fit, if one is named."""
+    """Input of a command; `earlier` is the fit that it names, if it names one."""
 
     options: Any
     folder: Path
@@ -77,39 +89,33 @@ class _Job(NamedTuple):
     likelihood: Likelihood
     start: ParametersBase
     fixed: tuple[str, ...]
-    given: Any
+    earlier: Any
 
     def fit(self, **how):
-        how = {
-            "start": self.start,
-            "fixed": self.fixed,
-            "least": _least(self.options),
-            "n_simulations": 0,
-        } | how
-        return fit(self.likelihood, **how)
+        how = {"start": self.start, "n_simulations": 0} | how
+        return fit(self.likelihood, fixed=self.fixed, least=self.options.least, **how)
 
     def params(self):
         """Return the parameters of the earlier fit, or those of the posterior mode."""
-        if isinstance(self.given, Posterior):
-            return self.given.mean()
-        return self.given or self.fit(posterior=True).params
+        if isinstance(self.earlier, Posterior):
+            return self.earlier.mean()
+        return self.earlier or self.fit(posterior=True).params
 
     def sample(self, method="metropolis"):
         """Draw from the posterior; Ctrl-C leaves what was drawn in a file."""
         sampler = sample_nuts if method == "nuts" else sample_posterior
-        asked = command.given(self.options, sampler).items()
-        asked = {name: value for name, value in asked if value is not None}
-        least = _least(self.options)
+        asked = command.given(self.options, sampler) | {"start": self.start, "fixed": self.fixed}
         if self.options.background != "paper" and "omega" in self.start.names():
             # longer delays than the record are no other than background, and theta then has no bound
-            least = (least or {}) | {"omega": 1.0 / self.likelihood.horizon_h}
+            asked["least"] = (asked["least"] or {}) | {"omega": 1.0 / self.likelihood.horizon_h}
+        asked = {name: value for name, value in asked.items() if value is not None}
         try:
-            return sampler(self.likelihood, **asked, start=self.start, fixed=self.fixed, least=least)
+            return sampler(self.likelihood, **asked)
         except KeyboardInterrupt as error:
             if hasattr(error, "posterior"):
                 file = self.folder / "posterior.nc"
                 error.posterior.save(file)
-                _say(f"stopped; what was drawn until then is in {printable(file)}")
+                console.print(f"stopped; what was drawn until then is in {printable(file)}")
             raise
 
     def draw(self, name, figure, *args):
@@ -121,8 +127,8 @@ class _Job(NamedTuple):
                 getattr(found, "figure", found).savefig(beside, dpi=150)
 
 
-def _say(text, style=""):
-    console.print(text, style=style, markup=False)
+def _note(text):
+    console.print(f"note: {text}", style="yellow")
 
 
 def _prepare(options):
@@ -134,34 +140,34 @@ def _prepare(options):
     _check_background(options)
     folder = check_folder(options.out, "--out", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
-    found = given(options)  # what is misspelt is told before anything is computed
+    earlier = parts.read_earlier(options)  # a misspelt name is reported before anything is computed
+    options.least = None if options.least_h is None else {"h": options.least_h}
     events, start = _read(options)
     _need_writers(options)
     make = _with_paper if options.background == "paper" else _with_fitted
     likelihood, start, fixed = make(options, events, start)
     if options.n_simulations:
         test = likelihood.triggering_test(options.n_simulations)
-        _say(f"test: {test}", "" if test.rejects() else "yellow")
-    return _Job(options, folder, events, likelihood, start, fixed, found)
+        console.print(f"test: {test}", style="" if test.rejects() else "yellow")
+    return _Job(options, folder, events, likelihood, start, fixed, earlier)
 
 
 def _read(options):
     """Read the events; where estimates begin."""
-    options.reference_mark, options.end = map(number_or_text, (options.reference_mark, options.end))
+    options.reference_mark, options.end = map(parts.number_or_text, (options.reference_mark, options.end))
     events = read_catalogue(options.events, **command.given(options, read_catalogue))
     if options.jitter is not None:
         moved = jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
         events = replace(events, locations=moved)
-    start, (n, n_dims), days = start_of(options, events), events.locations.shape, events.times[-1] / 24
+    (n, n_dims), days = events.locations.shape, events.times[-1] / 24
     console.print(f"{n:,} events in {n_dims} dimensions over {days:.5g} days; {places(events.locations)}")
-    return events, start
+    return events, parts.start_of(options, events)
 
 
 def _how(options):
     """Return the options of the likelihood."""
-    how = {name: getattr(options, name) for name in ("dtype", "error_bound", "space", "repeats")}
-    asked = {"horizon_h": options.horizon_h, "client": options.client}
-    return how | {name: value for name, value in asked.items() if value is not None}
+    names = "dtype", "error_bound", "space", "repeats", "horizon_h", "client"
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _with_paper(options, events, start):
@@ -179,21 +185,13 @@ def _with_paper(options, events, start):
 
 def _with_fitted(options, events, start):
     """Return the same with a background that is fitted in turns with the triggering."""
-    how = {"horizon_h": events.horizon_h} | _how(options)
+    how = command.given(options, fit_background) | {"horizon_h": events.horizon_h} | _how(options)
     if events.marks is not None:
         how |= {"marks": events.marks, "reference_mark": events.reference_mark}
-    made = fit_background(
-        events.locations,
-        events.times,
-        options.background,
-        box_km=None if options.box_km is None else np.reshape(options.box_km, (-1, 2)),
-        polygon=None if options.polygon is None else events.polygon(options.polygon),
-        n_periods=options.n_periods,
-        n_simulations=options.n_simulations,
-        start=start if type(start) is not Parameters else None,
-        least=_least(options),
-        **how,
-    )
+    how["box_km"] = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
+    how["polygon"] = None if options.polygon is None else events.polygon(options.polygon)
+    how["start"] = start if type(start) is not Parameters else None
+    made = fit_background(events.locations, events.times, options.background, **how)
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
     console.print(
         f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; "
@@ -227,12 +225,8 @@ def _need_writers(options):
         need("matplotlib", "plot", "figures (--figures none does without)")
 
 
-def _least(options):
-    return None if options.least_h is None else {"h": options.least_h}
-
-
 def run_fit(options):
-    """Estimate; write fit.json, posterior.nc and figures."""
+    """Estimate the parameters; write draws (NetCDF), a table (JSON) and figures."""
     job = _prepare(options)
     rows, params, bound, said = (_by_optimum if options.method in ("likelihood", "mode") else _by_draws)(job)
     _print_rows(rows, type(params))
@@ -241,16 +235,13 @@ def run_fit(options):
     )
     for note in said:
         if not note.startswith("no evidence"):  # which stands above
-            _say(f"note: {note}", "yellow")
-    values = dict(zip(params.names(), params.values()))
+            _note(note)
+    values = asdict(params)
     units = {name: params.unit(name) for name in values | rows}
-    spec = {"triggering": params.spec} if params.spec else {}
-    for name, held in (
-        ("fit", {"params": values, "units": units, "table": rows}),
-        ("params", values | spec),
-    ):
+    whole = values | ({"triggering": params.spec} if params.spec else {})
+    for name, held in (("fit", {"params": values, "units": units, "table": rows}), ("params", whole)):
         write(job.folder / f"{name}.json", json.dumps(held, indent=1) + "\n", "--out")
-    command.write_json(options, params=values | spec, table=rows, notes=said)
+    command.write_json(options, params=whole, table=rows, notes=said)
 
 
 def _by_optimum(job):
@@ -277,22 +268,15 @@ def _by_draws(job):
 
 
 def run_probabilities(options):
-    """Write probabilities.csv and parents.csv, and two figures."""
+    """Say who was triggered, by whom, and how large families are; CSV and figures."""
     job = _prepare(options)
-    likelihood, events, params = job.likelihood, job.events, job.given
-    if params is None or isinstance(params, Posterior):
-        posterior = params or job.sample()
-        params = posterior.mean()
-        found = posterior_probabilities(likelihood, posterior, n_draws=options.average)
-        columns = found.mean, found.sd, found.quantiles[0], found.quantiles[2]
-        columns = dict(zip(("probability", "sd", "q2.5", "q97.5"), columns))
-    else:
-        columns = {"probability": likelihood.excitation_probabilities(params)}
+    likelihood, events = job.likelihood, job.events
+    params, columns = _probabilities(job)
     parents = parent_probabilities(likelihood, params)
     columns["family_size"] = cluster_sizes(parents)
     columns["background"] = decluster(likelihood, params, seed=options.seed).background
-    km = {f"{axis}_km": column for axis, column in zip("xyz", events.locations.T)}
-    write_table(job.folder / _WRITTEN[0], events.joined(**km, t_hours=events.times, **columns))
+    columns = _axes(events.locations) | {"t_hours": events.times} | columns
+    write_table(job.folder / _WRITTEN[0], events.joined(**columns))
     pairs = {"child": events.ids[parents.children], "parent": events.ids[parents.parents]}
     write_table(job.folder / _WRITTEN[1], pairs | {"probability": parents.probabilities})
     mean = columns["probability"]
@@ -302,8 +286,24 @@ def run_probabilities(options):
     job.draw("time", figures.probabilities_in_time, events.times, mean)
 
 
+def _probabilities(job):
+    """Return parameters, and columns of the probabilities of having been triggered."""
+    params = job.earlier
+    if isinstance(params, ParametersBase):
+        return params, {"probability": job.likelihood.excitation_probabilities(params)}
+    posterior = params or job.sample()
+    found = posterior_probabilities(job.likelihood, posterior, n_draws=job.options.average)
+    columns = found.mean, found.sd, found.quantiles[0], found.quantiles[2]
+    return posterior.mean(), dict(zip(("probability", "sd", "q2.5", "q97.5"), columns))
+
+
+def _axes(locations):
+    """Return columns of places by their names."""
+    return {f"{axis}_km": column for axis, column in zip("xyz", locations.T)}
+
+
 def run_residuals(options):
-    """Print the test; write a figure."""
+    """Test the fit by time rescaling, with a figure."""
     job = _prepare(options)
     likelihood, params = job.likelihood, job.params()
     found = residuals(likelihood, params)
@@ -314,10 +314,9 @@ def run_residuals(options):
         f" {found.correlation:+.4f}"
     )
     if found.p_value < 0.01:
-        _say(
-            "note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori,"
-            " 2 or 3 exponentials), --marks, or another --background, and compare",
-            "yellow",
+        _note(
+            "the model does not fit: gaps on its clock are not exponential. Try another --decay (omori,"
+            " 2 or 3 exponentials), --marks, or another --background, and compare"
         )
     job.draw("residuals", figures.residual_plot, found)
     job.draw("decay", figures.decay_plot, params)
@@ -326,9 +325,9 @@ def run_residuals(options):
 
 
 def run_forecast(options):
-    """Print intervals of counts, and what catalogues drawn from the model look like."""
+    """Forecast how many events come after the record, with intervals; a posterior predictive check."""
     job = _prepare(options)
-    found, n_draws = job.given or job.params(), options.n_draws
+    found, n_draws = job.earlier or job.params(), options.n_draws
     ahead = forecast(job.likelihood, found, options.hours, n_draws=n_draws, seed=options.seed)
     low, high = ahead.interval(options.level)
     begin, end = job.events.dates([ahead.begin_h, ahead.end_h])
@@ -337,26 +336,30 @@ def run_forecast(options):
         f" {low:g} and {high:g}"
     )
     check = predictive_check(job.likelihood, found, n_draws=min(n_draws, 100), seed=options.seed)
-    for name, value in check.observed.items():
-        drawn, p_value = np.mean(check.drawn[name]), check.p_values[name]
-        console.print(f"  {name}: {value:.4g} observed, {drawn:.4g} drawn, p = {p_value:.2g}")
+    _print_check(check)
     limits = {"mean": ahead.mean, "level": options.level, "interval": (low, high)}
     command.write_json(options, begin=begin, end=end, n_events=limits, check=check)
     write_table(job.folder / _WRITTEN[2], {"draw": np.arange(n_draws), "n_events": ahead.counts})
 
 
+def _print_check(check):
+    for name, value in check.observed.items():
+        drawn, p_value = np.mean(check.drawn[name]), check.p_values[name]
+        console.print(f"  {name}: {value:.4g} observed, {drawn:.4g} drawn, p = {p_value:.2g}")
+
+
 def run_compare(options):
-    """Print criteria by which models of the same events compare."""
+    """Print AIC, or with --posterior WAIC and leave-one-out."""
     job = _prepare(options)
-    if isinstance(job.given, Posterior):
-        found = evidence(job.likelihood, job.given)
+    if isinstance(job.earlier, Posterior):
+        found = evidence(job.likelihood, job.earlier)
         command.write_json(options, evidence=found)
         console.print(
             f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out"
             f" {found.loo:.2f} ± {found.loo_se:.2f} (largest k {found.worst_k:.2f})"
         )
         return
-    found = job.fit(start=job.given or job.start)
+    found = job.fit(start=job.earlier or job.start)
     command.write_json(options, log_likelihood=found.log_likelihood, aic=float(found.aic), free=found.free)
     console.print(
         f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f},"
@@ -369,7 +372,7 @@ def _read_types(options):
     check_outputs(options, "out", "json", inputs=("events",))
     time = options.time
     name, table = read_table(options.events, (time, options.type))
-    end = number_or_text(options.end)
+    end = parts.number_or_text(options.end)
     hours, _, end = read_hours(table[time], name, time, options.time_unit, end, options.date_order)
     order = np.argsort(hours, kind="stable")
     times, types = hours[order] - hours.min(initial=np.inf), np.asarray(table[options.type])[order]
@@ -377,25 +380,24 @@ def _read_types(options):
 
 
 def run_mutual(options):
-    """Fit types that excite one another; print who influences whom, with intervals."""
+    """Fit types that excite one another, in time: who influences whom, with intervals."""
     likelihood = _read_types(options)
     found = fit_mutual(likelihood, options.rates, fixed_rates=options.fixed_rates)
     graph, rates = found.graph(options.level), found.params.rates
     ended = "" if found.converged else "not "
-    _say(
+    console.print(
         f"{likelihood.n_events:,} events of {likelihood.n_types} types; {ended}converged, log-likelihood"
         f" {found.log_likelihood:.4f}, AIC {found.aic:.4f}"
     )
-    _say(f"decays: {', '.join(map('{:.4g}'.format, rates))} an hour")
-    cells = [
-        (str(row["source"]), str(row["target"]), *(f"{row[key]:.4g}" for key in ("influence", "low", "high")))
-        for row in graph
-    ]
+    console.print(f"decays: {', '.join(map('{:.4g}'.format, rates))} an hour")
+    cells = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in graph]
     _print_table(("from", "to", "direct offspring", "low", "high"), cells)
     residual = mutual_residuals(likelihood, found.params)
-    _say(f"residuals by time rescaling: p = {residual.p_value:.2g}, the worst type's times their number")
+    console.print(
+        f"residuals by time rescaling: p = {residual.p_value:.2g}, the worst type's times their number"
+    )
     for note in found.notes:
-        _say(f"note: {note}", "yellow")
+        _note(note)
     command.write_json(options, params=found.params, names=found.names, graph=graph, p_value=residual.p_value)
     if options.out:
         columns = ("source", "target", "influence", "low", "high")
@@ -403,7 +405,7 @@ def run_mutual(options):
 
 
 def run_simulate(options):
-    """Write a CSV of events with their parents."""
+    """Draw events with known parents, as CSV."""
     check_outputs(options, "out")
     if len(options.box_km) % 2:
         raise InputError(
@@ -412,15 +414,16 @@ def run_simulate(options):
     box = np.reshape(options.box_km, (-1, 2))
     params = Parameters(1.0, 1.0, 1.0, options.theta, options.omega, options.h)
     made = simulate(params, **command.given(options, simulate) | {"box_km": box})
-    columns = {f"{axis}_km": column for axis, column in zip("xyz", made.locations.T)}
-    write_table(Path(options.out), columns | {"t_hours": made.times, "parent": made.parents})
+    write_table(Path(options.out), _axes(made.locations) | {"t_hours": made.times, "parent": made.parents})
     n_triggered = (made.parents >= 0).sum()
     command.write_json(options, n_events=len(made.times), n_triggered=n_triggered)
-    _say(f"{len(made.times):,} events, {n_triggered:,} of them triggered, in {printable(options.out)}")
+    console.print(
+        f"{len(made.times):,} events, {n_triggered:,} of them triggered, in {printable(options.out)}"
+    )
 
 
 def run_calibrate(options):
-    """Print p-values of uniform ranks, or coverage."""
+    """Calibrate a sampler by simulation."""
     n_sets = options.n_sets or (20 if options.quick else 1000 if options.noise else 200)
     how = {name: getattr(options, name) for name in ("seed", "space", "jobs", "progress", "client")}
     how["n_sets"] = options.n_sets = n_sets
@@ -483,38 +486,14 @@ def _print_table(titles, rows):
 
 
 _COMMANDS = {
-    "fit": (
-        "estimate the parameters; write draws (NetCDF), a table (JSON) and figures",
-        command_parts.add_fit,
-        run_fit,
-    ),
-    "probabilities": (
-        "who was triggered, by whom, and how large families are; CSV and figures",
-        command_parts.add_probabilities,
-        run_probabilities,
-    ),
-    "residuals": (
-        "test of the fit by time rescaling, with a figure",
-        command_parts.add_judged,
-        run_residuals,
-    ),
-    "forecast": (
-        "how many events come after the record, with intervals; a posterior predictive check",
-        command_parts.add_forecast,
-        run_forecast,
-    ),
-    "compare": (
-        "AIC, and with --posterior WAIC and leave-one-out",
-        command_parts.add_judged,
-        run_compare,
-    ),
-    "mutual": (
-        "fit types that excite one another, in time: who influences whom, with intervals",
-        command_parts.add_mutual,
-        run_mutual,
-    ),
-    "simulate": ("draw events with known parents, as CSV", command_parts.add_simulate, run_simulate),
-    "calibrate": ("simulation-based calibration of a sampler", command_parts.add_calibrate, run_calibrate),
+    "fit": (parts.add_fit, run_fit),
+    "probabilities": (parts.add_probabilities, run_probabilities),
+    "residuals": (parts.add_judged, run_residuals),
+    "forecast": (parts.add_forecast, run_forecast),
+    "compare": (parts.add_judged, run_compare),
+    "mutual": (parts.add_mutual, run_mutual),
+    "simulate": (parts.add_simulate, run_simulate),
+    "calibrate": (parts.add_calibrate, run_calibrate),
 }
 
 

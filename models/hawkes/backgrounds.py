@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -38,6 +39,7 @@ from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
 from .regions import region_of
+from .repeats import spread_of
 from .significance import triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")
@@ -168,37 +170,35 @@ def fit_background(
     max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
     check_enough(len(times))
+    if kind == "constant" and n_periods not in (None, 1):
+        raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
     if n_periods is None:
         n_periods = {"constant": 1, "piecewise": 8}.get(kind)
-    elif kind == "constant" and n_periods != 1:
-        raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
     else:
         n_periods = check_count(n_periods, "n_periods", most=10_000)
     if bandwidth_km is not None:
         bandwidth_km = check_positive(bandwidth_km, "bandwidth_km")
     region = region_of(box_km, polygon, locations)
     make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
-    test = (
-        triggering_test(locations, times, n_simulations=n_simulations, space=space) if n_simulations else None
-    )
-    start = _first(locations, make.span, test) if start is None else start
-    weights, converged = make.inside.astype(float), False
+    test = None
+    if n_simulations:
+        test = triggering_test(locations, times, n_simulations=n_simulations, space=space)
+    start = start or _first_start(locations, make.span, test)
+    weights, converged, how = make.inside.astype(float), False, {"fixed": fixed, "least": least}
+    options |= {"horizon_h": horizon_h, "space": space}
     for n_iterations in range(1, max_iter + 1):
-        background = make(weights)
-        likelihood = Likelihood(
-            locations, times, background=background, horizon_h=horizon_h, space=space, **options
-        )
-        found = fit(likelihood, start=start, fixed=fixed, least=least, n_simulations=0)
-        start = found.params
-        new = (1.0 - likelihood.excitation_probabilities(found.params)) * make.inside
-        moved, weights = float(np.abs(new - weights).max()), new
-        if moved < _MOVED or kind == "constant":  # nothing about that depends on the weights
-            converged = True
+        likelihood = Likelihood(locations, times, background=make(weights), **options)
+        found = fit(likelihood, start=start, n_simulations=0, **how)
+        start, before = found.params, weights
+        weights = (1.0 - likelihood.excitation_probabilities(start)) * make.inside
+        # no part of a constant background depends on the weights
+        converged = kind == "constant" or bool(np.abs(weights - before).max() < _MOVED)
+        if converged:
             break
     if test is not None:
         likelihood.keep_test(test)
-        found = fit(likelihood, start=start, fixed=fixed, least=least, n_simulations=n_simulations)
-    outside = _outside(make.region, likelihood, found.params)
+        found = fit(likelihood, start=start, n_simulations=n_simulations, **how)
+    outside = _outside(region, likelihood, found.params)
     if outside > _MUCH_OUTSIDE and (test is None or test.rejects()):
         said = (
             f"{outside:.0%} of offspring fall outside of the region, where none are recorded: theta counts"
@@ -209,7 +209,7 @@ def fit_background(
     return BackgroundFit(
         likelihood,
         found,
-        background,
+        likelihood.background,
         weights,
         make.bandwidth_km,
         make.rates_per_h * found.params.mu0,
@@ -229,10 +229,9 @@ def _outside(region, likelihood, params):
     return float(1.0 - region.holds(places + shifts).mean())
 
 
-def _first(locations, hours, test):
+def _first_start(locations, hours, test):
     """Return where estimates begin: at the delay and distance that the test found, if it found any."""
-    spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
-    omega, h = 50.0 / max(hours, 1e-3), 0.05 * spread
+    omega, h = 50.0 / max(hours, 1e-3), 0.05 * max(spread_of(locations), 1e-3)
     if test is not None and test.rejects():
         omega, h = 1.0 / test.delay_h, test.distance_km
     return Parameters(0.5, 1.0, 1.0, 0.3, omega, max(h, 1e-6))
@@ -243,8 +242,7 @@ class _Maker:
 
     def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):
         self.locations, self.times, self.kind, self.space = locations, times, kind, space
-        self.region = region
-        self.span = horizon - times[0]
+        self.region, self.span = region, horizon - times[0]
         if not self.span > 0.0:
             raise InputError("times span no time; horizon_h after the first event is wanted")
         self.inside = region.holds(locations)
@@ -256,15 +254,13 @@ class _Maker:
 
     def __call__(self, weights):
         n, declustered = len(self.times), self.kind == "declustered"
-        # Later, choices would only go to and fro between neighbours.
         self._tries += 1
-        chooses = declustered and self._tries <= 4
-        if self._tries == 1 or chooses:
+        if self._tries <= (4 if declustered else 1):  # later choices would alternate between neighbours
             n_periods = self.n_periods or self._choose_periods(weights)
             self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
-        if chooses:
-            self.widths = self._choose(weights)
-            self.bandwidth_km = float(np.median(self.widths))
+            if declustered:
+                self.widths = self._choose(weights)
+                self.bandwidth_km = float(np.median(self.widths))
         hours = np.diff(self.edges)
         counts = np.bincount(_period(self.edges, self.times), weights, minlength=len(hours))
         # A period without background events would make its own triggering infinite: half an event stays in
@@ -272,15 +268,14 @@ class _Maker:
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
         rates = counts / counts.sum() / hours  # an hour; the integral is 1
         self.rates_per_h = n * rates
-        law, places = _Law(self.region, n, self.edges, rates), 1.0 / self.region.area
+        law, places = _Law(self.region, n, self.edges, rates), np.full(n, 1.0 / self.region.area)
         if declustered:
             scale = self._scaled(weights, self.widths)
             law.density = functools.partial(self._density, scale, self.widths)
             law.kernels = self.locations, weights, self.widths
-            places = law.density(np.arange(n))
-        places = np.where(self.inside, places, 0.0)
-        if declustered:  # what is left when the event is out
-            places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)
+            # of the density that is left when the event is out
+            places = law.density(np.arange(n)) * (weights.sum() / np.maximum(weights.sum() - weights, 1e-300))
+        places[~self.inside] = 0.0
         until = n * np.interp(self.times, self.edges, np.append(0.0, np.cumsum(rates * hours)))
         return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
 
@@ -298,22 +293,20 @@ class _Maker:
         own = at if at.ndim == 1 else np.full(len(at), -1)
         places = self.locations[at] if at.ndim == 1 else at
         with pk.use(pk.default_space() if self.space is None else self.space):
-            out = pk.zeros(max(len(places), 1))
-            middle = self.locations.mean(axis=0)
-            if len(places):
-                x, y = (pk.copy_of((v - middle).T) for v in (self.locations, places))
-                launch(
-                    pk.TeamPolicy(len(places), 128),
-                    weighted_density,
-                    pk.static(x.shape[0]),
-                    pk.copy_of(-0.5 / widths**2),
-                    x,
-                    pk.copy_of(scale),
-                    y,
-                    pk.copy_of(own),
-                    out,
-                )
-            return out.to_numpy()[: len(places)].copy()
+            out, middle = pk.zeros(len(places)), self.locations.mean(axis=0)
+            x, y = (pk.copy_of((v - middle).T) for v in (self.locations, places))
+            launch(
+                pk.TeamPolicy(len(places), 128),
+                weighted_density,
+                pk.static(x.shape[0]),
+                pk.copy_of(-0.5 / widths**2),
+                x,
+                pk.copy_of(scale),
+                y,
+                pk.copy_of(own),
+                out,
+            )
+            return out.to_numpy().copy()
 
     def _choose(self, weights):
         """Return the width of each event's kernel: of the greatest weighted log-density of events that are
@@ -321,21 +314,19 @@ class _Maker:
         n, n_dims = self.locations.shape
         if self._given_km is not None:
             return np.full(n, float(self._given_km))
-        spread = max(float(np.sqrt(self.locations[self.inside].var(axis=0).mean())), 1e-6)
+        spread = max(spread_of(self.locations[self.inside]), 1e-6)
         typical, shape = spread * weights.sum() ** (-1.0 / (n_dims + 4)), np.ones(n)
         for _ in range(2):  # the second time of a density that follows towns already
             logs = self._log_density(weights, typical * shape, np.arange(n))
             shape = np.exp(0.5 * (weights @ logs / weights.sum() - logs))
             shape = np.clip(shape, _NARROWEST, _WIDEST)
         judges = np.linspace(0, n - 1, min(n, _JUDGED)).astype(int)
-        best = (-math.inf, np.ones(n))
+        tried = []
         for form, least in ((np.ones(n), 0.0), (shape, _GAIN)):
             for width in spread * np.geomspace(0.02, 1.0, _BANDWIDTHS):
                 logs = self._log_density(weights, width * form, judges)
-                best = max(
-                    best, (float(weights[judges] @ logs) - least, width * form), key=lambda one: one[0]
-                )
-        return best[1]
+                tried.append((float(weights[judges] @ logs) - least, width * form))
+        return max(tried, key=operator.itemgetter(0))[1]
 
     def _log_density(self, weights, widths, at):
         density = self._density(self._scaled(weights, widths), widths, at)
@@ -344,16 +335,14 @@ class _Maker:
     def _choose_periods(self, weights):
         """Return the number of seasons that the background events support, at twice the penalty of
         Schwarz's criterion: the rest of clusters would be taken for seasons."""
-        n = weights.sum()
-        best = (0.0, 1)
+        n, tried = weights.sum(), [(0.0, 1)]
         for count in _PERIODS:
             if n < count * _LEAST_IN_PERIOD:
                 break
             at = np.clip((count * (self.times - self.times[0]) / self.span).astype(int), 0, count - 1)
             inside = np.maximum(np.bincount(at, weights, minlength=count), 1e-300)
-            gained = float(inside @ np.log(inside * count / n)) - (count - 1) * math.log(n)
-            best = max(best, (gained, count))
-        return best[1]
+            tried.append((float(inside @ np.log(inside * count / n)) - (count - 1) * math.log(n), count))
+        return max(tried)[1]
 
 
 def _period(edges, times):
@@ -387,18 +376,15 @@ class _Law:
 
     def draw(self, random, mu0, begin, end):
         """Draw background events between two times."""
-        cuts = np.unique(np.clip(np.concatenate([[begin, end], self.edges]), begin, end))
+        cuts = np.unique(np.clip([begin, end, *self.edges], begin, end))
         counts = random.poisson(mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts))
         times, region = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts)), self.region
+        if self.kernels is None:
+            return region.draw(random, len(times)), times
+        locations, weights, widths = self.kernels
+        which = random.choice(len(weights), len(times), p=weights / weights.sum())
         places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
-        if self.kernels is not None:
-            locations, weights, widths = self.kernels
-            which = random.choice(len(weights), len(times), p=weights / weights.sum())
         while outside.any():  # kernels are cut off at the region
-            if self.kernels is None:
-                some = region.draw(random, outside.sum())
-            else:
-                some = random.normal(locations[which[outside]], widths[which[outside], None])
-            places[outside] = some
+            places[outside] = random.normal(locations[which[outside]], widths[which[outside], None])
             outside = ~region.holds(places)
         return places, times

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, Floats, PathLike
+from ..shared.annotations import Array, ArrayLike, Floats
 from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.extras import need
-from ..shared.files import replacing
+from ..shared.files import write_csv
 from . import files
 from .files import LengthUnit, TimeUnit
 from .likelihood import Likelihood
@@ -128,22 +126,18 @@ class Catalogue:
         ShapeError
             A result does not have one number per event.
         """
-        table = {"id": np.empty(len(self.rows), self.ids.dtype)}
-        table["id"][self.rows] = self.ids
-        table |= self.columns
+        back = np.argsort(self.rows)  # from the order of time to the table's
+        table = {"id": self.ids[back]} | self.columns
         for name, values in results.items():
             values = np.asarray(values)
             if values.shape != self.times.shape:
                 raise ShapeError(
                     f"{name} has shape {values.shape}; {self.times.shape} is wanted: one per event"
                 )
-            table[name] = np.empty(len(values), values.dtype)
-            table[name][self.rows] = values
+            table[name] = values[back]
         if self.index is None:
             return table
-        import pandas
-
-        return pandas.DataFrame(table, index=self.index)
+        return need("pandas", "files", "data frames").DataFrame(table, index=self.index)
 
     def dates(self, times: ArrayLike) -> Array:
         """Return times as dates.
@@ -158,15 +152,15 @@ class Catalogue:
             The hours themselves where the table had no dates.
         """
         times = np.asarray(times, dtype=np.float64)
-        return (
-            times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
-        )
+        if self.origin is None:
+            return times
+        return self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
 
 
 def read_catalogue(
     source: Any,
     *,
-    places: Sequence[str] = ("x_km", "y_km"),
+    places: str | Sequence[str] = ("x_km", "y_km"),
     time: str = "t_hours",
     ids: str | None = None,
     marks: str | None = None,
@@ -177,17 +171,16 @@ def read_catalogue(
     lonlat: bool = False,
     date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
-    """Return events from a file or a data frame, with names, dates and marks.
+    """Read events from a file or a data frame, with names, dates and marks.
 
     Parameters
     ----------
     source : path, pandas.DataFrame, or mapping of column names to arrays
-        A file as for `read_events`; cells of CSV may be apart by commas or semicolons.
-    places, length_unit, time_unit, lonlat
-        As in `read_events`.
+        A file is .csv, .csv.gz, .parquet (needs pyarrow) or .npz; commas or semicolons separate cells of CSV.
+    places : sequence of 1 to 3 column names
     time : str
         Column of times: numbers, or dates and times. Dates may be pandas', with time zones or without, or
-        text such as 2026-01-31 12:30 or 1/31/2026.
+        text such as 2026-01-31 12:30 or 1/31/2026: see `portable.models.shared.dates.as_dates`.
     ids : str, optional
         Column of names of events; the rows' numbers if not given.
     marks : str, optional
@@ -197,6 +190,13 @@ def read_catalogue(
         count as at it: a catalogue's completeness.
     end : float or date, optional
         When the record ended, a number or a date as those of `time`; the last event if not given.
+    length_unit : {"km", "m", "mile"}
+        Of places.
+    time_unit : {"h", "min", "s", "d"}
+        Of times that are numbers.
+    lonlat : bool
+        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
+        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
     date_order : {"year first", "month first", "day first"}, optional
         Of dates in text that may be read in two ways.
 
@@ -207,7 +207,14 @@ def read_catalogue(
     Raises
     ------
     InputError, DTypeError, FiniteError, ShapeError
-        As `read_events`; an end before the last event.
+        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
+        longitude or latitude out of range; an end before the last event.
+
+    Warns
+    -----
+    UserWarning
+        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
+        times that span more than two centuries.
     """
     check_choice(length_unit, "length_unit", tuple(files.LENGTHS_KM))
     check_choice(time_unit, "time_unit", tuple(files.TIMES_H))
@@ -226,16 +233,17 @@ def read_catalogue(
     def numbers(column):
         return files.numbers_of(table[column], column, name)
 
-    locations = np.stack([numbers(column) for column in places], axis=1)
+    locations = np.stack(list(map(numbers, places)), axis=1)
     hours, origin, horizon = read_hours(table[time], name, time, time_unit, end, date_order)
     if not len(hours):
         raise InputError(f"'{name}' holds no events; at least one row is wanted")
     files.warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
     # of pandas with its own dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
-    centre = locations.mean(axis=0) if lonlat else None
+    centre = None
     if lonlat:
-        locations = files.project(locations, places)
+        centre = locations.mean(axis=0)
+        locations = files.project(locations, places, centre)
     else:
         files.warn_of_degrees(places, locations)
         locations = locations * files.LENGTHS_KM[length_unit]
@@ -270,57 +278,6 @@ def read_hours(column, name, time, time_unit, end, date_order):
     return hours, None, horizon if end is None or not len(hours) else horizon - hours.min()
 
 
-def read_events(
-    path: PathLike,
-    *,
-    places: str | Sequence[str] = ("x_km", "y_km"),
-    time: str = "t_hours",
-    length_unit: LengthUnit = "km",
-    time_unit: TimeUnit = "h",
-    lonlat: bool = False,
-) -> files.Events:
-    """Read events from a file.
-
-    Parameters
-    ----------
-    path : path
-        .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
-    places : sequence of 1 to 3 column names
-    time : str
-        Column of times: numbers, or dates and times. See `portable.models.shared.dates.as_dates`.
-    length_unit : {"km", "m", "mile"}
-        Of places.
-    time_unit : {"h", "min", "s", "d"}
-        Of times that are numbers.
-    lonlat : bool
-        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
-        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
-
-    Returns
-    -------
-    Events
-        Sorted by time.
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
-        longitude or latitude out of range.
-
-    Warns
-    -----
-    UserWarning
-        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
-        times that span more than two centuries.
-    """
-    how = {"places": places, "time": time, "length_unit": length_unit, "time_unit": time_unit}
-    found = read_catalogue(Path(path), **how, lonlat=lonlat)
-    return files.Events(found.locations, found.times)
-
-
 def write_table(path, table):
-    """Columns, a dict of arrays, as CSV."""
-    with replacing(path, "--out") as beside:
-        with open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            columns = (v.astype(str) if v.dtype.kind == "M" else v.tolist() for v in table.values())
-            csv.writer(file).writerows([table, *zip(*columns)])
+    """Write columns, a dict of arrays, as CSV."""
+    write_csv(path, "--out", {n: v.astype(str) if v.dtype.kind == "M" else v for n, v in table.items()})

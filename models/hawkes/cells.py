@@ -242,31 +242,21 @@ class PairList:
     def sums(self, n_xi, p, excitation):
         """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be
         zero already."""
-        if self.n_teams:
-            launch(
-                self._policy,
-                listed_sums,
-                self.trigger.pairs,
-                pk.static(n_xi),
-                *self.args,
-                p,
-                excitation,
-            )
+        launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), *self.args, p, excitation)
 
     def sums_of_several(self, n_xi, rows, excitation):
         """The same for each row of parameters, into its rows of `excitation`, shape (n_several, n_xi,
         n_events)."""
-        if self.n_teams:
-            launch(
-                pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
-                listed_of_several,
-                self.trigger.pairs,
-                self.n_teams,
-                pk.static(n_xi),
-                *self.args,
-                rows,
-                excitation,
-            )
+        launch(
+            pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
+            listed_of_several,
+            self.trigger.pairs,
+            self.n_teams,
+            pk.static(n_xi),
+            *self.args,
+            rows,
+            excitation,
+        )
 
 
 def largest(marks):

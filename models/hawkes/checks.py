@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..shared.checks import as_numbers, check_finite, check_kind
+from ..shared.checks import as_numbers, check_finite, check_kind, check_numbers
 from ..shared.dates import looks_dated
 from ..shared.warned import warn
 from .parameters import Background, ParametersBase
@@ -100,7 +100,7 @@ def check_ascending(times, beside):
 def check_times(times, beside=""):
     """Ascending times of at least one event, in time alone, as float64."""
     _refuse_dates(times)
-    times = check_finite(as_numbers(times, "times", 1), "times")
+    times = check_numbers(times, "times", 1)
     if not len(times):
         raise ShapeError("times is empty; at least one event is wanted")
     check_ascending(times, beside)
@@ -113,14 +113,10 @@ def check_marks(marks, reference, n_events):
         if reference is not None:
             raise InputError("reference_mark is given without marks")
         return None
-    marks = check_finite(as_numbers(marks, "marks", 1), "marks")
+    marks = check_numbers(marks, "marks", 1)
     if len(marks) != n_events:
         raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; one each is wanted")
-    reference = (
-        marks.min()
-        if reference is None
-        else check_finite(as_numbers(reference, "reference_mark"), "reference_mark")
-    )
+    reference = marks.min() if reference is None else check_numbers(reference, "reference_mark")
     if reference.shape not in ((), marks.shape):
         raise ShapeError(
             f"reference_mark has shape {reference.shape}; one number, or one per event, is wanted"

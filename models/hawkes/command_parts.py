@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from portable.errors import InputError
 
 from ..shared import command
 from ..shared.cluster import add_cluster
 from ..shared.files import read_json
-from .backgrounds import KINDS, fit_background
-from .calibration import calibrate
-from .catalogue import read_catalogue
-from .compose import compose
+from . import (
+    Forecast,
+    Likelihood,
+    MutualFit,
+    MutualLikelihood,
+    Parameters,
+    Posterior,
+    calibrate,
+    compose,
+    fit_background,
+    fit_mutual,
+    forecast,
+    read_catalogue,
+    sample_posterior,
+    simulate,
+)
 from .coverage import BACKGROUNDS, CLUSTERS, calibrate_noise
-from .forecast import Forecast, forecast
-from .likelihood import Likelihood
-from .mutual_fit import MutualFit, fit_mutual
-from .mutual_likelihood import MutualLikelihood
-from .parameters import Parameters
-from .posterior import Posterior
-from .sampler import sample_posterior
-from .simulate import simulate
 
 # where estimates begin, unless options say otherwise
 _STARTS = {
@@ -31,43 +37,93 @@ _STARTS = {
 _BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
 
 
+def own(
+    *,
+    decay: str = "exponential",
+    background: Literal["paper", "constant", "piecewise", "declustered"] = "declustered",
+    box_km: list[float] | None = None,
+    polygon: str | None = None,
+    least_h: float | None = None,
+    jitter: float | None = None,
+    tau_x: float | None = None,
+    tau_t: float | None = None,
+    sample_tau: bool = False,
+    out: str = ".",
+    figures: Literal["png", "svg", "none"] = "png",
+    method: Literal["metropolis", "nuts", "likelihood", "mode"] = "metropolis",
+    average: int = 500,
+    params: str | None = None,
+    posterior: str | None = None,
+    type: str = "type",
+    rates: list[float] | None = None,
+    noise: bool = False,
+    mutual: bool = False,
+    quick: bool = False,
+) -> None:
+    """State the commands' own options, which no function of the package has.
+
+    Parameters
+    ----------
+    decay : str
+        Exponential, omori, or a number of exponentials.
+    background : str
+        Fitted in turns with the triggering (declustered), or the paper's kernel density over all events.
+    box_km : list of float
+        Where the background is: a pair for each dimension.
+    polygon : path
+        In place of the box: the region, projected as the events.
+    least_h : float
+        Lower bound of h, such as the rounding of places.
+    jitter : float
+        Spread places at random over so wide a box.
+    tau_x : float
+        Spatial scale of the paper's background, km (1.6, which is Washington's).
+    tau_t : float
+        Temporal scale of the paper's background, hours (336, which is Washington's).
+    sample_tau : bool
+        Estimate these two as well; an event leaves its own background.
+    out : path
+        Where results go.
+    figures : str
+        Format of figures.
+    method : str
+        Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode.
+    average : int
+        Posterior draws to average over.
+    params : path
+        `params.json` of a fit, instead of a posterior.
+    posterior : path
+        `posterior.nc` of a fit.
+    type : str
+        Column of types.
+    rates : list of float
+        Decays, an hour; estimated from there (one, of the mean rate).
+    noise : bool
+        Level, power and coverage of the default analysis instead, over six shapes of the background.
+    mutual : bool
+        Coverage of 90 % intervals of types that excite one another.
+    quick : bool
+        20 sets: shows that everything runs.
+    """
+
+
 def add_events(one):
     """Add options that say what the events are, which model is fitted, and where results go."""
     one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
     command.add(one, read_catalogue, "ids", "marks", "reference_mark", "end", "date_order")
-    _add(
-        one, "--decay", "exponential, omori, or a number of exponentials (exponential)", default="exponential"
-    )
+    command.add(one, own, "decay")
     command.add(one, compose, "within_h", "distance", "growth")
-    words = "fitted in turns with the triggering (declustered), or the paper's kernel density over all events"
-    _add(one, "--background", words, choices=("paper", *KINDS), default="declustered")
+    command.add(one, own, "background")
     command.add(one, fit_background, "n_periods", "n_simulations")
-    _add(one, "--box-km", "where the background is: a pair for each dimension", **_BOX)
-    words = "in place of the box: the region, projected as the events"
-    _add(one, "--polygon", words, metavar="FILE.geojson")
-    for flag, words in (
-        ("--least-h", "lower bound of h, such as the rounding of places"),
-        ("--jitter", "spread places at random over so wide a box"),
-    ):
-        _add(one, flag, words, type=float, metavar="KM")
+    km, file = {"metavar": "KM"}, {"metavar": "FILE.geojson"}
+    command.add(one, own, box_km=_BOX, polygon=file, least_h=km, jitter=km)
     command.add(one, Likelihood, "repeats")
     one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
     command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat")
-    for flag, words in (
-        ("--tau-x", "spatial scale of the paper's background, km (1.6, which is Washington's)"),
-        ("--tau-t", "temporal scale of the paper's background, hours (336, which is Washington's)"),
-    ):
-        _add(one, flag, words, type=float)
-    words = "estimate these two as well; an event leaves its own background"
-    _add(one, "--sample-tau", words, action="store_true")
+    command.add(one, own, "tau_x", "tau_t", "sample_tau")
     end = {"help": "end of observation, hours after the first event (the last event)"}
     command.add(one, Likelihood, "dtype", "error_bound", "space", horizon_h=end)
-    _add(one, "--out", "where results go (here)", default=".", metavar="FOLDER")
-    one.add_argument("--figures", choices=("png", "svg", "none"), default="png")
-
-
-def _add(one, flag, words, **how):
-    one.add_argument(flag, help=words, **how)
+    command.add(one, own, "figures", out={"metavar": "FOLDER"})
 
 
 def add_sampling(one):
@@ -82,9 +138,7 @@ def add_sampling(one):
 
 def add_fit(one):
     add_events(one)
-    words = "Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode"
-    methods = ("metropolis", "nuts", "likelihood", "mode")
-    _add(one, "--method", words, choices=methods, default="metropolis")
+    command.add(one, own, "method")
     add_sampling(one)
     add_cluster(one)
 
@@ -92,14 +146,13 @@ def add_fit(one):
 def add_probabilities(one):
     add_events(one)
     add_sampling(one)
-    _add(one, "--average", "posterior draws to average over (500)", type=int, default=500, metavar="N")
-    _add_earlier(one)
+    command.add(one, own, "average", "params", "posterior")
 
 
 def add_judged(one):
     """Add options of commands that take an earlier fit and write numbers."""
     add_events(one)
-    _add_earlier(one)
+    command.add(one, own, "params", "posterior")
 
 
 def add_forecast(one):
@@ -110,49 +163,38 @@ def add_forecast(one):
 
 def add_mutual(one):
     one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
-    _add(one, "--type", "column of types", default="type", metavar="COLUMN")
     command.add(one, read_catalogue, "time", "end", "time_unit", "date_order")
-    words = "decays, an hour; estimated from there (one, of the mean rate)"
-    _add(one, "--rates", words, type=float, nargs="+", metavar="RATE")
+    command.add(one, own, "type", rates=_BOX | {"metavar": "RATE"})
     command.add(one, fit_mutual, "fixed_rates")
     command.add(one, MutualFit.interval, "level")
     command.add(one, MutualLikelihood, "space")
-    _add(one, "--out", "who influences whom, as a table", metavar="FILE.csv")
+    words = {"default": None, "metavar": "FILE.csv", "help": "who influences whom, as a table"}
+    command.add(one, own, out=words)
 
 
 def add_simulate(one):
-    _add(one, "--out", "the events", required=True, metavar="FILE.csv")
+    command.add(
+        one, own, out={"required": True, "default": None, "metavar": "FILE.csv", "help": "the events"}
+    )
     for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1)):
-        _add(one, f"--{name}", "default: %(default)s", type=float, default=default)
+        one.add_argument(f"--{name}", type=float, default=default, help="default: %(default)s")
     asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}
     command.add(one, simulate, **{name: {"required": False, "default": n} for name, n in asked.items()})
-    _add(one, "--box-km", "a pair for each dimension", default=[0, 10, 0, 10], **_BOX)
+    command.add(one, own, box_km=_BOX | {"default": [0, 10, 0, 10], "help": "a pair for each dimension"})
     command.add(one, simulate, "method", "seed")
 
 
 def add_calibrate(one):
     command.add(one, calibrate, "method")
-    _add(one, "--background", "coverage of 90 %% intervals with this background instead", choices=BACKGROUNDS)
-    for flag, words in (
-        (
-            "--noise",
-            "level, power and coverage of the default analysis instead, over six shapes of the background",
-        ),
-        ("--mutual", "coverage of 90 %% intervals of types that excite one another"),
-        ("--quick", "20 sets: shows that everything runs"),
-    ):
-        _add(one, flag, words, action="store_true")
+    words = "coverage of 90 %% intervals with this background instead"
+    one.add_argument("--background", choices=BACKGROUNDS, help=words)
+    command.add(one, own, "noise", "mutual", "quick")
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
-    _add(one, "--clusters", "of that (both)", choices=(*CLUSTERS, "both"), default="both")
+    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     sets = {"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"}
     command.add(one, calibrate, "space", "jobs", "seed", n_sets=sets)
     command.progress(one)
     add_cluster(one)
-
-
-def _add_earlier(one):
-    _add(one, "--params", "params.json of a fit, instead of a posterior")
-    _add(one, "--posterior", "posterior.nc of a fit")
 
 
 def start_of(options, events):
@@ -176,7 +218,7 @@ def number_or_text(text):
         return text
 
 
-def given(options):
+def read_earlier(options):
     """Return the parameters, or the posterior, of an earlier fit; None if neither is named."""
     if getattr(options, "posterior", None) is not None:
         return Posterior.load(options.posterior)

@@ -190,26 +190,6 @@ def compose(
     return _class_of(part, distance, bool(marks), bool(growth), n_dims, spec)
 
 
-def time_scales(n_scales: int) -> type[ParametersBase]:
-    """Return the parameters' class of a triggering function with several exponential decays, the same in
-    space: `compose(n_scales)`.
-
-    Parameters
-    ----------
-    n_scales : int, 2 to 8
-
-    Returns
-    -------
-    type
-
-    Raises
-    ------
-    DTypeError, InputError
-        `n_scales` is not 2 to 8.
-    """
-    return compose(check_count(n_scales, "n_scales", 2, 8))
-
-
 @functools.cache
 def _class_of(decay, distance, marks, growth, n_dims, spec):
     trigger = _triggering(decay.completed(), distance, marks, growth, n_dims)

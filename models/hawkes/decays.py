@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 import portable as pk
 
+from ..shared.annotations import Function
 from ..shared.checks import check_count, check_number
 from .kernels import LOG2_E
 
@@ -60,17 +60,17 @@ class Decay:
 
     names: tuple[str, ...]
     units: tuple[str, ...]
-    exponent: Callable[..., Any]
-    scale: Callable[..., Any]
-    share: Callable[..., Any]
+    exponent: Function
+    scale: Function
+    share: Function
     falls: tuple[str, ...] = ()
-    slopes: Callable[..., Any] | None = None
-    scale_slopes: Callable[..., Any] | None = None
-    share_slopes: Callable[..., Any] | None = None
-    reach_h: Callable[..., Any] | None = None
-    draw: Callable[..., Any] | None = None
-    value: Callable[..., Any] | None = None
-    value_slopes: Callable[..., Any] | None = None
+    slopes: Function | None = None
+    scale_slopes: Function | None = None
+    share_slopes: Function | None = None
+    reach_h: Function | None = None
+    draw: Function | None = None
+    value: Function | None = None
+    value_slopes: Function | None = None
     most_h: float = math.inf
     least: dict[str, float] = field(default_factory=dict)
 

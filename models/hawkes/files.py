@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from portable.errors import FiniteError, InputError
 
-from ..shared.annotations import Floats
 from ..shared.extras import need
 from ..shared.files import check_file, numbers, read_csv, read_npz, reading
 from ..shared.warned import warn
@@ -30,19 +29,6 @@ _WORDS = {
     "m": ("m", "metres", "meters"),
     "mile": ("mi", "mile", "miles"),
 }
-
-
-class Events(NamedTuple):
-    """Events in the order of time.
-
-    Attributes
-    ----------
-    locations : ndarray, shape (n_events, n_dims), kilometres
-    times : ndarray, shape (n_events,), hours since the first
-    """
-
-    locations: Floats
-    times: Floats
 
 
 def read_table(source, wanted):
@@ -100,8 +86,8 @@ def numbers_of(column, name, path):
     return values
 
 
-def project(degrees, names, centre=None):
-    """Longitude and latitude to kilometres east and north of their mean, or of a centre."""
+def project(degrees, names, centre):
+    """Project longitude and latitude to kilometres east and north of a centre."""
     for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
@@ -110,7 +96,7 @@ def project(degrees, names, centre=None):
                 " wanted (longitude comes first)"
             )
     longitude, latitude = np.radians(degrees).T
-    east, middle = np.radians(degrees.mean(axis=0) if centre is None else centre)
+    east, middle = np.radians(centre)
     if np.ptp(degrees[:, 0]) > 180.0:
         raise InputError(
             f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date"

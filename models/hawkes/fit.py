@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -20,7 +20,8 @@ from .criterion import Criterion, model_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
-from .priors import PriorSlopes, check_priors, check_start, cut_priors, log_prior
+from .priors import PriorSlopes, check_priors, check_start, cut_priors, is_reciprocal, log_prior
+from .repeats import spread_of
 from .profile import LEAST_P, highest_theta, profile_of
 from .significance import TriggeringTest
 
@@ -279,9 +280,8 @@ def no_rate(likelihood, start, value):
     if likelihood.background is None and not likelihood.background_self:
         far = likelihood.sums
         words += (
-            ". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all"
-            " digits: begin with larger scales, such as tau_x ="
-            f" {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t ="
+            ". Some event is so far from all others that its rate is 0 to all digits: begin with larger"
+            f" scales, such as tau_x = {max(spread_of(far.locations), 1e-3):.3g} km and tau_t ="
             f" {max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)"
         )
     return words
@@ -308,7 +308,7 @@ def check_target(likelihood, start, fixed, priors, least):
 def raise_to(least, params):
     """Return parameters, those below their bounds just above these."""
     above = {name: max(getattr(params, name), bound * (1.0 + 1e-9)) for name, bound in least.items()}
-    return type(params)(**dict(zip(params.names(), params.values())) | above)
+    return replace(params, **above)
 
 
 def posterior_mode(likelihood, start, free, priors, least):
@@ -348,6 +348,8 @@ class Objective:
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
         self._prior_slopes = None if priors is None else PriorSlopes(type(start), priors, free)
         self.jacobian, self.least = with_jacobian, least or {}
+        # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+        self.signs = np.array([-1.0 if is_reciprocal(type(start), name) else 1.0 for name in free])
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
         if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
@@ -375,17 +377,12 @@ class Objective:
         value, slopes = self.likelihood.log_gradient(params)
         return self._value(params, value), self._slopes(values, [slopes])[0]
 
-    def _signs(self):
-        """Return the signs of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same
-        up to sign."""
-        return np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
-
     def _value(self, params, value):
         """Return the objective of parameters from their log-likelihood."""
         if self.priors is not None:
             value += log_prior(params, self.priors, self.free)
         if self.jacobian:
-            value += float(self._signs() @ np.log([getattr(params, name) for name in self.free]))
+            value += float(self.signs @ self.place(params))
         return value
 
     def _slopes(self, values, slopes):
@@ -394,7 +391,7 @@ class Objective:
         slopes = np.array(slopes)[:, self._at]
         if self.priors is not None:
             slopes += self._prior_slopes(values)
-        return slopes + self._signs() if self.jacobian else slopes
+        return slopes + self.signs if self.jacobian else slopes
 
     def with_information(self, z):
         """Return all at once: value, gradient and `information`."""

@@ -10,10 +10,10 @@ import numpy as np
 from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_finite, check_number
+from ..shared.checks import check_number, check_numbers
 from .likelihood import Likelihood
 from .parameters import ParametersBase
-from .repeats import places
+from .repeats import places, spread_of
 
 # Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
 # unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event
@@ -58,7 +58,7 @@ def jitter(
     ShapeError, DTypeError, FiniteError, InputError
         Locations of another shape, or that are no finite numbers; a width that is not positive.
     """
-    locations = check_finite(as_numbers(locations, "locations", 2), "locations")
+    locations = check_numbers(locations, "locations", 2)
     width = (
         places(locations).spacing_km if width_km is None else check_number(width_km, "width_km", above=0.0)
     )
@@ -208,7 +208,7 @@ def _reported_twice(likelihood, params, delay):
 def _scales(likelihood, params):
     """Scales of the background that are far from the data's."""
     sums = likelihood.sums
-    spread, span = float(np.sqrt(sums.locations.var(axis=0).mean())), sums.span_h
+    spread, span = spread_of(sums.locations), sums.span_h
     found = []
     for name, value, unit, whole in (
         ("tau_x", params.tau_x, "km", spread),

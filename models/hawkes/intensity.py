@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_finite
+from ..shared.checks import check_numbers
 from ..shared.launches import launch
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -47,8 +47,8 @@ def intensity(
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
-    locations = check_finite(as_numbers(locations, "locations", 2), "locations")
-    times = check_finite(as_numbers(times, "times", 1), "times")
+    locations = check_numbers(locations, "locations", 2)
+    times = check_numbers(times, "times", 1)
     if locations.shape != (len(times), likelihood.n_dims):
         raise ShapeError(
             f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place"
@@ -60,29 +60,25 @@ def intensity(
             "likelihood: its background is known at the events alone; give Background(at=) for intensities"
             " elsewhere"
         )
+    mu_scale = 0.0 if given else params.background_scale(likelihood.n_dims)
     with pk.use(likelihood.space):
-        out = pk.zeros((2, max(len(times), 1)))
-        places = pk.copy_of((locations - likelihood.centre).T)
-        rows = sums.locations.T if sums.marks is None else np.vstack([sums.locations.T, sums.marks])
-        events = pk.copy_of(rows)
-        if len(times):
-            mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
-            launch(
-                pk.TeamPolicy(len(times), 128),
-                intensity_at,
-                params.triggering.functions,
-                pk.static(likelihood.n_dims),
-                mu_scale,
-                params.excitation_scale(likelihood.n_dims),
-                places,
-                pk.copy_of(times - likelihood.origin_h),
-                events,
-                sums.t,
-                *params.background_exponents,
-                params.kernel_values,
-                out,
-            )
-        background, excitation = out.to_numpy()[:, : len(times)]
+        out = pk.zeros((2, len(times)))
+        launch(
+            pk.TeamPolicy(len(times), 128),
+            intensity_at,
+            params.triggering.functions,
+            pk.static(likelihood.n_dims),
+            mu_scale,
+            params.excitation_scale(likelihood.n_dims),
+            pk.copy_of((locations - likelihood.centre).T),
+            pk.copy_of(times - likelihood.origin_h),
+            sums.events.x,
+            sums.t,
+            *params.background_exponents,
+            params.kernel_values,
+            out,
+        )
+        background, excitation = out.to_numpy()
     if given is not None:
         background = params.mu0 * np.asarray(given.at(locations, times), dtype=np.float64)
     return background.copy(), excitation.copy()
@@ -118,8 +114,8 @@ def intensity_grid(
         raise InputError(
             f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; one each is wanted"
         )
-    axes = [check_finite(as_numbers(axis, f"axes[{k}]", 1), f"axes[{k}]") for k, axis in enumerate(axes)]
-    times = check_finite(as_numbers(times, "times", 1), "times")
+    axes = [check_numbers(axis, f"axes[{k}]", 1) for k, axis in enumerate(axes)]
+    times = check_numbers(times, "times", 1)
     t, *coordinates = (part.ravel() for part in np.meshgrid(times, *axes, indexing="ij"))
     background, excitation = intensity(likelihood, params, np.stack(coordinates, axis=1), t)
     return (background + excitation).reshape(len(times), *(len(axis) for axis in axes))

@@ -24,14 +24,22 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats, Ints
-from ..shared.checks import as_numbers, check_count, check_finite, check_kind, check_number, check_seed
+from ..shared.checks import (
+    as_numbers,
+    check_count,
+    check_finite,
+    check_kind,
+    check_number,
+    check_numbers,
+    check_seed,
+)
 from ..shared.shown import Shown
 
 _MOST_EVENTS = 10**8
 
 
 def _nonnegative(value, name, shape):
-    array = check_finite(as_numbers(value, name), name)
+    array = check_numbers(value, name)
     if array.shape != shape:
         raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted")
     if (array < 0.0).any():
@@ -69,7 +77,7 @@ class Mutual(Shown):
 
     def __post_init__(self) -> None:
         rates = check_rates(self.rates)
-        mu = check_finite(as_numbers(self.mu, "mu", 1), "mu")
+        mu = check_numbers(self.mu, "mu", 1)
         branching = as_numbers(self.branching, "branching")
         if branching.ndim == 2 and len(rates) == 1:
             branching = branching[None]

@@ -10,7 +10,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_kind
+from ..shared.checks import check_choice, check_count, check_kind, check_numbers
 from ..shared.extras import need
 from ..shared.shown import Shown
 from .fit import covariance_of, standard_score
@@ -258,7 +258,7 @@ def fit_mutual(
 def _check_weights(weights, rates):
     if weights is None:
         return None
-    weights = check_finite(as_numbers(weights, "weights", 1), "weights")
+    weights = check_numbers(weights, "weights", 1)
     if weights.shape != rates.shape:
         raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; one each is wanted")
     if (weights < 0.0).any() or not weights.sum() > 0.0:

@@ -11,12 +11,12 @@ from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import (
-    as_numbers,
     check_count,
     check_finite,
     check_flag,
     check_kind,
     check_number,
+    check_numbers,
     check_seed,
 )
 from ..shared.launches import launch
@@ -243,7 +243,7 @@ class MutualLikelihood:
             Parameters of another number of types; times that are no finite numbers.
         """
         params = check_params(self, getattr(params, "params", params))
-        times, n = check_finite(as_numbers(times, "times", 1), "times"), self.n_types
+        times, n = check_numbers(times, "times", 1), self.n_types
         both = np.concatenate([self.origin_h + self.times, times])
         order = np.argsort(both, kind="stable")
         # times as events of a type more, which excites nothing and takes the place of each type in turn

@@ -16,7 +16,7 @@ from .fit import START, Objective, check_likelihood, check_target, posterior_mod
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .posterior import Posterior
-from .priors import check_start, in_words, is_reciprocal, log_prior
+from .priors import check_start, in_words, log_prior
 
 
 class _NoDensity(ValueError):
@@ -154,9 +154,7 @@ class _Target:
     def expand(self, y, *_, **__):
         z = self._mode + self._axes @ y
         value, _ = self._objective(z)
-        params = self._objective.params(z)
-        signs = [-1.0 if is_reciprocal(type(params), name) else 1.0 for name in self._free]
-        return {"z": z, "value": np.array([value - self._log_prior(z) - np.dot(signs, z)])}
+        return {"z": z, "value": np.array([value - self._log_prior(z) - self._objective.signs @ z])}
 
     def first(self, seed):
         y = np.random.default_rng(seed).normal(0.0, 0.5, len(self._free))

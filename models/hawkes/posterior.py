@@ -105,7 +105,7 @@ class Posterior(posteriors.Posterior):
         return replace(self, notes=notes)
 
     def _params(self, values: np.ndarray) -> ParametersBase:
-        return self.kind(**self.fixed | dict(zip(self.names, values.tolist())))
+        return replace(self.start, **dict(zip(self.names, values.tolist())))
 
     def params(self, chain: int, draw: int) -> ParametersBase:
         """Return one draw as parameters.

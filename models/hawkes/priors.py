@@ -170,10 +170,10 @@ def coordinate_name(params_type, name):
     return f"1/{name}" if is_reciprocal(params_type, name) else name
 
 
-@functools.cache
-def _coordinates(params_type, free):
-    """Return pairs of a parameter and its coordinate."""
-    return [(name, coordinate_name(params_type, name)) for name in free]
+def _coordinate(params, name):
+    """Return the name of a parameter's coordinate, and its value."""
+    value = getattr(params, name)
+    return coordinate_name(type(params), name), 1.0 / value if is_reciprocal(type(params), name) else value
 
 
 @functools.cache
@@ -236,18 +236,14 @@ def cut_priors(priors, params_type, least):
 
 def in_words(priors, params_type, free):
     """Return the priors of the free parameters' coordinates as text."""
-    return {
-        coordinate: priors[coordinate].text
-        for coordinate in (coordinate_name(params_type, name) for name in free)
-    }
+    names = [coordinate_name(params_type, name) for name in free]
+    return {name: priors[name].text for name in names}
 
 
 def check_start(params, priors, free):
     """Refuse a start that the priors of the free parameters exclude."""
     for name in free:
-        coordinate = coordinate_name(type(params), name)
-        value = getattr(params, name)
-        v = 1.0 / value if coordinate != name else value
+        coordinate, v = _coordinate(params, name)
         prior = priors[coordinate]
         if not prior.low < v < prior.high:
             raise InputError(
@@ -259,9 +255,8 @@ def check_start(params, priors, free):
 def log_prior(params, priors, free):
     """Return the sum of log-densities of the free parameters' coordinates."""
     value = 0.0
-    for name, coordinate in _coordinates(type(params), tuple(free)):
-        v = getattr(params, name)
-        value += priors[coordinate].log_density(1.0 / v if coordinate != name else v)
+    for coordinate, v in (_coordinate(params, name) for name in free):
+        value += priors[coordinate].log_density(v)
     return value
 
 
@@ -276,10 +271,10 @@ class PriorSlopes:
     """
 
     def __init__(self, params_type, priors, free):
-        pairs = _coordinates(params_type, tuple(free))
-        self._of_each = np.array([priors[coordinate].coefficients for _, coordinate in pairs]).T
+        chosen = [priors[coordinate_name(params_type, name)] for name in free]
+        self._of_each = np.array([prior.coefficients for prior in chosen]).T
         self._logs = self._of_each[3].any()
-        self._reciprocal = np.array([name != coordinate for name, coordinate in pairs])
+        self._reciprocal = np.array([is_reciprocal(params_type, name) for name in free])
 
     def __call__(self, values):
         """Shape (n_places, n_free), as that of the free parameters' values."""

@@ -78,10 +78,9 @@ def posterior_probabilities(
     check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     n_draws = check_count(n_draws, "n_draws")
     check_flag(keep, "keep")
-    quantiles = np.atleast_1d(quantiles).tolist()
-    for q in quantiles:
-        if check_number(q, "quantiles", least=0.0) > 1.0:
-            raise InputError(f"quantiles holds {q}; 0 to 1 is wanted")
+    quantiles = [check_number(q, "quantiles", least=0.0) for q in np.atleast_1d(quantiles).tolist()]
+    if max(quantiles, default=0.0) > 1.0:
+        raise InputError(f"quantiles holds {max(quantiles)}; 0 to 1 is wanted")
     n, done, kept = likelihood.n_events, 0, []
     with pk.use(likelihood.space):
         moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)
@@ -99,14 +98,12 @@ def posterior_probabilities(
                 bins,
             )
             done += 1
-        found = pk.zeros((max(len(quantiles), 1), n))
+        found = pk.zeros((len(quantiles), n))
         for row, q in enumerate(quantiles):
-            launch(n, bin_quantile, float(q), done, bins, row, found)
-        total, squares = moments.to_numpy() / done
-        sd = np.sqrt(np.maximum(squares - total**2, 0.0))
-        return ProbabilitySummary(
-            total, sd, found.to_numpy()[: len(quantiles)].copy(), np.array(kept) if keep else None
-        )
+            launch(n, bin_quantile, q, done, bins, row, found)
+        mean, squares = moments.to_numpy() / done
+        sd = np.sqrt(np.maximum(squares - mean**2, 0.0))
+        return ProbabilitySummary(mean, sd, found.to_numpy().copy(), np.array(kept) if keep else None)
 
 
 class Parents(NamedTuple):
@@ -170,28 +167,25 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     scale = params.excitation_scale(likelihood.n_dims)
     # exp(-745) is the least float64
     cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
-    r2, dt, marks, children, parents = all_pairs_within(likelihood.sums.events, params, min(cut, 745.0))
+    *pairs, children, parents = all_pairs_within(likelihood.sums.events, params, min(cut, 745.0))
     with pk.use(likelihood.space):
-        shares = pk.zeros(r2.shape[0])
-        if children.size:
-            launch(
-                children.size,
-                pair_shares,
-                params.triggering.value,
-                params.triggering.functions.marked,
-                scale,
-                r2,
-                dt,
-                marks,
-                params.kernel_values,
-                pk.copy_of(children),
-                pk.copy_of(rates),
-                shares,
-            )
-        shares = shares.to_numpy()[: children.size]
+        shares = pk.zeros(children.size)
+        launch(
+            children.size,
+            pair_shares,
+            params.triggering.value,
+            params.triggering.functions.marked,
+            scale,
+            *pairs,
+            params.kernel_values,
+            pk.copy_of(children),
+            pk.copy_of(rates),
+            shares,
+        )
+        shares = shares.to_numpy()
     kept = np.flatnonzero(shares >= least)
     kept = kept[np.lexsort((parents[kept], children[kept]))]
-    return Parents(children[kept], parents[kept], shares[kept].copy(), background / rates)
+    return Parents(children[kept], parents[kept], shares[kept], background / rates)
 
 
 def cluster_sizes(parents: Parents) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.checks import as_numbers, check_finite
+from ..shared.checks import check_numbers
 from ..shared.extras import need
 
 # of an edge's integral, even on a scale that is linear within w and logarithmic beyond
@@ -96,7 +96,7 @@ def read_polygon(source):
     shapely = need("shapely", "maps", "polygons")
     source = getattr(source, "__geo_interface__", source)
     if not isinstance(source, (Path, str, Mapping)):
-        source = check_finite(as_numbers(source, "polygon", 2), "polygon")
+        source = check_numbers(source, "polygon", 2)
     try:
         if isinstance(source, Path) or (isinstance(source, str) and source.endswith("json")):
             shape = shapely.from_geojson(Path(source).read_text())
@@ -146,7 +146,7 @@ def _normal_cdf(z):
 
 def check_box(box_km, n_dims=None):
     """Return lower and upper corner, shape (2, n_dims)."""
-    box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
+    box = check_numbers(box_km, "box_km", 2)
     if box.shape[1] != 2 or box.shape[0] not in ((1, 2, 3) if n_dims is None else (n_dims,)):
         raise ShapeError(
             f"box_km has shape {box.shape}; a pair low < high for each of {n_dims or '1, 2 or 3'} dimensions"

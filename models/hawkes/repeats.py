@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..shared.checks import as_numbers, check_finite
+from ..shared.checks import check_numbers
 
 _REPEATED = 0.1  # share of events with the place of another, from which on places are rounded
 
@@ -59,10 +59,15 @@ def places(locations: npt.ArrayLike) -> Places:
     ShapeError, DTypeError, FiniteError
         Locations of another shape, or that are no finite numbers.
     """
-    locations = check_finite(as_numbers(locations, "locations", 2), "locations")
+    locations = check_numbers(locations, "locations", 2)
     distinct, counts = np.unique(locations, axis=0, return_counts=True)
     repeated = float(counts[counts > 1].sum() / len(locations))
     return Places(len(locations), len(distinct), repeated, _spacing(distinct) if len(distinct) > 1 else 0.0)
+
+
+def spread_of(locations):
+    """Return the standard deviation of places along a dimension."""
+    return float(np.sqrt(locations.var(axis=0).mean()))
 
 
 def _spacing(distinct, most=2_000):

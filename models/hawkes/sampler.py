@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -245,12 +246,12 @@ def _disperse(likelihood, start, free, priors, least, n_chains, seed):
     errors = np.minimum(np.sqrt(np.maximum(np.diag(log_covariance), 0.0)), 0.25)
     starts = []
     while len(starts) < n_chains:
-        values = dict(zip(start.names(), mode.values()))
+        values = {}
         for name, width in zip(free, _DISPERSION * errors):
-            values[name] *= float(np.exp(width * random.uniform(-1.0, 1.0)))
-            if values[name] < least.get(name, 0.0):  # as far above the bound as it lay below
-                values[name] = least[name] ** 2 / values[name]
-        starts.append(type(start)(**values))
+            value = getattr(mode, name) * float(np.exp(width * random.uniform(-1.0, 1.0)))
+            # below its bound: as far above it
+            values[name] = least[name] ** 2 / value if value < least.get(name, 0.0) else value
+        starts.append(replace(mode, **values))
         try:
             check_start(starts[-1], priors, free)
         except InputError:  # beyond the edge of a bounded prior: the mode itself is within

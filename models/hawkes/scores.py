@@ -10,7 +10,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayLike
-from ..shared.checks import as_numbers, check_count, check_finite, check_kind, check_number
+from ..shared.checks import check_count, check_kind, check_number, check_numbers
 from ..shared.extras import need
 from ..shared.shown import Shown
 from .fit import standard_score
@@ -78,7 +78,7 @@ def score_forecast(
         An argument of a wrong type or shape; the forecast has no marks.
     """
     check_kind(ahead, "ahead", Forecast, "come from hawkes.forecast")
-    times = check_finite(as_numbers(times, "times", 1), "times")
+    times = check_numbers(times, "times", 1)
     inside = (times >= ahead.begin_h) & (times <= ahead.end_h)
     n = int(inside.sum())
     number = float((ahead.counts >= n).mean()), float((ahead.counts <= n).mean())
@@ -95,7 +95,7 @@ def score_forecast(
 
 
 def _beside(values, name, n_dims, times):
-    values = check_finite(as_numbers(values, name, n_dims), name)
+    values = check_numbers(values, name, n_dims)
     if len(values) != len(times):
         raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; one each is wanted")
     return values
@@ -163,8 +163,8 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
         Lengths differ, or are below 3; SciPy is not installed.
     """
     stats = need("scipy.stats", "stats", "the test of information gain")
-    ours = check_finite(as_numbers(ours, "ours", 1), "ours")
-    theirs = _beside(check_finite(as_numbers(theirs, "theirs", 1), "theirs"), "theirs", 1, ours)
+    ours = check_numbers(ours, "ours", 1)
+    theirs = _beside(theirs, "theirs", 1, ours)
     n = len(ours)
     if n < 3:
         raise InputError(f"ours has {n} events; at least 3 are wanted to compare models")
@@ -172,8 +172,8 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
     gains = ours - theirs
     width = stats.t.ppf(0.5 + 0.5 * level, n - 1) * gains.std(ddof=1) / math.sqrt(n)
     p_value = float(stats.wilcoxon(gains).pvalue) if gains.any() else 1.0
-    gain = float(gains.mean())
-    return InformationGain(gain, float(gain - width), float(gain + width), p_value)
+    gain = gains.mean()
+    return InformationGain(*map(float, (gain, gain - width, gain + width)), p_value)
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def magnitudes(
     >>> abs(found.b - 1.0) < 3.0 * found.error
     True
     """
-    marks = check_finite(as_numbers(marks, "marks", 1), "marks")
+    marks = check_numbers(marks, "marks", 1)
     width = check_number(width, "width", least=0.0)
     if completeness is None:
         if not width or not marks.size:

@@ -8,7 +8,6 @@ which others are near it. Each place returns what its events add to the log-like
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ BLOCK, _MOST = 256, 32  # events of a team of event_slopes, which a shard has a 
 
 
 class Piece(NamedTuple):
-    """Events from `begin` to `end`."""
+    """Events, or chains, from `begin` to `end`."""
 
     begin: int
     end: int
@@ -61,15 +60,15 @@ class Events:
 
     queued = "terms", "slopes"
 
-    def __init__(self, data: tuple, marks: np.ndarray | None, space: object) -> None:
+    def __init__(self, data, marks, space):
         self._sums, self._kept = PairSums(*data, space, marks), {}
         *_, self._keep, self._given = data
 
-    def prepare(self, piece: Piece) -> Piece:
+    def prepare(self, piece):
         """Return the piece itself."""
         return piece
 
-    def _filled(self, pieces: list[Piece], asked: Asked) -> tuple:
+    def _filled(self, pieces, asked):
         """Return the arguments of kernels over events, after the sums of some pieces are there. All are
         computed at once: an event's sums do not depend on that."""
         sums, params, windows = self._sums, asked.params, asked.windows
@@ -82,19 +81,19 @@ class Events:
         sums.sum_excitation(params, windows, "windowed", asked.n_xi, _groups(pieces))
         return sums.of_events(params, asked.background_scale, asked.horizon_h)
 
-    def _serves(self, piece: Piece, wanted: tuple) -> bool:
+    def _serves(self, piece, wanted):
         """Return True if the sums of (1) that are there for a piece serve: those of the same lengths, as
         far and as many."""
         kept = self._kept.get(piece) if self._keep else None
         return kept is not None and kept[:2] == wanted[:2] and kept[2] >= wanted[2] and kept[3] >= wanted[3]
 
-    def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
+    def terms(self, pieces, asked):
         """Return sums of `event_terms`, both in one View. The sums over pairs are launched at once, so
         that other places need not wait until this thread has launched all else."""
         pieces = list(pieces)
         args, space = self._filled(pieces, asked), self._sums.space
 
-        def of(piece: Piece) -> tuple:
+        def of(piece):
             found = pk.empty((2,), np.float64, space)
             pk.parallel_reduce(
                 pk.RangePolicy(piece.begin, piece.end, space=space),
@@ -109,14 +108,14 @@ class Events:
 
         return map(of, pieces)
 
-    def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
+    def slopes(self, pieces, asked):
         """Return sums of `event_slopes`."""
         pieces, params = list(pieces), asked.params
         args = self._filled(pieces, asked)
         tables = [self._sums.slopes(params, args, piece.begin, piece.end, BLOCK) for piece in pieces]
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 
-    def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:
+    def rows(self, pieces, asked):
         """Yield the sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
         pieces, sums = list(pieces), self._sums
         self._filled(pieces, asked)
@@ -126,12 +125,12 @@ class Events:
             )
 
 
-def _groups(pieces: list[Piece]) -> tuple[range, ...]:
+def _groups(pieces):
     """Return the groups of the pieces' events."""
     return tuple(range(one.begin // kernels.GROUP, -(-one.end // kernels.GROUP)) for one in pieces)
 
 
-def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:
+def shards_of(data, marks, method, client, space):
     """Return the events of a Likelihood, shared out: as even in pairs as can be, and neighbouring shards
     from all over the data, for the time of pairs depends on how many of them an event has."""
     if method == "cells":

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Floats, Ints
-from ..shared.checks import as_numbers, check_choice, check_count, check_finite, check_seed
+from ..shared.checks import check_choice, check_count, check_numbers, check_seed
 from .checks import check_events, check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box
@@ -167,7 +167,7 @@ def _marks_of(marks, trigger):
         return lambda random, n: random.exponential(math.log10(math.e), n)
     if callable(marks):
         return marks
-    pool = check_finite(as_numbers(marks, "marks", 1), "marks")
+    pool = check_numbers(marks, "marks", 1)
     if not pool.size or pool.min() < 0.0:
         raise InputError("marks must be at least 0, less the reference's, and not empty")
     return lambda random, n: random.choice(pool, n)

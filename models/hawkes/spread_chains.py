@@ -8,26 +8,16 @@ common list. So draws have the same bits for any number of places.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..shared.sharding import Shards
 from . import chain_kernels as ck
 from .cells import Range
-from .chains import Agreed, Chains, agreed, first_memory
+from .chains import Chains, agreed, first_memory
 from .likelihood import Likelihood
-
-
-class Chain(NamedTuple):
-    """A chain of that number, as a piece."""
-
-    number: int
-
-    @property
-    def nbytes(self) -> int:
-        return 16
+from .shared import Piece
 
 
 class Look(NamedTuple):
@@ -68,21 +58,19 @@ class Advance:
     space : str or Space
     """
 
-    def __init__(
-        self, data: dict[str, Any], starts: list[Any], options: tuple, common: Agreed, space: Any
-    ) -> None:
+    def __init__(self, data, starts, options, common, space):
         self._likelihood = Likelihood(**data, space=space)
         self._starts, self._options, self._common = starts, options, common
         self._chains, self._at = None, None
 
-    def prepare(self, piece: Chain) -> Chain:
+    def prepare(self, piece):
         """Return the piece itself."""
         return piece
 
-    def advance(self, pieces: Iterator[Chain], look: Look) -> Iterator[dict[str, np.ndarray]]:
+    def advance(self, pieces, look):
         """Return each chain's memory after some steps more; of draws those since the last look."""
         own = list(pieces)
-        first, end = own[0].number, own[-1].number + 1
+        first, end = own[0].begin, own[-1].end
         if self._at != (first, end, look.number):
             common, some = self._common._replace(range=look.range), self._starts[first:end]
             self._chains = Chains(self._likelihood, some, *self._options, first=first, common=common)
@@ -111,22 +99,18 @@ class SpreadChains:
         self._memory = first_memory(likelihood, starts, free, n_rows, widths)
         self._number, self._is_new, self.range = 0, True, self._common.range
         sums, (client, space) = likelihood.sums, likelihood.shared_by
-        data = {
+        same = "background_self", "error_bound", "horizon_h", "background", "repeats"
+        data = {name: getattr(likelihood, name) for name in same} | {
             "locations": sums.locations,
             "times": sums.times,
             "method": likelihood.asked,
-            "background_self": likelihood.background_self,
-            "error_bound": likelihood.error_bound,
             "dtype": "float64" if sums.dtype is np.float64 else "mixed",
-            "horizon_h": likelihood.horizon_h,
-            "background": likelihood.background,
             "marks": sums.marks,
             "reference_mark": None if sums.marks is None else 0.0,
-            "repeats": likelihood.repeats,
         }
         options = free, priors, n_rows, thin, seed, scale, widths
         make = functools.partial(Advance, data, starts, options, self._common)
-        pieces = [Chain(number) for number in range(self.n_chains)]
+        pieces = [Piece(k, k + 1) for k in range(self.n_chains)]
         self._shards = Shards(make, pieces, client=client, space=space, label="hawkes chains")
 
     @property

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import portable as pk
 
+from ..shared.annotations import Function
 from .kernels import LOG2_E
 
 
@@ -34,13 +35,13 @@ class Functions(NamedTuple):
     reciprocal : tuple of static bool
     """
 
-    value: Callable[..., Any]
-    moments: Callable[..., Any]
-    slopes: Callable[..., Any]
-    integral: Callable[..., Any]
-    integral_gradient: Callable[..., Any]
-    exponent: Callable[..., Any]
-    scale: Callable[..., Any]
+    value: Function
+    moments: Function
+    slopes: Function
+    integral: Function
+    integral_gradient: Function
+    exponent: Function
+    scale: Function
     marked: Any
     n_own: Any
     reciprocal: tuple[Any, ...]
@@ -49,8 +50,8 @@ class Functions(NamedTuple):
 class Pairs(NamedTuple):
     """The part of `Functions` that sums over pairs ask for: a launch takes longer for each field."""
 
-    value: Callable[..., Any]
-    moments: Callable[..., Any]
+    value: Function
+    moments: Function
     marked: Any
     n_own: Any
 
@@ -104,18 +105,18 @@ class Triggering:
 
     names: tuple[str, ...]
     units: tuple[str, ...]
-    value: Callable[..., Any]
-    moments: Callable[..., Any]
-    slopes: Callable[..., Any]
-    integral: Callable[..., Any]
-    integral_gradient: Callable[..., Any]
-    exponent: Callable[..., Any]
-    scale: Callable[..., Any]
-    slowest: Callable[..., Any]
-    reach_h: Callable[..., Any]
-    reach_km: Callable[..., Any]
-    draw: Callable[..., Any]
-    productivity: Callable[..., Any] | None = None
+    value: Function
+    moments: Function
+    slopes: Function
+    integral: Function
+    integral_gradient: Function
+    exponent: Function
+    scale: Function
+    slowest: Function
+    reach_h: Function
+    reach_km: Function
+    draw: Function
+    productivity: Function | None = None
     marked: bool = False
     n_dims: int | None = None
     most_h: float = math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
@@ -38,5 +38,6 @@ Floats: TypeAlias = "npt.NDArray[np.float64]"
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 ArrayLike: TypeAlias = npt.ArrayLike
 ArrayOrView: TypeAlias = Any  # a View where the argument is one
+Function: TypeAlias = Callable[..., Any]  # of the user, or a kernel function
 NumberOrArray: TypeAlias = Any  # an array where several series, targets or filters are asked for
 TableOrArray: TypeAlias = Any  # a table of pandas or xarray where the argument is one

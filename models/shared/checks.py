@@ -102,6 +102,11 @@ def check_finite(array, name):
     return array.astype(np.float64)
 
 
+def check_numbers(value, name, n_dims=None):
+    """Return an array-like, as `as_numbers` does, as finite float64."""
+    return check_finite(as_numbers(value, name, n_dims), name)
+
+
 def check_count(value, name, least=1, most=None):
     """Return a whole number between two bounds, both included."""
     if value.__class__ is not int and (

@@ -370,7 +370,10 @@ def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
     StorageError
         The file cannot be written.
     """
-    with replacing(path, name) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    with (
+        replacing(path, name) as beside,
+        beside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
+    ):
         lines = csv.writer(file)
         lines.writerow(columns)
         for start in range(0, len(next(iter(columns.values()))), _ROWS):

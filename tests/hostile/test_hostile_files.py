@@ -127,7 +127,7 @@ MIXTURE = [
 ]
 READERS = {
     "edm": (edm_files.read, lambda path: edm_main(["embed", path, "--columns", "a"])),
-    "hawkes": (hawkes.read_events, lambda path: hawkes_main(["residuals", path, "--figures", "none"])),
+    "hawkes": (hawkes.read_catalogue, lambda path: hawkes_main(["residuals", path, "--figures", "none"])),
     "tmap": (tmap.read, lambda path: tmap_main(["describe", path])),
     "mixture": (cytometry.read, lambda path: mixture_main(["fit", path, "--out", path + ".out"])),
 }
@@ -240,7 +240,7 @@ def test_headers_that_are_no_literals(header, tmp_path):
         edm_files.read(tmp_path / "x.npy")
 
 
-@pytest.mark.parametrize("read", [hawkes.read_events, tmap.read, cytometry.read])
+@pytest.mark.parametrize("read", [hawkes.read_catalogue, tmap.read, cytometry.read])
 def test_bombs_of_arrays_are_refused(read, tmp_path):
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("values.npy", b"0" * (300 << 20))

@@ -134,7 +134,7 @@ def run_hawkes():
     hawkes.fit_mutual(mutual, [0.1, 1.0], max_iter=1)
     mutual.gradient(hawkes.Mutual([1.0, 1.0], np.zeros((2, 2, 2)), [1.0, 2.0]), rates=False)
     likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3, space="serial")
-    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
+    likelihood.gradient(hawkes.compose(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
 HAWKES = [

@@ -81,7 +81,7 @@ hawkes.simulate(hawkes.Parameters(1, 1, 1, 1, 1, 1), n_immigrants=5, horizon_h=9
 hawkes.Likelihood(x, y, method="window")  # wrong
 hawkes.Likelihood(x, y).gradient(0.5)  # wrong
 hawkes.half_normal("10")  # wrong
-hawkes.read_events("events.csv", time_unit="hours")  # wrong
+hawkes.read_catalogue("events.csv", time_unit="hours")  # wrong
 runs = tmap.Runs.from_lists([[1.0]], resolutoin=1.0)  # wrong
 tmap.fit(runs, orders=[1], dtype="float16")  # wrong
 tmap.fit(runs, orders=[1]).rates  # wrong

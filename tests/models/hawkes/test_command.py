@@ -15,7 +15,7 @@ from portable.models.hawkes import (
     simulate,
     Posterior,
     posterior_probabilities,
-    read_events,
+    read_catalogue,
     sample_posterior,
 )
 from portable.models.hawkes.__main__ import main
@@ -58,7 +58,7 @@ def write(path, *rows, header=HEADER):
 
 
 def test_simulate_then_read(events_csv):
-    events = read_events(events_csv)
+    events = read_catalogue(events_csv)
     made = simulate(type(PARAMS)(1.0, 1.0, 1.0, 0.3, 5.0, 0.02), n_immigrants=150, horizon_h=1000.0, seed=3)
     np.testing.assert_allclose(events.locations, made.locations)
     np.testing.assert_allclose(events.times, made.times - made.times[0])
@@ -225,12 +225,12 @@ def test_units_columns_and_formats(tmp_path):
         ("e.npz", {}),
     ]
     for name, options in calls:
-        locations, times = read_events(tmp_path / name, **options)
-        np.testing.assert_allclose(locations, wanted[0], atol=1e-12)
-        np.testing.assert_allclose(times, wanted[1], atol=1e-9)
+        events = read_catalogue(tmp_path / name, **options)
+        np.testing.assert_allclose(events.locations, wanted[0], atol=1e-12)
+        np.testing.assert_allclose(events.times, wanted[1], atol=1e-9)
     with open(tmp_path / "g.csv", "w", encoding="utf-8-sig") as file:  # as some spreadsheets write it
         file.write(f"{HEADER}\n0,0,2020-01-01T00:30:00+01:00\n1,1,2020-01-01T00:00:00Z\n")
-    np.testing.assert_allclose(read_events(tmp_path / "g.csv").times, [0.0, 0.5])
+    np.testing.assert_allclose(read_catalogue(tmp_path / "g.csv").times, [0.0, 0.5])
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -238,7 +238,7 @@ def test_units_columns_and_formats(tmp_path):
         pyarrow.table({"x_km": [0.0, 1, 3], "y_km": [0.0, 2, 1], "t_hours": wanted[1]}),
         tmp_path / "f.parquet",
     )
-    np.testing.assert_allclose(read_events(tmp_path / "f.parquet").times, wanted[1])
+    np.testing.assert_allclose(read_catalogue(tmp_path / "f.parquet").times, wanted[1])
 
 
 def test_longitude_and_latitude(tmp_path):
@@ -246,13 +246,15 @@ def test_longitude_and_latitude(tmp_path):
     latitude."""
     path = write(tmp_path / "a.csv", "-77.0,38.0,0", "-77.0,39.0,1", "-76.0,38.5,2", header="lon,lat,t_hours")
     options = {"places": ("lon", "lat")}
-    locations, _ = read_events(path, lonlat=True, **options)
+    locations = read_catalogue(path, lonlat=True, **options).locations
     assert locations[1, 1] - locations[0, 1] == pytest.approx(111.195, abs=1e-3)
     assert locations[2, 0] - locations[0, 0] == pytest.approx(111.195 * np.cos(np.radians(38.5)), abs=1e-3)
     with pytest.warns(UserWarning, match="columns lon, lat look like degrees, but are read as lengths"):
-        read_events(path, **options)
+        read_catalogue(path, **options)
     with pytest.raises(InputError, match="column 'lat', row 1 is -100.0; -90 to 90 degrees"):
-        read_events(write(tmp_path / "b.csv", "38,-100,0", header="lon,lat,t_hours"), lonlat=True, **options)
+        read_catalogue(
+            write(tmp_path / "b.csv", "38,-100,0", header="lon,lat,t_hours"), lonlat=True, **options
+        )
 
 
 WRONG = [
@@ -266,20 +268,20 @@ WRONG = [
 @pytest.mark.parametrize("rows, error, words", WRONG, ids=lambda v: str(v)[:30])
 def test_wrong_files(tmp_path, rows, error, words):
     with pytest.raises(error, match=words):
-        read_events(write(tmp_path / "a.csv", *rows))
+        read_catalogue(write(tmp_path / "a.csv", *rows))
 
 
 def test_files_that_are_none(tmp_path, capsys):
     with pytest.raises(InputError, match="there is no file '.*absent.csv'"):
-        read_events(tmp_path / "absent.csv")
+        read_catalogue(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="ends in '.txt'"):
-        read_events(write(tmp_path / "a.txt"))
+        read_catalogue(write(tmp_path / "a.txt"))
     (tmp_path / "a.npz").write_bytes(b"PK nonsense")
     with pytest.raises(InputError, match="cannot be read"):
-        read_events(tmp_path / "a.npz")
+        read_catalogue(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", x_km=[0.0, 1.0], y_km=[0.0, 1.0], t_hours=[0.0, 1.0, 2.0])
     with pytest.raises(InputError, match=r"column 't_hours' has shape \(3,\), 'x_km' \(2,\)"):
-        read_events(tmp_path / "b.npz")
+        read_catalogue(tmp_path / "b.npz")
     assert main(["fit", str(write(tmp_path / "b.csv", "1,2,3", header="x,y,t"))]) == 2
     assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().err.split())
     (tmp_path / "params.json").write_text("[]")
@@ -300,13 +302,13 @@ def test_files_that_are_none(tmp_path, capsys):
 
 def test_warnings_with_evidence(tmp_path):
     with pytest.warns(UserWarning, match="column 't_minutes' is read as h, but its name speaks of min"):
-        read_events(write(tmp_path / "a.csv", "1,2,3", header="x_km,y_km,t_minutes"), time="t_minutes")
+        read_catalogue(write(tmp_path / "a.csv", "1,2,3", header="x_km,y_km,t_minutes"), time="t_minutes")
     with pytest.warns(UserWarning, match="1 of 3 events repeat the place and time of another"):
-        read_events(write(tmp_path / "b.csv", "1,2,3", "1,2,3", "1,2,4"))
+        read_catalogue(write(tmp_path / "b.csv", "1,2,3", "1,2,3", "1,2,4"))
     with pytest.warns(UserWarning, match="every time is a whole number of hours"):
-        read_events(write(tmp_path / "c.csv", *(f"{k % 7},2,{k * k}" for k in range(200))))
+        read_catalogue(write(tmp_path / "c.csv", *(f"{k % 7},2,{k * k}" for k in range(200))))
     with pytest.warns(UserWarning, match="events span 342 years"):
-        read_events(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
+        read_catalogue(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
 
 
 @pytest.mark.parametrize(

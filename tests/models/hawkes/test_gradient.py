@@ -9,6 +9,7 @@ import pytest
 import portable as pk
 from portable.models.hawkes import (
     fit,
+    compose,
     simulate,
     Background,
     Likelihood,
@@ -16,7 +17,6 @@ from portable.models.hawkes import (
     gamma,
     half_normal,
     log_normal,
-    time_scales,
     uniform,
 )
 from portable.models.hawkes.priors import PriorSlopes, log_prior
@@ -26,7 +26,7 @@ from portable.errors import DTypeError, InputError
 from . import reference
 from .events import PARAMS, random_events
 
-TWO = time_scales(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, omega_2=0.1, weight_2=0.5)
+TWO = compose(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, omega_2=0.1, weight_2=0.5)
 
 
 def differences(function, params):
