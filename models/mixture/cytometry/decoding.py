@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from portable.errors import InputError
 _MOST_PACKED = 50  # bits of a number that begins within a byte
 
 
-def decode(
-    stream: np.ndarray, kinds: str, bits: Sequence[int], order: str, notes: list[str]
-) -> list[np.ndarray]:
+def decode(stream, kinds, bits, order, notes):
     """Return numbers of each channel.
 
     Parameters

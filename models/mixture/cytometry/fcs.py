@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -28,15 +27,13 @@ _STANDARD = re.compile(  # keywords of the standard that may be there, which beg
 )
 _DELIMITERS = "/|\\!*~^;:@#%&?=<>\x0c\x1e\x1f\x1d\x1c"  # of which the first that no word holds is written
 _MANTISSA = 2.0**53
-_STRANGE, _SHARE = (
-    1e20,
-    0.1,
-)  # floats beyond it, or below its inverse, and the share that tells of wrong bytes
+_STRANGE = 1e20  # floats beyond it, or below its inverse, tell of wrong bytes
+_SHARE = 0.1  # of such floats, at least
 _MOST_LOOKED_AT = 10_000  # numbers of a channel
 _DECADES = (1.0, 7.0)  # that logarithmic amplifiers have
 
 
-def read_fcs(path: Path, name: str, data_set: int | None = None) -> Sample:
+def read_fcs(path, name, data_set=None):
     """Return a sample of an FCS file; `name` is the sample's.
 
     Raises
@@ -85,9 +82,11 @@ def write(
     StorageError
         The file cannot be written.
     """
-    extra = {} if extra is None else extra
+    extra = extra or {}
     behind = {name: column for name, column in extra.items() if name not in sample.channels}
-    body = _values(sample, extra, behind)
+    body = np.column_stack([sample.X, *behind.values()]).astype("<f4", order="C")
+    for name in set(extra) - set(behind):
+        body[:, sample.channels.index(name)] = extra[name]
     words = _described(sample, behind)
     for key, value in {**sample.keywords, **(keywords or {})}.items():
         key = str(key).strip().lstrip("$").lower()
@@ -96,14 +95,6 @@ def write(
     with replacing(path, "path") as beside, beside.open("wb") as file:
         file.write(_header_and_text(words, body.nbytes))
         file.write(body)
-
-
-def _values(sample, extra, behind):
-    """Return the events in float32, cell by cell."""
-    body = np.column_stack([sample.X, *behind.values()]).astype("<f4", order="C")
-    for name in set(extra) - set(behind):
-        body[:, sample.channels.index(name)] = extra[name]
-    return body
 
 
 def _header_and_text(words, n_bytes):
@@ -130,17 +121,14 @@ def _described(sample, behind):
     words |= {"$BYTEORD": "1,2,3,4", "$DATATYPE": "F", "$MODE": "L"}
     words |= {"$PAR": str(len(channels)), "$TOT": str(sample.n_cells)}
     for n, (name, marker) in enumerate(channels, 1):
-        words |= {f"$P{n}B": "32", f"$P{n}E": "0,0", f"$P{n}N": name} | (
-            {f"$P{n}S": marker} if marker else {}
-        )
+        words |= {f"$P{n}B": "32", f"$P{n}E": "0,0", f"$P{n}N": name}
+        if marker:
+            words[f"$P{n}S"] = marker
     words |= {f"$p{n}g": _text(gain) for n, gain in enumerate(sample.gains, 1)}
-    for n, (limit, column) in enumerate(zip(sample.limits, sample.X.T), 1):
-        if np.isfinite(limit):
-            words[f"$p{n}r"] = _text(limit + 1.0)
-        else:
-            words[f"$p{n}r"] = sample.keywords.get(f"p{n}r", _above(column))
-    for n, column in enumerate(behind.values(), len(sample.channels) + 1):
-        words[f"$p{n}r"] = _above(column)
+    limits = [*sample.limits, *[np.inf] * len(behind)]
+    for n, (limit, column) in enumerate(zip(limits, [*sample.X.T, *behind.values()]), 1):
+        above = _text(limit + 1.0) if np.isfinite(limit) else _above(column)
+        words[f"$p{n}r"] = above if np.isfinite(limit) else sample.keywords.get(f"p{n}r", above)
     if sample.spillover is not None:
         names, matrix = sample.spillover
         words["$spillover"] = ",".join([str(len(names)), *names, *(repr(float(v)) for v in matrix.ravel())])
@@ -151,15 +139,16 @@ def _sample(parts, name):
     """Return the data set on a linear scale; floats stay as they are, to the bit."""
     channels, markers = _names(parts)
     X, limits, gains, dropped = _events(parts, channels)
-    if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", parts.words.get("cyt", "").upper()):
+    if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", parts.word("cyt").upper()):
         limits = np.full(len(channels), np.inf)
     spillover = _spillover(parts, channels)
-    if spillover is not None:
-        dropped = [*dropped, *SPILLOVER]
-    dropped = {*dropped, *_STRUCTURE}
-    kept = {key: word for key, word in parts.words.items() if key not in dropped and not _OWN.fullmatch(key)}
+    dropped = {*dropped, *_STRUCTURE, *(() if spillover is None else SPILLOVER)}
     ranges = {f"p{n}r" for n in range(1, len(channels) + 1)}  # for channels without a limit
-    kept |= {key: word for key, word in parts.words.items() if key in ranges}
+    kept = {
+        key: word
+        for key, word in parts.words.items()
+        if key in ranges or not (key in dropped or _OWN.fullmatch(key))
+    }
     return Sample(X, channels, markers, name, limits, spillover, gains, kept)
 
 
@@ -180,44 +169,42 @@ def _names(parts):
 
 def _events(parts, channels):
     """X, limits, gains, and keywords that no longer hold."""
-    numbers = range(1, len(channels) + 1)
+    numbers, is_time = range(1, len(channels) + 1), [own.lower() == "time" for own in channels]
     gains = np.array([parts.number(f"p{at}g", 1.0) or 1.0 for at in numbers])
-    gains[[own.lower() == "time" for own in channels]] = 1.0  # some write $TIMESTEP there
+    gains[is_time] = 1.0  # some write $TIMESTEP there
     if (gains < 0.0).any():
         at = int(np.argmin(gains)) + 1
         raise InputError(f"$P{at}G is {gains[at - 1]:g}; a positive number is wanted")
     ranges = np.array([parts.number(f"p{at}r", 0.0) for at in numbers])
     for at in numbers:
-        if ranges[at - 1] <= 0.0 and not parts.words.get(f"p{at}r", "").strip():
+        if ranges[at - 1] <= 0.0 and not parts.word(f"p{at}r"):
             parts.notes.append(f"$P{at}R is missing; no cell counts as saturated in {channels[at - 1]}")
     limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 says nothing
     scales = [_amplified(parts, at) for at in numbers]
-    whole = "I" in parts.kinds
-    X = np.empty(
-        (len(parts.columns[0]), len(channels)), np.float32 if set(parts.kinds) == {"F"} else np.float64
-    )
-    for at, (kind, column) in enumerate(zip(parts.kinds, parts.columns)):
+    dtype = np.float32 if set(parts.kinds) == {"F"} else np.float64
+    X = np.empty((len(parts.columns[0]), len(channels)), dtype)
+    for place, (kind, column) in enumerate(zip(parts.kinds, parts.columns)):
+        scale, most = scales[place], ranges[place]
         if kind == "I":
-            column = _linear(parts, at + 1, column, ranges[at], scales[at])
-            if scales[at][0] > 0.0:
-                limits[at] = 10.0 ** (scales[at][0] * limits[at] / ranges[at]) * scales[at][1]
+            column = _linear(parts, place + 1, column, most, scale)
+            if scale[0] > 0.0:
+                limits[place] = _exponential(scale, limits[place], most)
         else:
-            _look_at(parts, at + 1, column, scales[at], ranges[at])
+            _look_at(parts, place + 1, column, scale, most)
         with np.errstate(invalid="ignore"):  # a signalling NaN
-            X[:, at] = column
-    if not whole:
+            X[:, place] = column
+    if "I" not in parts.kinds:
         return X, limits, gains, []
-    step = parts.number("timestep", 1.0)
-    X[:, [own.lower() == "time" for own in channels]] *= step
+    X[:, is_time] *= parts.number("timestep", 1.0)
     dropped = ["timestep", *(f"p{at}g" for at in numbers)]
     return X / gains, limits / gains, np.ones(len(channels)), dropped
 
 
 def _amplified(parts, at):
     """Decades of a logarithmic amplifier, 0 for a linear one, and the number of its zero."""
-    text = parts.words.get(f"p{at}e", "").strip()
+    text, whole = parts.word(f"p{at}e"), parts.kinds[at - 1] == "I"
     if not text:
-        if parts.kinds[at - 1] == "I":
+        if whole:
             parts.notes.append(f"$P{at}E is missing; the channel is read as linear")
         return 0.0, 0.0
     words = text.split(",")
@@ -226,10 +213,10 @@ def _amplified(parts, at):
     decades, least = (number(word, f"$P{at}E") for word in words)
     if decades < 0.0 or least < 0.0:
         raise InputError(f"$P{at}E is '{text[:40]}'; decades and their least value are positive, or 0,0")
-    if parts.kinds[at - 1] == "I" and (decades > 0.0) != (least > 0.0):
+    if whole and (decades > 0.0) != (least > 0.0):
         how = f"as {decades:g} decades from 1 on" if decades else "as linear"
         parts.notes.append(f"$P{at}E is '{text}', which is neither 0,0 nor logarithmic; it is read {how}")
-    elif parts.kinds[at - 1] == "I" and decades and not _DECADES[0] <= decades <= _DECADES[1]:
+    elif whole and decades and not _DECADES[0] <= decades <= _DECADES[1]:
         parts.notes.append(f"$P{at}E says {decades:g} decades, as which it is read")
     return decades, least or float(decades > 0.0)
 
@@ -255,8 +242,13 @@ def _linear(parts, at, column, most, scale):
         raise InputError(f"$P{at}R is missing or {most:g}, but $P{at}E is logarithmic; a range is wanted")
     if most != 2.0**n_bits:
         parts.notes.append(f"$P{at}E is logarithmic, with a range $P{at}R of {most:g}, no power of two")
+    return _exponential(scale, column, most)
+
+
+def _exponential(scale, x, most):
+    """Return numbers of a logarithmic amplifier on their linear scale."""
     with np.errstate(over="ignore"):
-        return 10.0 ** (scale[0] * column / most) * scale[1]
+        return 10.0 ** (scale[0] * x / most) * scale[1]
 
 
 def _look_at(parts, at, column, scale, most):
@@ -269,11 +261,10 @@ def _look_at(parts, at, column, scale, most):
             "$DATATYPE may be wrong, or an offset"
         )
     if scale[0] > 0.0 and len(column):
-        example = float(column[0])
-        with np.errstate(over="ignore"):
-            other = 10.0 ** (scale[0] * np.float64(example) / max(most, 1.0)) * scale[1]
+        example = np.float64(column[0])
+        other = _exponential(scale, example, max(most, 1.0))
         parts.notes.append(
-            f"$P{at}E is '{parts.words[f'p{at}e'].strip()}' in a channel of floats, whose numbers are read "
+            f"$P{at}E is '{parts.word(f'p{at}e')}' in a channel of floats, whose numbers are read "
             f"as linear; if they are logarithmic, {example:g} means {other:g}"
         )
 
@@ -281,7 +272,7 @@ def _look_at(parts, at, column, scale, most):
 def _spillover(parts, channels):
     """Return channels and matrix, or None; a note where there is one that cannot be used."""
     words = parts.words
-    said = [words[key] for key in SPILLOVER if words.get(key, "").strip()]
+    said = [words[key] for key in SPILLOVER if parts.word(key)]
     if len(said) == 2 and said[0].replace(" ", "") != said[1].replace(" ", ""):
         parts.notes.append("SPILLOVER and SPILL are two matrices; the first is used")
     others = [key for key in words if re.fullmatch(r"dfc\d+to\d+|comp", key) or _like_matrix(key, words[key])]
@@ -299,13 +290,9 @@ def _spillover(parts, channels):
 
 def _like_matrix(key, text):
     """Return True if an unknown keyword has the form of a spillover matrix."""
-    n = re.match(r"\s*([0-9]{1,3})\s*,", text)
-    return (
-        key not in SPILLOVER
-        and n is not None
-        and int(n[1]) > 1
-        and text.count(",") == int(n[1]) + int(n[1]) ** 2
-    )
+    found = re.match(r"\s*([0-9]{1,3})\s*,", text)
+    n = int(found[1]) if found else 0
+    return key not in SPILLOVER and n > 1 and text.count(",") == n + n * n
 
 
 def _above(column):

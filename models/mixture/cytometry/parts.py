@@ -7,12 +7,10 @@ them, so those are believed that agree with the number of events and the width o
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -31,8 +29,6 @@ _CHECKSUM = re.compile(rb"([0-9A-Fa-f ]{8})?[ \0\r\n\t]*")
 _NEEDED = re.compile(
     r"\$(P[0-9]+(B|E|G|N|R|DATATYPE)|PAR|TOT|DATATYPE|BYTEORD|MODE|NEXTDATA|(BEGIN|END)\w+)", re.IGNORECASE
 )
-
-Read = Callable[[int, int], bytes]
 
 
 @dataclass
@@ -59,33 +55,37 @@ class Parts:
     columns: list[np.ndarray] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def whole(self, key: str, default: int | None = None) -> int | None:
+    def word(self, key):
+        """Return a keyword's value without blanks at its ends; "" where the keyword is missing."""
+        return self.words.get(key, "").strip()
+
+    def whole(self, key, default=None):
         """Return a keyword's whole number; `default` where the keyword is missing or empty."""
-        text = self.words.get(key, "").strip()
+        text = self.word(key)
         if not text:
             return default
         if not re.fullmatch(r"\+?[0-9]{1,18}", text):
             raise InputError(f"${key.upper()} is '{text[:40]}'; a whole number is wanted")
         return int(text)
 
-    def wanted(self, key: str) -> int:
+    def wanted(self, key):
         """Return a keyword's whole number, which must be there."""
         found = self.whole(key)
         if found is None:
             raise InputError(f"the keyword ${key.upper()} is missing")
         return found
 
-    def offset(self, key: str) -> int:
+    def offset(self, key):
         """Return a keyword's offset; 0 where it is missing or no number, since HEADER may know it."""
         return _offset(self.words.get(key, "").encode())
 
-    def number(self, key: str, default: float) -> float:
+    def number(self, key, default):
         """Return a keyword's number; `default` where the keyword is missing or empty."""
-        text = self.words.get(key, "").strip()
+        text = self.word(key)
         return number(text, f"${key.upper()}") if text else default
 
 
-def number(text: str, name: str) -> float:
+def number(text, name):
     """Return a finite number of a keyword's text.
 
     Raises
@@ -111,7 +111,7 @@ class _Extent:
         return f"bytes {self.begin} to {self.stop - 1} by {self.by}"
 
 
-def read_parts(path: Path, data_set: int | None = None) -> Parts:
+def read_parts(path, data_set=None):
     """Read a data set of an FCS file.
 
     Parameters
@@ -144,7 +144,7 @@ def read_parts(path: Path, data_set: int | None = None) -> Parts:
 class _DataSet:
     """HEADER and TEXT at `base` of a file."""
 
-    def __init__(self, file: BinaryIO, base: int, size: int):
+    def __init__(self, file, base, size):
         self.file, self.base, self.size = file, base, size - base
         head = self.read(0, _HEADER)
         if head[:3] != b"FCS":
@@ -155,7 +155,7 @@ class _DataSet:
         if len(head) < _HEADER:
             raise InputError(f"it ends after {len(head)} bytes, within its HEADER of {_HEADER}")
         self.old = version == "2.0"
-        self.header = [_offset(head[at : at + 8]) for at in range(10, _HEADER, 8)]
+        self.header = _offsets(head[10:])
         begin, last = self.header[:2]
         if not _HEADER <= begin < last:
             raise InputError(f"HEADER says that TEXT is bytes {begin} to {last}")
@@ -166,14 +166,14 @@ class _DataSet:
         begin, last = (self.found.offset(f"{end}analysis") for end in ("begin", "end"))
         self.analysis = (begin, last) if begin else tuple(self.header[4:])
 
-    def read(self, begin: int, stop: int) -> bytes:
+    def read(self, begin, stop):
         """Return bytes of the data set, fewer at the end of the file."""
         self.file.seek(self.base + begin)
         return self.file.read(max(0, min(stop, self.size) - begin))
 
-    def following(self) -> int:
+    def following(self):
         """Return the place of the next data set in the file; 0 if there is none."""
-        text = self.found.words.get("nextdata", "").strip()
+        text = self.found.word("nextdata")
         at = int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
         return self.base + at if at > 0 and self.read(at, at + 3) == b"FCS" else 0
 
@@ -192,46 +192,43 @@ class _DataSet:
         words += more
         return place
 
-    def parts(self, end: int) -> Parts:
+    def parts(self, end):
         """Return all of the data set, which ends before byte `end` of the file."""
         self.size = min(self.size, end - self.base)
         found = self.found
-        mode = found.words.get("mode", "").strip().upper() or "L"
+        mode = found.word("mode").upper() or "L"
         if mode != "L":
             raise InputError(f"$MODE is '{mode}'; L, a list of events, is read alone")
         found.kinds, layouts = _layouts(found)
-        extent, found.bits, n_events = _located(self, found, layouts)
-        self._lost(found, extent)
+        extent, found.bits, n_events = _located(self, layouts)
+        self._note_lost(extent)
         self.file.seek(self.base + extent.begin)
         stream = np.fromfile(self.file, np.uint8, extent.stop - extent.begin)
-        order = found.words.get("byteord", "")
-        found.columns = [
-            own[:n_events] for own in decode(stream, found.kinds, found.bits, order, found.notes)
-        ]
+        columns = decode(stream, found.kinds, found.bits, found.words.get("byteord", ""), found.notes)
+        found.columns = [own[:n_events] for own in columns]
         return found
 
-    def _lost(self, found, extent):
+    def _note_lost(self, extent):
         """Note keywords, a data set, or more than a checksum outside of all segments."""
-        known = [(0, _HEADER), (extent.begin, extent.stop)]
-        known += [(begin, last + 1) for begin, last in (self.text, self.more, self.analysis)]
-        other = self.read(_HEADER, self.text[0])  # offsets of a program's own segments
-        other = [_offset(other[at : at + 8]) for at in range(0, len(other) - 7, 8)]
-        known += [(begin, last + 1) for begin, last in zip(other[::2], other[1::2]) if begin]
+        # behind HEADER stand offsets of a program's own segments
+        other, notes = _offsets(self.read(_HEADER, self.text[0])), self.found.notes
+        known = [(0, _HEADER - 1), (extent.begin, extent.stop - 1), self.text, self.more, self.analysis]
+        known += [own for own in zip(other[::2], other[1::2]) if own[0]]
         apart, at = re.escape(self.delimiter), 0
         sign = rb"(?:^|%b)(\$[A-Z]\w*|SPILL\w*)%b|FCS[23]\.[0-9] {4}" % (apart, apart)
-        for begin, stop in [*sorted(known), (self.size, self.size)]:
+        for begin, last in [*sorted(known), (self.size, self.size)]:
             between = self.read(at, min(begin, at + _MOST_SEEN)) if begin > at else b""
             lost = re.search(sign, between, re.IGNORECASE)
             if lost:
-                found.notes.append(
+                notes.append(
                     f"bytes {at} to {begin - 1} belong to no segment, but hold {_decoded(lost[0])!r}: "
                     "keywords or events may be lost"
                 )
             elif at >= extent.stop and not _CHECKSUM.fullmatch(between):
-                found.notes.append(
+                notes.append(
                     f"bytes {at} to {begin - 1}, behind DATA, belong to no segment; bytes may have been added"
                 )
-            at = max(at, stop)
+            at = max(at, last + 1)
 
 
 def _offset(text):
@@ -240,17 +237,15 @@ def _offset(text):
     return int(text) if text.isdigit() and len(text) <= 18 else 0
 
 
+def _offsets(text):
+    return [_offset(text[at : at + 8]) for at in range(0, len(text) - 7, 8)]
+
+
 def _either(places):
     return " and ".join(map(str, places)) or "nowhere"
 
 
-def _few(values):
-    return ", ".join(map(str, dict.fromkeys(values)))
-
-
-def keywords(
-    read: Read, begin: int, last: int, size: int, after: Sequence[int], wanted: bytes | None = None
-) -> tuple[tuple[int, int], bytes, list[tuple[str, str]]]:
+def keywords(read, begin, last, size, after, wanted=None):
     """Part a segment of TEXT into keywords and values.
 
     A doubled delimiter is one letter of a value; directly behind a keyword it is an empty value, which the
@@ -300,18 +295,18 @@ def keywords(
         elif behind.strip(_BLANK) and last + 1 not in after:
             raise InputError(f"TEXT ends at byte {last} within a value, {_decoded(body[-20:])!r}")
     try:
-        pairs = _pairs(body.lstrip(delimiter), delimiter)
+        pairs = _pairs(body, delimiter)
     except InputError:
         if behind != delimiter:
             raise
         body += behind  # it ends one early, within an empty value
-        pairs = _pairs(body.lstrip(delimiter), delimiter)
+        pairs = _pairs(body, delimiter)
     return (begin, begin + len(body) - 1), delimiter, pairs
 
 
 def _pairs(body, delimiter):
     """Keywords and values, as they stand."""
-    apart, found, at = re.escape(delimiter), [], 0
+    body, apart, found, at = body.lstrip(delimiter), re.escape(delimiter), [], 0
     other = b"[^" + apart + b"]"
     doubt = re.compile(apart + apart + _KEYWORD, re.IGNORECASE)
     key_of_standard = re.compile(_KEYWORD, re.IGNORECASE)
@@ -355,19 +350,17 @@ def _unique(words, notes):
             if _NEEDED.fullmatch(key):
                 raise InputError(f"{key.upper()} is both '{found[key][:40]}' and '{value[:40]}'")
             notes.append(f"{key.upper()} is '{found[key][:40]}' and again '{value[:40]}'; the first counts")
-    return {key: found[key] for key in found if not key.startswith("$")} | {
-        key.lstrip("$"): found[key] for key in found if key.startswith("$")
-    }
+    return {key.lstrip("$"): found[key] for key in sorted(found, key=lambda key: key.startswith("$"))}
 
 
 def _layouts(found):
     """Kinds of the channels, and their bits: as TEXT says, and as files have them that say it wrongly."""
-    kind = found.words.get("datatype", "").strip().upper()
+    kind = found.word("datatype").upper()
     kinds, bits, n = [], [], found.wanted("par")
     if not 0 < n <= len(found.words):
         raise InputError(f"$PAR says {n} channels, where TEXT has {len(found.words)} keywords")
     for at in range(1, n + 1):
-        own = found.words.get(f"p{at}datatype", "").strip().upper() or kind
+        own = found.word(f"p{at}datatype").upper() or kind
         if own not in _BITS:
             raise InputError(
                 f"$DATATYPE is {own or 'missing'}, for channel {at}; I, F and D, whole numbers and floats, "
@@ -383,9 +376,9 @@ def _layouts(found):
     return "".join(kinds), [bits] + [rounded] * (rounded != bits)
 
 
-def _located(own, found, layouts):
+def _located(own, layouts):
     """Return the place of DATA, the bits of a number, and the number of events."""
-    total = found.whole("tot")
+    found, total, behind = own.found, own.found.whole("tot"), own.text[1] + 1
     places = [
         _Extent(found.offset("begindata"), found.offset("enddata") + 1, "TEXT"),
         _Extent(own.header[2], own.header[3] + 1, "HEADER"),
@@ -395,15 +388,14 @@ def _located(own, found, layouts):
         return _counted(own, places, layouts[0])
     if total == 0 and all(place.stop - place.begin <= 1 for place in places):
         return _Extent(own.size, own.size, "$TOT"), layouts[0], 0
-    for grade in range(5):
-        for bits in layouts:
-            n_bytes = -(-total * sum(bits) // 8)
-            right = [place for place in places if _agrees(own, place, n_bytes, sum(bits) / 8, grade)]
-            if grade == 4 and not places and _alone(own, own.text[1] + 1, own.text[1] + 1 + n_bytes):
-                right = [_Extent(own.text[1] + 1, own.size, "the end of TEXT")]
-            if right:
-                _doubts(found, right, places, bits, layouts, grade, total)
-                return _Extent(right[0].begin, right[0].begin + n_bytes, right[0].by), bits, total
+    for grade, bits in itertools.product(range(5), layouts):
+        n_bytes = -(-total * sum(bits) // 8)
+        right = [place for place in places if _agrees(own, place, n_bytes, sum(bits) / 8, grade)]
+        if grade == 4 and not places and _alone(own, behind, behind + n_bytes):
+            right = [_Extent(behind, own.size, "the end of TEXT")]
+        if right:
+            _doubts(found, right, places, bits, layouts, grade, total)
+            return _Extent(right[0].begin, right[0].begin + n_bytes, right[0].by), bits, total
     raise InputError(
         f"$TOT says {total} events of {sum(layouts[0]) / 8:g} bytes, {-(-total * sum(layouts[0]) // 8)} in "
         f"all; DATA is {_either(places)}, TEXT ends at {own.text[1]}, the file at {own.size - 1}"
@@ -427,9 +419,9 @@ def _doubts(found, right, places, bits, layouts, grade, total):
     if len({place.begin for place in right}) > 1:
         raise InputError(f"DATA is {_either(right)}, and both would hold {total} events")
     if bits != layouts[0]:
+        said, read = (", ".join(map(str, dict.fromkeys(own))) for own in (layouts[0], bits))
         found.notes.append(
-            f"$PnB says {_few(layouts[0])} bits a number, but by its length DATA has {_few(bits)}, as it was "
-            "read"
+            f"$PnB says {said} bits a number, but by its length DATA has {read}, as it was read"
         )
     if grade == 2 or (grade == 1 and len(right) < 2) or (grade == 4):
         found.notes.append(
