@@ -33,14 +33,8 @@ def marginals_of(model, X, names):
     InputError
         Matplotlib is not installed.
     """
-    p = len(names)
-    columns = min(_COLUMNS, p)
-    rows = math.ceil(p / columns)
-    figure = new_figure(3.2 * columns, 2.4 * rows)
-    for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
-        if c >= p:
-            axes.set_axis_off()
-            continue
+    figure, axes_of = grid(len(names), _COLUMNS, 3.2, 2.4)
+    for c, axes in enumerate(axes_of):
         ends = zip(_WITHIN, ("lower", "higher"))  # points themselves, so that few are drawn too
         low, high = (np.quantile(X[:, c], share, method=method) for share, method in ends)
         axes.hist(X[:, c], bins=_BINS, range=(low, high), density=True, color="0.85")
@@ -51,6 +45,18 @@ def marginals_of(model, X, names):
         axes.set_xlabel(names[c])
         axes.set_yticks([])
     return figure
+
+
+def grid(n, most, width, height, below=0.0):
+    """Return a figure of n plots in rows of at most so many, with so many inches below them, and their
+    axes."""
+    columns = min(most, n)
+    rows = math.ceil(n / columns)
+    figure = new_figure(width * columns, height * rows + below)
+    axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in axes_of[n:]:
+        axes.set_axis_off()
+    return figure, axes_of[:n]
 
 
 def component_densities(model, column, places):

@@ -21,40 +21,40 @@ _MASS = re.compile(r".*\d{2,3}DI$|.*\(?[A-Z][A-Z]?\d{2,3}\)?D[ID]?$|[A-Z][A-Z]\d
 _HEIGHT = re.compile(r"(.*)([-_. ])([HW])$", re.IGNORECASE)
 
 
-def is_scatter(name: str) -> bool:
+def is_scatter(name):
     """Forward or side scatter, whose scale is linear: FSC-A, SSC-H, FS INT, VSSC-A, ..."""
     return _SCATTER.match(name.strip().upper()) is not None
 
 
-def is_clock(name: str) -> bool:
+def is_clock(name):
     """Time, which no detector measures."""
     return _CLOCK.match(name.strip().upper()) is not None
 
 
-def is_colour(name: str) -> bool:
+def is_colour(name):
     """Neither scatter nor time, nor what an instrument or a program counted, computed or labelled."""
     own = name.strip().upper()
     return not (is_scatter(name) or is_clock(name) or _OTHER.match(own) or _UNUSUAL.match(own))
 
 
-def unusual_of(names: tuple[str, ...]) -> list[str]:
+def unusual_of(names):
     """Return channels that are no colours, but not so surely that nothing need be said."""
     return [name for name in names if _UNUSUAL.match(name.strip().upper())]
 
 
-def is_detector(name: str) -> bool:
+def is_detector(name):
     """Return True for a channel that can saturate: a colour or scatter."""
     return is_colour(name) or is_scatter(name)
 
 
-def is_mass(names: list[str] | tuple[str, ...]) -> bool:
+def is_mass(names):
     """Return True if most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di,
     172Yb_CD4."""
     colours = [name.upper() for name in names if is_colour(name)]
     return 2 * sum(_MASS.match(name) is not None for name in colours) > len(colours)
 
 
-def colours_of(names: tuple[str, ...]) -> list[int]:
+def colours_of(names):
     """Return places of the colours; of a detector whose area was measured not also height and width."""
     present = {name.strip().upper() for name in names}
     found = []
@@ -65,7 +65,7 @@ def colours_of(names: tuple[str, ...]) -> list[int]:
     return found
 
 
-def names_of(channels: tuple[str, ...], markers: tuple[str, ...], places: list[int]) -> tuple[str, ...]:
+def names_of(channels, markers, places):
     """Return names of channels for tables and figures: the marker, or the channel if it has none or shares
     it."""
     own = [markers[place].strip() or channels[place].strip() for place in places]

@@ -63,10 +63,9 @@ def spillover_of(
         raise InputError("controls is empty; a single stain for each dye is wanted")
     first = samples[0]
     colours = [first.channels[place] for place in colours_of(first.channels)]
-    dark = [] if unstained is None else [unstained]
-    for sample in (*samples, *dark):
+    for sample in filter(None, (*samples, unstained)):
         _check_same(sample, first, colours)
-    negative = _light(unstained, colours) if dark else None
+    negative = unstained and _light(unstained, colours)
     rows: dict[str, np.ndarray] = {}
     for sample, channel in zip(samples, detectors):
         channel, row = _row(sample, channel, colours, negative)
@@ -79,8 +78,8 @@ def spillover_of(
     without = [channel for channel in colours if channel not in rows]
     if without:
         warn(f"no control for {', '.join(without)}; these are left as they are", UserWarning)
-    at = [place for place, channel in enumerate(colours) if channel in rows]
-    own = tuple(colours[place] for place in at)
+    own = tuple(channel for channel in colours if channel in rows)
+    at = list(map(colours.index, own))
     return check_spillover("controls", own, np.array([rows[channel][at] for channel in own]))
 
 

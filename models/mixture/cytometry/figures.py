@@ -76,26 +76,16 @@ def biaxial(
     panel, colours = populations.panel, _colours(populations.n_populations)
     points, own = _some(panel, samples, labels)
     listed = _numbered(populations.names)[:_LISTED]
-    figure, axes_of = _grid(len(places), 0.35 * math.ceil(len(listed) / 3))
+    below = 0.35 * math.ceil(len(listed) / 3)
+    figure, axes_of = figures.grid(len(places), _COLUMNS, 4.0, 3.7, below)
     for axes, pair in zip(axes_of, places):
         at = list(pair)
         _draw_cells(axes, panel, points[:, at] * panel.spreads[at] + panel.centres[at], colours[own], at)
         _draw_ellipses(axes, populations, at, colours)
-    handles = [axes_of[0].plot([], [], "o", color=colour, markersize=4)[0] for colour in colours[:_LISTED]]
-    place = {"loc": "outside lower center", "ncols": 3}
-    figure.legend(handles, listed, fontsize="x-small", frameon=False, **place)
+    for name, colour in zip(listed, colours):
+        axes_of[0].plot([], [], "o", color=colour, markersize=4, label=name)
+    figure.legend(loc="outside lower center", ncols=3, fontsize="x-small", frameon=False)
     return figure
-
-
-def _grid(n, below):
-    """Return a figure with n plots, and so many inches below them."""
-    columns = min(_COLUMNS, n)
-    rows = math.ceil(n / columns)
-    figure = new_figure(4.0 * columns, 3.7 * rows + below)
-    axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in axes_of[n:]:
-        axes.set_axis_off()
-    return figure, axes_of[:n]
 
 
 def _draw_cells(axes, panel, drawn, colours, at):
@@ -149,15 +139,13 @@ def shares_of(labels: Sequence[Labels | Tally]):
     -------
     matplotlib.figure.Figure
     """
-    found, names = shares(labels), _numbered(labels[0].names)
-    colours = _colours(len(names))
+    found, names = shares(labels).T, _numbered(labels[0].names)
     figure = new_figure(6.0 + 0.45 * len(labels), 4.0 + 0.18 * min(len(names), _LISTED))
-    axes = figure.subplots()
-    bottom = np.zeros(len(labels))
-    places, named = range(len(labels)), [*names[:_LISTED], *[None] * len(names)]
-    for share, name, colour in zip(found.T, named, colours):
-        axes.bar(places, share, bottom=bottom, color=colour, label=name)
-        bottom += share
+    axes, places = figure.subplots(), range(len(labels))
+    bottoms = found.cumsum(axis=0) - found
+    for number, colour in enumerate(_colours(len(names))):
+        name = names[number] if number < _LISTED else None
+        axes.bar(places, found[number], bottom=bottoms[number], color=colour, label=name)
     axes.set_xticks(places, [_shown(own.sample) for own in labels], rotation=90 * (len(labels) > 3))
     axes.set(ylabel="share of cells", ylim=(0.0, 1.0))
     figure.legend(loc="outside right upper", fontsize="x-small", frameon=False)
@@ -208,10 +196,7 @@ def _telling(populations):
     differ least."""
     levels = _levels(populations) / populations.panel.spreads
     order = np.argsort(-levels.var(axis=0), kind="stable").tolist()
-    if len(order) == 1:
-        return [(0, 0)]
-    pairs = list(zip(order[::2], order[1::2]))
-    return (pairs + [(order[-1], order[0])] * (len(order) % 2))[:_PAIRS]
+    return list(zip(order[::2], [*order[1::2], order[0]]))[:_PAIRS]
 
 
 def _some(panel, samples, labels):
@@ -221,7 +206,7 @@ def _some(panel, samples, labels):
     share = min(_MOST_CELLS / max(sum(sample.n_cells for sample in samples), 1), 1.0)
     for sample, label in zip(samples, labels):
         use = np.flatnonzero(label.population >= 0)
-        use = np.sort(random.choice(use, min(len(use), math.ceil(share * len(use))), replace=False))
+        use = np.sort(random.choice(use, math.ceil(share * len(use)), replace=False))
         points.append(panel.points(sample.take(use))[0])
         own.append(label.population[use])
     points, own = np.concatenate(points), np.concatenate(own)
@@ -250,9 +235,7 @@ def _label(axis, scale: Scale, name, span):
 
 
 def _power(tick):
-    if tick == 0.0:
-        return "0"
-    return f"${'-' if tick < 0.0 else ''}10^{round(math.log10(abs(tick)))}$"
+    return f"${'-' if tick < 0.0 else ''}10^{round(math.log10(abs(tick)))}$" if tick else "0"
 
 
 def _colours(n):

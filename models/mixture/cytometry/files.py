@@ -58,7 +58,7 @@ def read(path: PathLike, *, data_set: int | None = None) -> Sample:
         return Sample(*(_of_arrays(path) if kind == ".npz" else _of_table(path)), name)
 
 
-def stem_of(path: PathLike) -> str:
+def stem_of(path):
     """Return the name of a sample in a file: the file's without its ending."""
     name = Path(path).name
     kind = next((kind for kind in KINDS[::-1] if name.lower().endswith(kind)), "")

@@ -24,9 +24,7 @@ Start: TypeAlias = Literal["k-means++", "random"]
 DTYPES = ("float64", "float32")
 _WORST = 0.02  # share of the cells, those of least density, among which rare populations are looked for
 _RARE_COMPONENTS = 30  # offered to these
-_GENEROUS = (
-    5.0  # how much wider than components are the prior then expects them: they cost less, so more are kept
-)
+_GENEROUS = 5.0  # how much wider than components are the prior then expects them, so that they cost less
 _TOL = 1e-5  # growth of the objective a cell at which EM ends: populations are settled by then
 _FEWEST_HALVED = 200  # cells
 _CELLS_A_COORDINATE = 5  # of those that are described worst, at least
@@ -176,19 +174,11 @@ def _with_rare(model, points, n_worst, options, checkpoint, client):
     prior = replace(model.prior_, scale=_GENEROUS * model.prior_.scale)
     worst = points[np.argpartition(model.score_samples(points), n_worst)[:n_worst]]
     theirs = DirichletMixture(min(_RARE_COMPONENTS, n_worst), prior=prior, **options).fit(worst)
-    weights, means, covariances = [], [], []
-    for own, n in ((model, len(points)), (theirs, n_worst)):
-        active = own.weights_ * n > points.shape[1] + 1.0
-        weights.append(own.weights_[active] * (n_worst if own is theirs else len(points) - n_worst))
-        means.append(own.means_[active])
-        covariances.append(own.covariances_[active])
-    weights = np.concatenate(weights)
-    both = DirichletMixture(
-        len(weights),
-        prior=prior,
-        weights_init=weights / weights.sum(),
-        means_init=np.concatenate(means),
-        covariances_init=np.concatenate(covariances),
-        **options,
-    )
+    first, n = [], len(points)
+    for own, n_fitted, n_theirs in ((model, n, n - n_worst), (theirs, n_worst, n_worst)):
+        active = own.weights_ * n_fitted > points.shape[1] + 1.0
+        first.append((own.weights_[active] * n_theirs, own.means_[active], own.covariances_[active]))
+    weights, means, covariances = map(np.concatenate, zip(*first))
+    first = {"weights_init": weights / weights.sum(), "means_init": means, "covariances_init": covariances}
+    both = DirichletMixture(len(weights), prior=prior, **first, **options)
     return both.fit(points, checkpoint=checkpoint, client=client)

@@ -99,9 +99,8 @@ class Labels(Result):
     def columns(self) -> dict[str, np.ndarray]:
         """Return the columns that are written for each cell, by names."""
         found = {"population": self.population, "probability": self.probability, "component": self.component}
-        if self.probabilities is not None:
-            found |= {f"probability {number}": own for number, own in enumerate(self.probabilities.T)}
-        return found
+        each = () if self.probabilities is None else self.probabilities.T
+        return found | {f"probability {number}": own for number, own in enumerate(each)}
 
     def write(self, path: PathLike, sample: Sample | None = None, panel: Panel | None = None) -> None:
         """Write a file; its ending says of which kind. It is whole or not there.
@@ -127,12 +126,11 @@ class Labels(Result):
         kind = Path(path).suffix.lower().lstrip(".")
         if kind not in FORMATS:
             raise InputError(f"path is '{path}'; an ending of {', '.join(FORMATS)} is wanted")
-        if kind in ("fcs", "h5ad"):
-            self._check_sample(sample, kind)
-        named = self.columns() | {"name": np.array([*self.names, ""], object)[self.population]}
+        columns = self.columns()
+        named = columns | {"name": np.array([*self.names, ""], object)[self.population]}
         if kind == "fcs":
-            keywords = {f"population_{n}": name for n, name in enumerate(self.names)}
-            write(sample, path, self.columns(), keywords)
+            self._check_sample(sample, kind)
+            write(sample, path, columns, {f"population_{n}": name for n, name in enumerate(self.names)})
         elif kind == "csv":
             write_csv(path, "path", {"cell": np.arange(self.n_cells), **named})
         elif kind == "parquet":
@@ -173,9 +171,8 @@ class Labels(Result):
             raise InputError(f"sample is None; .{kind} wants the sample that was labelled")
         if sample.n_cells != len(self.population):
             raise ShapeError(
-                f"sample '{sample.name}' has {sample.n_cells} cells, but {len(self.population)} of "
-                f"'{self.sample}' were "
-                "labelled"
+                f"sample '{sample.name}' has {sample.n_cells} cells, but {self.n_cells} of '{self.sample}' "
+                "were labelled"
             )
 
 

@@ -17,9 +17,7 @@ from .modes import groups_by_mode
 METHODS = ("entropy", "modes", "none")
 LEAST_CELLS = 20  # of a population: what counting of cells takes for the limit of detection
 Merging: TypeAlias = Literal["entropy", "modes", "none"]
-_UNCERTAIN = (
-    0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
-)
+_UNCERTAIN = 0.25  # share of a pair's entropy left by the places of cells, from which two groups are one
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,10 @@ def _by_entropy(model, X, groups, n_populations):
     left = np.full((len(groups), len(groups)), -np.inf)
     pairs = np.argwhere(np.tri(len(groups), k=-1))
     while len(groups) > (n_populations or 1):
-        _measure(left, pairs, *points.group_entropies(components, groups, pairs).T)
+        both, one, other = points.group_entropies(components, groups, pairs).T
+        # over that of pairs at the same place, with so many cells each
+        share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
+        left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
         a, b = sorted(divmod(int(left.argmax()), len(groups)))
         if n_populations is None and left.max() < _UNCERTAIN:
             break
@@ -137,12 +138,6 @@ def _by_entropy(model, X, groups, n_populations):
         left = np.delete(np.delete(left, b, 0), b, 1)
         pairs = np.array([(a, other) for other in range(len(groups)) if other != a]).reshape(-1, 2)
     return groups, joins
-
-
-def _measure(left, pairs, both, one, other):
-    """Divide entropies of pairs by those of pairs at the same place, with so many cells each."""
-    share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
-    left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
 
 
 def _members(model, groups):

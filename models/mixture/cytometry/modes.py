@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import covariance
-from ..estimator import DirichletMixture
 
 _STEPS, _STILL = 1000, 1e-10  # of a climb to a mode, at most; squared standard deviations that are no step
 _SAME = 0.1  # squared standard deviations between two ends of climbs to one mode, at most
 
 
-def groups_by_mode(model: DirichletMixture, active: np.ndarray) -> list[tuple[int, ...]]:
+def groups_by_mode(model, active):
     """Groups of components from whose means the same mode is reached.
 
     Parameters

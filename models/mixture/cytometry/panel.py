@@ -25,6 +25,8 @@ _TOP, _DECADES, _WIDTH = 262144.0, 4.5, 0.5  # T, M and W of a logicle scale whe
 _NEGATIVE = 0.05  # quantile of the negative values that W makes room for (Parks, Roederer and Moore 2006)
 _LEAST_NEGATIVE = 20  # negative values from which W is estimated
 _MOST_LEFT_OUT = 0.2  # share of saturated cells in a channel from which a limit is not believed
+_NO_MATRIX = (), np.eye(0)  # channels that are compensated, and their matrix
+_SAY_WHICH = "say by compensation= which matrix to use for all, or none"
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,19 @@ class Scale:
         """Return values on the scale, float64."""
         if self.kind == "arcsinh":
             return np.arcsinh(x / self.numbers[0])
-        if self.kind == "none":
-            return np.asarray(x, np.float64)
         return self._logicle("logicle", x)
 
     def invert(self, y: np.ndarray) -> np.ndarray:
         """Return values on the instrument's scale."""
         if self.kind == "arcsinh":
             return self.numbers[0] * np.sinh(y)
-        if self.kind == "none":
-            return np.asarray(y, np.float64)
         return self._logicle("logicle_inverse", y)
 
     def _logicle(self, name, x):
-        (t, w, m), library = self.numbers, need("flowutils.transforms", "cytometry", "logicle scales")
-        return getattr(library, name)(np.array(x, np.float64), None, t, m, w, 0)
+        if self.kind == "none":
+            return np.asarray(x, np.float64)
+        t, w, m = self.numbers
+        return getattr(_logicle_scales(), name)(np.array(x, np.float64), None, t, m, w, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +145,8 @@ class Panel:
         names = names_of(first.channels, first.markers, places)
         bare = cls(chosen, names, (), np.zeros(0), np.zeros(0), compensation, saturation)
         pooled = np.concatenate([bare._good(sample) for sample in samples])
-        columns = zip(places, pooled.T)
-        scales = tuple(_scale(first, place, column, transform, cofactor) for place, column in columns)
-        bare = replace(bare, scales=scales)
+        of_each = zip(places, pooled.T)
+        bare = replace(bare, scales=tuple(_scale(first, *own, transform, cofactor) for own in of_each))
         centres, spreads = _standard(bare._scaled(pooled), names)
         return replace(bare, centres=centres, spreads=spreads)
 
@@ -216,7 +215,7 @@ class Panel:
     def _saturated(self, sample):
         limits = sample.limits
         if self.saturation is not None:
-            limits = np.where([is_detector(channel) for channel in sample.channels], self.saturation, np.inf)
+            limits = np.where([*map(is_detector, sample.channels)], self.saturation, np.inf)
         exact = sample.X.dtype if sample.X.dtype.kind == "f" else np.float64  # limits are rounded as X was
         with np.errstate(invalid="ignore"):
             return sample.X >= limits.astype(exact)
@@ -235,13 +234,12 @@ class Panel:
     def _spillover(self, sample):
         """Return channels and matrix, none and nothing where nothing is to be compensated."""
         if self.compensation == "none":
-            return (), np.eye(0)
+            return _NO_MATRIX
         names, matrix = _own_matrix(sample) if self.compensation == "file" else self.compensation
         missing = [name for name in names if name not in sample.channels]
         if missing:
             raise InputError(
-                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= "
-                "which matrix to use, or none"
+                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; {_SAY_WHICH}"
             )
         if self.compensation == "file" and not names:
             raise InputError(
@@ -249,6 +247,10 @@ class Panel:
                 "the sample its matrix"
             )
         return names, matrix
+
+
+def _logicle_scales():
+    return need("flowutils.transforms", "cytometry", "logicle scales")
 
 
 def _check_samples(samples):
@@ -293,33 +295,26 @@ def _own_matrix(sample):
     """Return a sample's own matrix; none where a program compensated it, gave channels other names, and
     left it there. An error where it cannot be used."""
     if sample.spillover is None:
-        for key in SPILLOVER:
-            if sample.keywords.get(key, "").strip():
-                try:
-                    parse_spillover(sample.keywords[key], sample.channels)
-                except InputError as error:
-                    raise InputError(
-                        f"{sample.name}: {error}; say by compensation= which matrix to use, or none"
-                    ) from error
-    if sample.spillover is None or not any(name in sample.channels for name in sample.spillover[0]):
-        return (), np.eye(0)
+        for text in filter(str.strip, (sample.keywords.get(key, "") for key in SPILLOVER)):
+            try:
+                parse_spillover(text, sample.channels)
+            except InputError as error:
+                raise InputError(f"{sample.name}: {error}; {_SAY_WHICH}") from error
+    if sample.spillover is None or not {*sample.spillover[0]} & {*sample.channels}:
+        return _NO_MATRIX
     return sample.spillover
 
 
 def _compensation(compensation, samples):
     """Checked; "none" where the samples have no matrix."""
     if isinstance(compensation, str):
-        check_choice(compensation, "compensation", COMPENSATIONS)
-        if compensation == "none":
+        if check_choice(compensation, "compensation", COMPENSATIONS) == "none":
             return compensation
         having, lacking = [], []
         for sample in samples:
             (having if _own_matrix(sample)[0] else lacking).append(sample.name)
         if having and lacking:
-            raise InputError(
-                f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "
-                "matrix to use for all, or none"
-            )
+            raise InputError(f"{lacking[0]} has no spillover matrix, {having[0]} has one; {_SAY_WHICH}")
         return compensation if having else "none"
     try:
         channels, matrix = compensation
@@ -339,7 +334,7 @@ def _scale(sample, place, values, transform, cofactor):
         most = values.max() if np.isinf(top) else top
         usual = _METAL if np.isinf(top) and most < _BITS_18 else _FLUORESCENT * max(most / _BITS_18, 1.0)
         return Scale("arcsinh", (float(usual if cofactor is None else cofactor),))
-    need("flowutils.transforms", "cytometry", "logicle scales")
+    _logicle_scales()  # said now if they are missing
     top = float(top if np.isfinite(top) else max(values.max(), _TOP))
     below, width = values[values < 0.0], _WIDTH
     if len(below) >= _LEAST_NEGATIVE:

@@ -78,12 +78,11 @@ class Populations(Result):
             The sample lacks a channel.
         """
         points, good = self.panel.points(sample)
-        n = sample.n_cells
+        n, used = sample.n_cells, np.flatnonzero(good)
         population, component, highest = np.full(n, -1), np.full(n, -1), np.zeros(n)
         every = np.zeros((n, self.n_populations), np.float32) if probabilities else None
-        for at in np.split(np.flatnonzero(good), range(_AT_ONCE, int(good.sum()), _AT_ONCE)):
-            if not at.size:
-                break
+        for begin in range(0, len(used), _AT_ONCE):
+            at = used[begin : begin + _AT_ONCE]
             of_components = self.model.predict_proba(points[at])
             own = of_components @ np.eye(self.n_populations)[self.members]
             population[at], highest[at] = own.argmax(axis=1), np.minimum(own.max(axis=1), 1.0)
@@ -118,10 +117,8 @@ class Populations(Result):
         InputError
             An option out of its range; samples of another panel.
         """
-        points = pooled(self.panel, samples)
-        return populations_of(
-            self.panel, self.model, points, (method, n_populations, least_cells, least_share)
-        )
+        how = method, n_populations, least_cells, least_share
+        return populations_of(self.panel, self.model, pooled(self.panel, samples), how)
 
     @classmethod
     def load(cls, path: PathLike, *, space: str | None = None) -> Populations:
@@ -177,12 +174,7 @@ class Populations(Result):
         return cls._of({"panel": panel, "model": model, **own})
 
 
-def populations_of(
-    panel: Panel,
-    model: DirichletMixture,
-    points: np.ndarray,
-    how: tuple,
-) -> Populations:
+def populations_of(panel, model, points, how):
     """Return the populations of a mixture that was fitted to points of a panel; `how`: arguments of
     `merge`."""
     members, joins = merge(model, points, *how)
@@ -201,17 +193,14 @@ def populations_of(
     return Populations(panel, model, members, tuple(names), tuple(whole), found, cells, tuple(joins))
 
 
-def pooled(
-    panel: Panel, samples: Sequence[Sample], cells_per_sample: int | None = None, random_state: int = 0
-) -> np.ndarray:
+def pooled(panel, samples, cells_per_sample=None, random_state=0):
     """Return the points of all samples, shape (n, n_channels), at most so many of each."""
-    if cells_per_sample is not None:
-        check_count(cells_per_sample, "cells_per_sample", 1)
+    most = np.inf if cells_per_sample is None else check_count(cells_per_sample, "cells_per_sample", 1)
     random, parts = check_random_state(random_state), []
     for sample in samples:
         points, good = panel.points(sample)
         use = np.flatnonzero(good)
-        if cells_per_sample is not None and len(use) > cells_per_sample:
-            use = np.sort(random.choice(use, cells_per_sample, replace=False))
+        if len(use) > most:
+            use = np.sort(random.choice(use, most, replace=False))
         parts.append(points[use])
     return np.concatenate(parts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -72,7 +71,7 @@ class Sample:
         limits = _limits(X, channels) if self.limits is None else self._numbers("limits", n)
         gains = np.ones(n) if self.gains is None else self._numbers("gains", n)
         spillover = None if self.spillover is None else check_spillover(self.name, *self.spillover)
-        limits = np.where([is_detector(channel) for channel in channels], limits, np.inf)
+        limits = np.where([*map(is_detector, channels)], limits, np.inf)
         checked = {"X": X, "channels": channels, "markers": markers, "limits": limits, "gains": gains}
         for name, value in (checked | {"spillover": spillover}).items():
             object.__setattr__(self, name, value)
@@ -112,7 +111,7 @@ class Sample:
         return found[0]
 
 
-def numbered(channels: Sequence[str]) -> tuple[list[str], list[str]]:
+def numbered(channels):
     """Put the channel's number behind names that several have; what was done, a sentence for each name."""
     times = {own: n for own, n in Counter(channels).items() if n > 1 and own}
     found = [f"{own} {at}" if own in times else own for at, own in enumerate(channels, 1)]
@@ -124,19 +123,19 @@ def numbered(channels: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _check_names(sample, channels):
-    if "" in map(str.strip, channels):
-        at = list(map(str.strip, channels)).index("") + 1
-        raise InputError(f"{sample}: the name of channel {at} is empty")
-    new, notes = numbered(channels)
-    if notes:
-        own = next(own for own in channels if own not in new)
+    stripped = list(map(str.strip, channels))
+    if "" in stripped:
+        raise InputError(f"{sample}: the name of channel {stripped.index('') + 1} is empty")
+    new, _ = numbered(channels)
+    own = next((own for own in channels if own not in new), None)
+    if own is not None:
         raise InputError(
             f"{sample}: {channels.count(own)} channels are called '{own}'; names that differ are wanted, "
             f"such as '{own} {channels.index(own) + 1}'"
         )
 
 
-def parse_spillover(text: str, channels: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray] | None:
+def parse_spillover(text, channels):
     """Return channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
 
     Raises
@@ -179,9 +178,7 @@ def _with_commas(words, n, channels):
     return found + words
 
 
-def check_spillover(
-    name: str, channels: Sequence[str], matrix: np.ndarray
-) -> tuple[tuple[str, ...], np.ndarray]:
+def check_spillover(name, channels, matrix):
     """Return channels and a matrix that can be solved for; an error that begins with `name` otherwise."""
     channels, matrix = tuple(map(str, channels)), np.asarray(matrix, np.float64)
     if matrix.shape != (len(channels),) * 2 or len(set(channels)) < len(channels):
@@ -195,11 +192,7 @@ def check_spillover(
 
 def _limits(X, channels):
     """Return the limits of an instrument whose numbers have as many bits as hold them."""
-    detectors = [place for place, channel in enumerate(channels) if is_detector(channel)]
-    seen = X[:, detectors]
+    seen = X[:, [*map(is_detector, channels)]]
     most = seen.max(initial=0.0, where=np.isfinite(seen))
-    bits = next((bits for bits in _BITS if most < 2.0**bits), None)
-    limits = np.full(len(channels), np.inf)
-    if bits is not None and not is_mass(channels):
-        limits[detectors] = 2.0**bits - 1.0
-    return limits
+    bits = next((bits for bits in _BITS if most < 2.0**bits), np.inf)
+    return np.full(len(channels), np.inf if is_mass(channels) else 2.0**bits - 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 _TOLD_APART = 2.0  # deviations within populations between those with and those without a marker, at least
 
 
-def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+def thresholds(medians, deviations):
     """Return thresholds between populations with a marker and those without it, shape (n_channels,); NaN
     if there is none.
 
@@ -31,9 +31,7 @@ def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     return found
 
 
-def signatures(
-    medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ...]
-) -> tuple[list[str], list[str]]:
+def signatures(medians, deviations, names):
     """Return names of populations.
 
     Parameters

@@ -9,14 +9,11 @@ from portable.errors import InputError
 from ...shared.checks import check_count, check_seed
 from .samples import Sample
 
-MARKERS = (
-    *("CD3", "CD4", "CD8", "CD19", "CD56", "CD14", "CD16", "CD27"),
-    *("CD45RO", "CCR7", "HLA-DR", "CD38", "CD25", "CD127", "CXCR5", "PD-1"),
-)
+MARKERS = "CD3 CD4 CD8 CD19 CD56 CD14 CD16 CD27 CD45RO CCR7 HLA-DR CD38 CD25 CD127 CXCR5 PD-1".split()
 _DETECTORS = (
-    *("B530-A", "V450-A", "R780-A", "G575-A", "G780-A", "V525-A", "B710-A", "R660-A"),
-    *("V605-A", "V655-A", "V705-A", "R710-A", "G610-A", "V780-A", "G660-A", "G710-A"),
-)
+    "B530-A V450-A R780-A G575-A G780-A V525-A B710-A R660-A "
+    "V605-A V655-A V705-A R710-A G610-A V780-A G660-A G710-A"
+).split()
 RANGE = 262144.0  # of an instrument with 18 bits
 # Mean intensity of cells without a marker, and with it: dim to bright.
 _LEVELS = (0.0, 10.0**2.6, 10.0**3.4, 10.0**4.2)
@@ -119,10 +116,8 @@ def _instrument(random, n_populations, n_markers):
     scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
     shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
     spill = np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS)
-    channels, markers = (
-        ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time"),
-        ("", "", *MARKERS[:n_markers], ""),
-    )
+    channels = "FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time"
+    markers = "", "", *MARKERS[:n_markers], ""
 
     def sample(own, light, name):
         seen = light @ spill
@@ -161,6 +156,5 @@ def _skew_normal(random, shape):
     delta = shape / np.sqrt(1.0 + shape * shape)
     one, other = random.normal(size=(2, *shape.shape))
     middle = delta * np.sqrt(2.0 / np.pi)
-    return (delta * np.abs(one) + np.sqrt(1.0 - delta * delta) * other - middle) / np.sqrt(
-        1.0 - middle * middle
-    )
+    drawn = delta * np.abs(one) + np.sqrt(1.0 - delta * delta) * other
+    return (drawn - middle) / np.sqrt(1.0 - middle * middle)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
 import numpy as np
 
-from ...shared.annotations import PathLike
 from ...shared.files import write_csv
 from .. import covariance
-from .labels import Labels, Tally, shares
-from .populations import Populations
+from .labels import shares
 
 
-def _each(names: Sequence[str], what: str, values: np.ndarray) -> dict[str, np.ndarray]:
+def _each(names, what, values):
     """Return the columns of a table by names and what they are."""
     return {f"{name}{what}": own for name, own in zip(names, values.T)}
 
 
-def write_components(path: PathLike, populations: Populations, tallies: Sequence[Tally]) -> None:
+def write_components(path, populations, tallies):
     """Write weights, means and deviations of all components on the channels' scales, the largest first.
 
     Parameters
@@ -39,7 +36,7 @@ def write_components(path: PathLike, populations: Populations, tallies: Sequence
     write_csv(path, "--out", {name: own[order] for name, own in columns.items()})
 
 
-def write_populations(path: PathLike, populations: Populations) -> None:
+def write_populations(path, populations):
     """Write names, components, cells that were fitted, and medians of compensated intensities."""
     names, cells = populations.names, populations.cells
     numbers = np.arange(len(names))
@@ -51,7 +48,7 @@ def write_populations(path: PathLike, populations: Populations) -> None:
     write_csv(path, "--out", columns | _each(populations.panel.names, " median", populations.medians))
 
 
-def write_shares(path: PathLike, labels: Sequence[Labels | Tally]) -> None:
+def write_shares(path, labels):
     """Write the cells of each sample, those that were left out, and each population's cells and share of the
     others."""
     names, counts = labels[0].names, np.array([own.counts for own in labels])
