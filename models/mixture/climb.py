@@ -23,6 +23,8 @@ class Climb:
         The start.
     log : kept.Log
         Of what runs have come to.
+    steps : class, optional
+        Such as `steps.HostSteps`, by which EM goes; by the kind if not given.
 
     Attributes
     ----------
@@ -32,14 +34,12 @@ class Climb:
         n_j, xbar_j and S_j of (3) at the end of the last `run`.
     """
 
-    def __init__(self, points, make_model, kind, weights, means, covariances, log=NOTHING):
+    def __init__(self, points, make_model, kind, weights, means, covariances, log=NOTHING, steps=None):
         self.points, self.kind, self.history = points, kind, []
         self.moments, self._log = None, log
         self.model = make_model(weights)
-        if kind == "full":
-            self.steps = FullSteps(points, self.model, means, covariances)
-        else:
-            self.steps = HostSteps(points, self.model, kind, means, covariances)
+        steps = steps or (FullSteps if kind == "full" else HostSteps)
+        self.steps = steps(points, self.model, means, covariances, kind)
 
     def run(self, n_iter, tol, beat=None):
         """Iterate until the objective per point grows by less than `tol`; says whether it came to that within

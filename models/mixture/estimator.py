@@ -12,7 +12,7 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
-from ..shared.checks import check_count, check_flag, check_seed
+from ..shared.checks import check_count, check_flag, check_kind, check_seed
 from ..shared.cluster import connected
 from ..shared.mapped import Streamed, opened
 from ..shared.progress import bar
@@ -32,7 +32,7 @@ from .fitting import Fit, Given
 from .kept import Log
 from .moves import Move
 from .posterior import Posterior
-from .prior import Prior, check_prior
+from .prior import Prior
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .spread import spread_of
@@ -231,20 +231,11 @@ class DirichletMixture(Fitted):
                 f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that"
                 " the same starts are made again"
             )
-        settings = {
-            "X": X if checkpoint is None else on_host(X),
-            "sample_weight": weights,
-            "prior": prior and vars(prior),
-            "first": vars(first),
-            "kind": self.covariance,
-            "moves": moves,
-        }
+        settings = {"X": X if checkpoint is None else on_host(X), "sample_weight": weights, "moves": moves}
+        settings |= {"prior": prior and vars(prior), "first": vars(first), "kind": self.covariance}
         settings |= {name: getattr(self, name) for name in _KEYS}
-        with (
-            bar(progress) as shown,
-            Store(checkpoint, "mixture.fit", settings) as store,
-            connected(client) as client,
-        ):
+        store = Store(checkpoint, "mixture.fit", settings)
+        with bar(progress) as shown, store, connected(client) as client:
             task = shown.add_task("EM", total=None)
 
             def step(climb):
@@ -256,14 +247,9 @@ class DirichletMixture(Fitted):
             shown.update(task, total=shown.tasks[0].completed)
         for name in ("prior", "converged", "moves", "starts", "n_active"):
             setattr(self, f"{name}_", getattr(found, name))
-        self.objective_history_ = np.array(found.history)
-        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()
-        self.n_iter_, self.n_features_in_ = len(found.history) - 1, X.shape[1]
-        self.lower_bound_ = found.history[-1] / found.points.total
-        self._online = found.climb.moments, found.points.total, 0
-        self._named(names)
-        self._warn(found.points.total, found.points.total)
-        return self
+        self.n_features_in_ = X.shape[1]
+        self._ended(found.climb)
+        return self._named(names)
 
     def partial_fit(
         self, X: LargeLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
@@ -419,21 +405,15 @@ class DirichletMixture(Fitted):
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
-                return gibbs.sample(
-                    points,
-                    self.covariance,
-                    self.prior_,
-                    start,
-                    n_draws,
-                    store=store,
-                    step=lambda done: shown.update(task, completed=done),
-                    **sweeps,
-                )
+                sweeps |= {"store": store, "step": lambda done: shown.update(task, completed=done)}
+                return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, **sweeps)
 
     def _check_parameters(self):
         """Check the parameters that need no data; returns the generator of starts."""
         random = self._check_common()
-        check_prior(self._full_prior())
+        prior = self._full_prior()
+        if prior is not None:
+            check_kind(prior, "prior", Prior, "be mixture.Prior, or None for maximum likelihood")
         check_flag(self.warm_start, "warm_start")
         check_flag(self.missing, "missing")
         if self.moves is not None:

@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 
 import portable as pk
-from portable.errors import ShapeError
+from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, Whole
 from ..shared.checks import check_choice, check_count, check_number
@@ -23,7 +23,7 @@ from .missing import Patterns
 from .moves import Move
 from .prior import Prior
 from .starts import STARTS
-from .sklearn_protocol import Parameters, convergence_warning, not_fitted
+from .sklearn_protocol import ConvergenceWarning, Parameters, as_in_sklearn
 
 
 _LONE = 1e-6  # of a count that is one
@@ -275,12 +275,10 @@ class Fitted(Parameters, Saved):
         """
         return self._over(self._check(X), kind=Patterns).completed(self._fitted())
 
-    def _components(self, log_weights, means, factors):
-        return Components(log_weights, means, covariance.for_each(self.covariance, factors, *means.shape))
-
     def _fitted(self):
+        factors = covariance.for_each(self.covariance, self.precisions_cholesky_, *self.means_.shape)
         with np.errstate(divide="ignore"):
-            return self._components(np.log(self.weights_), self.means_, self.precisions_cholesky_)
+            return Components(np.log(self.weights_), self.means_, factors)
 
     def _n_parameters(self):
         k, p = self.means_.shape
@@ -302,6 +300,14 @@ class Fitted(Parameters, Saved):
             raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
         return means
 
+    def _ended(self, climb):
+        """Keep what EM has come to; warn where it has not converged."""
+        total, history = climb.points.total, climb.history
+        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = climb.result()
+        self.objective_history_, self.n_iter_ = np.array(history), len(history) - 1
+        self.lower_bound_, self._online = history[-1] / total, (climb.moments, total, 0)
+        self._warn(total, total)
+
     def _warn(self, n, per=1.0):
         """Warn of a fit to n points that ended before it had converged, or has components of one point;
         `per`: points that an entry of its history is for."""
@@ -318,7 +324,7 @@ class Fitted(Parameters, Saved):
             warn(
                 f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by"
                 f" {grew:.2g}, more than tol={self.tol:g}. Raise max_iter or tol",
-                convergence_warning(),
+                as_in_sklearn(ConvergenceWarning, "ConvergenceWarning"),
             )
 
     def _check_common(self):
@@ -333,7 +339,8 @@ class Fitted(Parameters, Saved):
 
     def _check_fitted(self):
         if not hasattr(self, "means_"):
-            raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit first")
+            error = as_in_sklearn(InputError, "NotFittedError")
+            raise error(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     def _check(self, X):
         self._check_fitted()

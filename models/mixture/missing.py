@@ -8,6 +8,7 @@ of whole points follow from those of their parts (Little and Rubin 2002, section
 
 from __future__ import annotations
 
+import functools
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from portable.errors import FiniteError, InputError
 
 from . import covariance
 from .blocks import Components, Points
-from .rows import on_host
-from .sweeps import OfPoints, results
+from .climb import Climb
 from .prior import centred, joined, steps_of
+from .rows import on_host
+from .steps import HostSteps
+from .sweeps import OfPoints, results
 
 _ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
 
@@ -124,25 +127,24 @@ def fit(model, X, clone):
         clone.fit(np.where(lost, np.nanmean(X, axis=0), X))
     vars(model).update({name: v for name, v in vars(clone).items() if name.endswith("_")})
     model._centre, kind = clone._centre, model.covariance
-    points = model._over(X, kind=Patterns)
-    steps = steps_of(model.prior_, model.reg_covar, kind, model.weights_)
-    _climb(model, points, kind, steps)
-    model._warn(points.n, points.n)
+    make = functools.partial(steps_of, model.prior_, model.reg_covar, kind)
+    first = model.means_, model.covariances_
+    climb = Climb(model._over(X, kind=Patterns), make, kind, model.weights_, *first, steps=_Steps)
+    climb.steps.place(*first, model.precisions_cholesky_)
+    model.converged_ = climb.run(model.max_iter, model.tol)
+    model._ended(climb)
 
 
-def _climb(model, points, kind, steps):
-    """EM from the model's parameters on."""
-    history = []
-    while True:
-        means, factors = model.means_, model.precisions_cholesky_
-        total, moments = points.sums(model._components(steps.log_weights(), means, factors))
-        history.append(steps.objective(total, steps.penalty(means, factors)))
-        model.converged_ = len(history) > 1 and history[-1] - history[-2] < model.tol * points.n
-        if model.converged_ or len(history) > model.max_iter:
-            break
-        steps.weigh(moments[0])
-        model.means_, model.covariances_ = steps.maximum(*moments)
-        model.precisions_cholesky_ = covariance.factors_of(kind, model.covariances_, steps.has_prior)
-    model.weights_ = np.exp(steps.log_weights())
-    model.objective_history_, model.n_iter_ = np.array(history), len(history) - 1
-    model.lower_bound_, model._online = history[-1] / points.n, (moments, points.total, 0)
+class _Steps(HostSteps):
+    """EM over patterns, whose sums are moments."""
+
+    def sweep(self):
+        likelihood, self._moments = self._points.sums(self.components)
+        return likelihood
+
+    def advance(self):
+        self._model.weigh(self._moments[0])
+        self.place(*self._model.maximum(*self._moments))
+
+    def moments(self):
+        return self._moments

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from portable.errors import DTypeError
-
 from ..shared.annotations import Array
 from ..shared.checks import check_number
 from . import covariance
@@ -170,21 +168,14 @@ class WithPrior:
         """Twice what (8) takes off for means and covariances; `factors` as in `covariance`."""
         prior, kind, (k, p) = self.prior, self._kind, means.shape
         log_dets = covariance.log_dets(kind, factors, p)
-        of_covariances = (
-            (prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)
-        ).sum()
+        each = (prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)
         away = covariance.squares(kind, factors, means - prior.mean).sum()
-        return of_covariances + np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
+        return each.sum() + np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
 
     def objective(self, log_likelihood, penalty):
         """Equation (8)."""
-        left, k = self._left, len(self._sticks) + 1
-        return (
-            log_likelihood
-            - left
-            - (k + self.prior.shape - 1.0) * np.log(self.prior.rate - left)
-            - 0.5 * penalty
-        )
+        left, power = self._left, len(self._sticks) + 1 + self.prior.shape - 1.0
+        return log_likelihood - left - power * np.log(self.prior.rate - left) - 0.5 * penalty
 
 
 class WithoutPrior:
@@ -227,14 +218,6 @@ def steps_of(prior, reg_covar, kind, weights):
     if prior is None:
         return WithoutPrior(reg_covar, kind, weights)
     return WithPrior(prior, kind, weights)
-
-
-def check_prior(prior):
-    if prior is not None and not isinstance(prior, Prior):
-        raise DTypeError(
-            f"prior must be mixture.Prior, or None for maximum likelihood, got {type(prior).__name__}"
-        )
-    return prior
 
 
 def centred(kind, sums, reference, means):

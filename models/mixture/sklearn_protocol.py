@@ -76,23 +76,13 @@ class Parameters:
         )
 
 
-def not_fitted(message):
-    """Return an InputError; where scikit-learn is in use also one that its callers expect."""
-    exceptions = sys.modules.get("sklearn.exceptions")
-    if exceptions is None:
-        return InputError(message)
-    return type("NotFittedError", (InputError, exceptions.NotFittedError), {"__module__": __name__})(message)
-
-
 class ConvergenceWarning(UserWarning):
     """EM ended before it had converged."""
 
 
-def convergence_warning():
-    """Return the category; where scikit-learn is in use also one that its callers expect."""
+def as_in_sklearn(own, name):
+    """Return a class of ours; where scikit-learn is in use also one of its own, which its callers expect."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
-        return ConvergenceWarning
-    return type(
-        "ConvergenceWarning", (ConvergenceWarning, exceptions.ConvergenceWarning), {"__module__": __name__}
-    )
+        return own
+    return type(name, (own, getattr(exceptions, name)), {"__module__": __name__})

@@ -22,18 +22,20 @@ class HostSteps:
     ----------
     points : blocks.Points
     model : prior.WithPrior or prior.WithoutPrior
-    kind : one of `covariance.KINDS`
     means, covariances : ndarrays
         The start.
+    kind : one of `covariance.KINDS`
     """
 
-    def __init__(self, points, model, kind, means, covariances):
+    def __init__(self, points, model, means, covariances, kind):
         self._points, self._model, self._kind = points, model, kind
         self.place(means, covariances)
 
-    def place(self, means, covariances):
-        self._means, self._covariances = means, covariances
-        self._factors = covariance.factors_of(self._kind, covariances, self._model.has_prior)
+    def place(self, means, covariances, factors=None):
+        """Go on from there; the factors are made where they are not known."""
+        self._means, self._covariances, self._factors = means, covariances, factors
+        if factors is None:
+            self._factors = covariance.factors_of(self._kind, covariances, self._model.has_prior)
         each = covariance.for_each(self._kind, self._factors, *means.shape)
         self.components = Components(self._model.log_weights(), means, each)
 
@@ -77,9 +79,9 @@ class HostSteps:
 class FullSteps:
     """EM for full covariances, which stay in the points' space and are made there; as `HostSteps`."""
 
-    def __init__(self, points, model, means, covariances):
+    def __init__(self, points, model, means, covariances, kind="full"):
         k, p = means.shape
-        self._points, self._model, self._shape = points, model, (k, p)
+        self._points, self._model, self._shape, self._kind = points, model, (k, p), kind
         self._policy = pk.RangePolicy(0, k, space=points.space)
         self._about = Copy(points.space), Copy(points.space)
         self._centred = np.zeros((1, p)), np.zeros(k, np.int64)  # references that serve most components
@@ -213,7 +215,7 @@ class FullSteps:
         )
 
     def moments(self):
-        return centred("full", *self._points.gathered(), self._means.to_numpy().T)
+        return centred(self._kind, *self._points.gathered(), self._means.to_numpy().T)
 
     def result(self):
         k, p = self._shape
