@@ -126,86 +126,68 @@ class Points(OfPoints):
         self.as_view = isinstance(X, pk.View)
         if client is not None:
             X = on_host(X)
-        self.X, self.centre, self.diagonal, self.k, self.streamed = (
-            X,
-            centre,
-            diagonal,
-            n_components,
-            streamed,
-        )
-        self.n, self.p = X.shape
-        self.weights, self.where = weights, {"client": client, "space": space}
-        counts = weights.to_numpy() if isinstance(weights, pk.View) else weights
-        self.total = float(self.n) if weights is None else float(counts.sum())
+        self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
+        (self.n, self.p), self.streamed, self.weights = X.shape, streamed, weights
+        self.where = {"client": client, "space": space}
+        self.total = float(self.n if weights is None else on_host(weights).sum())
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
-        size = np.dtype(self.dtype).itemsize
-        pairs = _BYTES // size // max(n_features(self.p, diagonal) // _FEATURES, 1)
-        group, _ = group_of(n_components, self.dtype, blocks_of(self.p, diagonal))
-        height = -(-n_components // group) * group  # the rows of no components are there for whole teams
+        with pk.use(here(client, space)) as self.space:
+            pass
+        is_one = client is None and not isinstance(space, (list, tuple))
+        block, *room = self._blocks(_BLOCKS_ONCE if once and is_one else _BLOCKS)
+        self.starts = range(0, self.n, block)
+        if rows is not None and not (is_one and rows.is_whole):
+            rows.forget()
+            rows = None
+        if rows is None and is_one:
+            rows = Rows(X, self.space, block, once)
+        pieces = []
+        for start in self.starts:
+            end = min(start + block, self.n)
+            own = rows_of(X, start, end) if rows is None else Stretch(rows, start, end)
+            pieces.append(Piece(start, own, None if weights is None else weights[start:end]))
+        self.make = functools.partial(Sweeps, self.k, self.p, self.dtype, diagonal, centre, block, *room)
+        apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
+        room = 0.0 if apart else None
+        self._shards = Shards(self.make, pieces, **self.where, room=room, label="mixture")
+
+    def again(self, n_components, **how):
+        """Return the same points for another number of components, at the same places if no other is
+        named."""
+        return Points(self.X, n_components, **self.where | how, centre=self.centre, diagonal=self.diagonal)
+
+    def _blocks(self, n_blocks):
+        """Return points of a block, where there are to be so many; rows for its components, and slices."""
+        k, size = self.k, np.dtype(self.dtype).itemsize
+        pairs = _BYTES // size // max(n_features(self.p, self.diagonal) // _FEATURES, 1)
+        group, _ = group_of(k, self.dtype, blocks_of(self.p, self.diagonal))
+        height = -(-k // group) * group  # the rows of no components are there for whole teams
         most = min(pairs // height, max(_MOST // (size * self.p), _FEWEST))
-        self._client, self._is_one = client, client is None and not isinstance(space, (list, tuple))
-        n_blocks = _BLOCKS_ONCE if once and self._is_one else _BLOCKS
-        least = min(max(_SMALL // n_components, _FEWEST), _LEAST)
+        least = min(max(_SMALL // k, _FEWEST), _LEAST)
         full = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)), self.dtype)
         n_slices = slices_of(full)
         unit = n_slices * kernels.PAD  # a block that is less than full has as many slices, of whole tiles
         even = -(-self.n // even_number(-(-self.n // full)))
-        self._block = min(padded(-(-even // unit) * unit, self.dtype), full)
-        with pk.use(here(client, space)) as self.space:
-            pass
-        if rows is not None and not (self._is_one and rows.is_whole):
-            rows.forget()
-            rows = None
-        if rows is None and self._is_one:
-            rows = Rows(X, self.space, self._block, once)
-        pieces = [
-            Piece(
-                start,
-                Stretch(rows, start, min(start + self._block, self.n))
-                if rows is not None
-                else rows_of(X, start, start + self._block),
-                None if weights is None else weights[start : start + self._block],
-            )
-            for start in self.starts
-        ]
-        apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
-        self.make = functools.partial(
-            Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height, n_slices
-        )
-        self._shards = Shards(
-            self.make, pieces, client=client, space=space, room=0.0 if apart else None, label="mixture"
-        )
-
-    @property
-    def starts(self):
-        """Return the beginnings of blocks."""
-        return range(0, self.n, self._block)
-
-    def width(self, start):
-        """Return columns of the block that begins there."""
-        return padded(min(self._block, self.n - start), self.dtype)
+        return min(padded(-(-even // unit) * unit, self.dtype), full), height, n_slices
 
     def _records(self, components):
         records = components.records(self.centre, self.dtype)
-        return records if self._client is None else on_host(records)
+        return records if self.where["client"] is None else on_host(records)
 
     def check(self):
         """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
-        (flaw,) = self._shards.reduce("flaws", stay=True)
-        if np.isnan(on_host(flaw)[0]):
-            self._name_flaw()
-
-    def _name_flaw(self):
-        check_points(on_host(self.X))
+        (flaw,) = self._shards.reduce("flaws")
+        if np.isnan(flaw[0]):
+            check_points(on_host(self.X))
 
     def _check(self, total, components):
         """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
         density."""
         if not math.isfinite(total):
-            self._name_flaw()
+            check_points(on_host(self.X))
             totals = np.array(self._shards.map("totals", self._records(components)))
-            start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
-            rows = np.asarray(on_host(self.X[start : start + self._block]), np.float64)
+            start = self.starts[int((~np.isfinite(totals)).argmax())]
+            rows = np.asarray(on_host(self.X[start : start + self.starts.step]), np.float64)
             row, column = np.unravel_index(np.abs(rows - self.centre).argmax(), rows.shape)
             raise FiniteError(
                 f"X[{row + start}, {column}] is {rows[row, column]}: so far from every component that its"
@@ -216,8 +198,8 @@ class Points(OfPoints):
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
-        (total,) = self._shards.reduce("log_likelihood", self._records(components), stay=True)
-        return self._check(float(on_host(total)[0]), components)
+        ((total,),) = self._shards.reduce("log_likelihood", self._records(components))
+        return self._check(float(total), components)
 
     def gather(self, components, change=None):
         """Return one sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds
@@ -227,11 +209,11 @@ class Points(OfPoints):
             Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the
             place of l_ij, and returns a tuple of arrays to be added up. With a client it must pickle.
         """
-        self.about = numbers, chosen = self._about(components)
+        self.about = self._about(components)
         name, args = "gather", ()
         if change is not None:
             name, args = "changed", (*self.about, change)
-        elif len(numbers) > 1:
+        elif len(self.about[0]) > 1:
             name, args = "gather_about", self.about
         total, self.added, *more = self._shards.reduce(name, self._records(components), *args, stay=True)
         return self._check(float(on_host(total)[0]), components), *map(on_host, more)
@@ -286,8 +268,7 @@ class Points(OfPoints):
             Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
         reference : ndarray, shape (k, p)
         """
-        log_likelihood, *_ = self.gather(components, change)
-        return log_likelihood, *self.gathered()
+        return self.gather(components, change)[0], *self.gathered()
 
     def gathered(self):
         """sums and reference of the last sweep, as `sweep` has them."""
@@ -302,9 +283,8 @@ class Points(OfPoints):
     def pair_entropies(self, components, pairs):
         """Return the loss of the likelihood's bound for pairs of components that are not told apart, shape
         (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
-        return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[
-            0
-        ]
+        pairs = np.asarray(pairs, np.int64)
+        return self._shards.reduce("pair_entropies", self._records(components), pairs)[0]
 
     def group_entropies(self, components, groups, pairs):
         """Return the separation of groups of components: for each pair the sum over points of the entropy
@@ -320,22 +300,20 @@ class Points(OfPoints):
             Of groups.
         """
         begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups).astype(np.int64)
-        return self._shards.reduce(
-            "group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64)
-        )[0]
+        given = begins, members, np.asarray(pairs, np.int64)
+        return self._shards.reduce("group_entropies", self._records(components), *given)[0]
 
     def by_point(self, what, components, as_view):
         """Return the numbers of each point for `OfPoints`."""
         shape, dtype = results(what, self.k, self.dtype)
         records = self._records(components)
-        if self._client is not None:
+        if self.where["client"] is not None:
             parts, totals = zip(*self._shards.map("by_point", records, what))
             self._check(sum(totals), components)
             found = np.concatenate(parts)
             return pk.copy_of(found, self.space) if as_view else found
         found = pk.empty((self.n, *shape), dtype, self.space if as_view else "serial")
-        if not as_view:
-            found = found.to_numpy()
-        (total,) = self._shards.reduce("by_point", records, what, found, stay=True)
-        self._check(float(on_host(total)[0]), components)
+        found = found if as_view else found.to_numpy()
+        ((total,),) = self._shards.reduce("by_point", records, what, found)
+        self._check(float(total), components)
         return found

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..shared.shown import Shown
-from . import covariance
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves
@@ -87,18 +86,15 @@ class Fit:
         self.points = points = model._over(rows.X, self._k, weights=weights, **how)
         self._few = points
         if not few.all:
-            diagonal = covariance.is_diagonal(self._kind)
-            self._few = Points(few.X, self._k, rows.space, model._centre, diagonal, weights=few.weights)
+            self._few = Points(
+                few.X, self._k, rows.space, points.centre, points.diagonal, weights=few.weights
+            )
         self.prior, self.moves = prior, []
         climb = self._begin(few, random)
         if self._few is not points and first.means is None:
             climb = self._climb(points, climb.result()[:3])
         self.climb, self.converged = self._finish(climb)
         log.flush()
-
-    @property
-    def history(self):
-        return self.climb.history
 
     @property
     def n_active(self):
@@ -111,36 +107,31 @@ class Fit:
         """Return the best start, followed by EM and moves among the few where the points are many; a start
         whose means are given is where EM with all points begins."""
         model, first, found = self._asked, self._first, []
-        given = first.means is not None
+        given, known, among_few = first.means is not None, True, self._few is not self.points
         if self.prior is not None:
-            known = self.prior.scale is not None or first.are_known
-            widths = (
-                self._typical(first.weights * self._few.total, first.covariances) if first.are_known else None
-            )
+            known, widths = self.prior.scale is not None or first.are_known, None
+            if first.are_known:
+                widths = self._typical(first.weights * self._few.total, first.covariances)
             self.prior = self.prior.for_data(model._centre, self._variances, widths)
         for _ in range(1 if given else model.n_init):
-            means = (
-                first.means
-                if given
-                else few.means(self._k, np.sqrt(self._variances), model.init_params, random)
-            )
+            means, climb = first.means, None
+            if not given:
+                means = few.means(self._k, np.sqrt(self._variances), model.init_params, random)
             state = first.weights, means, first.covariances
-            if self.prior is not None and not known:
+            if not known:
                 climb, moves = self._search_for_widths(state, given)
                 known = True
-                if given and self._few is not self.points:
-                    climb, moves = self._climb(self.points, state), []
-            elif not given and (self._few is not self.points or model.n_init > 1):
+            elif not given and (among_few or model.n_init > 1):
                 climb, moves, _ = self._search(state)
-            else:
+            if climb is None or (given and among_few):
                 climb, moves = self._climb(self.points, state), []
             found.append((climb, moves))
-        finals = [climb.history[-1] if climb.history else -np.inf for climb, _ in found]
-        best = int(np.argmax(finals))
-        self.starts = self._compared([climb for climb, _ in found], best)
-        if self._few is self.points:
+        climbs = [climb for climb, _ in found]
+        best = int(np.argmax([climb.history[-1] if climb.history else -np.inf for climb in climbs]))
+        self.starts = self._compared(climbs, best)
+        if not among_few:
             self.moves = found[best][1]
-        return found[best][0]
+        return climbs[best]
 
     def _search_for_widths(self, state, given):
         """Return a search that also finds the prior's scale: repeated where the components' widths have
@@ -241,11 +232,9 @@ def climb_with(climb, moves, tols, max_iter):
 
 def agreement(labels, others):
     """Return the adjusted Rand index of Hubert and Arabie (1985)."""
-    table = np.unique(np.stack([labels, others]), axis=1, return_counts=True)[1].astype(float)
-    rows, columns = (np.unique(own, return_counts=True)[1].astype(float) for own in (labels, others))
-    both, one, other, n = (
-        float((c * (c - 1.0)).sum() / 2.0) for c in (table, rows, columns, np.array([float(len(labels))]))
-    )
+    table = np.stack([labels, others])
+    counts = [np.unique(own, axis=-1, return_counts=True)[1] for own in (table, *table)]
+    both, one, other, n = (float((c * (c - 1.0)).sum() / 2.0) for c in (*counts, np.array([len(labels)])))
     chance = one * other / n if n else 0.0
     most = 0.5 * (one + other)
     return 1.0 if most == chance else (both - chance) / (most - chance)

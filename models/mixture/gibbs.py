@@ -3,7 +3,8 @@ every draw."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,11 +13,11 @@ import portable as pk
 from ..shared.extras import need
 from ..shared.launches import launch
 from ..shared.posteriors import mixing, stopped, warn
-from ..shared.store import NOWHERE
+from ..shared.store import NOWHERE, Store
 from . import conjugate, covariance, gibbs_kernels
-from .blocks import Components
+from .blocks import Components, Points
 from .posterior import Posterior
-from .prior import centred
+from .prior import Prior, centred
 from .split_merge import SplitMerge
 from .sweeps import by_tile
 
@@ -40,14 +41,11 @@ class Draw:
         self._seed, self._sweep, self._labels = seed, sweep, labels
 
     def __call__(self, sweeps, block, joint, lse):
-        start, n, labels = block.start, block.n, self._labels
-        if labels is None:
-            own = pk.empty((n,), np.int64, sweeps.space)
-        else:
-            own = labels[start : start + n]
+        start, n, all_labels = block.start, block.n, self._labels
+        own = pk.empty((n,), np.int64, sweeps.space) if all_labels is None else all_labels[start : start + n]
         given = sweeps.k, n, self._seed, start, self._sweep, joint, lse, own
         launch(by_tile(joint), gibbs_kernels.draw_labels, *given, space=sweeps.space)
-        return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if labels is None else ()
+        return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if all_labels is None else ()
 
 
 class Assignments:
@@ -122,6 +120,7 @@ def sample(
     return replace(draws, notes=notes)
 
 
+@dataclass(eq=False)
 class _Chain:
     """Sweeps one after the other, in parts that a store keeps.
 
@@ -129,82 +128,91 @@ class _Chain:
     or with burn-in those of the largest likelihood there, which are named after the mode's themselves.
     """
 
-    def __init__(self, points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step):
-        self._points, self._kind, self._prior, self._start = points, kind, prior, components
-        self._store = store
-        self._n_warmup, self._n_thin, self._seed, self._n_moves = n_warmup, n_thin, seed, n_moves
-        self._step, self.stop = step, None
-        self._assignments, self._labels = Assignments(points, seed), None
-        self._moves = SplitMerge(points, kind, prior, self._assignments.labels, seed) if n_moves else None
+    points: Points
+    kind: str
+    prior: Prior
+    start: Components
+    n_warmup: int
+    n_thin: int
+    seed: int
+    n_moves: int
+    store: Store
+    step: Callable
+    stop: KeyboardInterrupt | None = None
+
+    def __post_init__(self):
+        self._assignments, self._labels = Assignments(self.points, self.seed), None
+        self._moves = self.n_moves and SplitMerge(
+            self.points, self.kind, self.prior, self._assignments.labels, self.seed
+        )
 
     def run(self, before, begin, end):
         """For `Store.chain`: the draws of some sweeps, and the state after them."""
-        state = self._start, self._prior.shape / self._prior.rate, self._start, -np.inf
+        state = self.start, self.prior.shape / self.prior.rate, self.start, -np.inf
         if before is not None:
-            named = (_components(before, name) for name in ("state", "reference"))
-            state = next(named), float(before["state_alpha"]), next(named), float(before["best"])
-        rows, likelihoods, accepted, sweep = [], [], [], begin
-        while sweep < end and not (sweep > begin and self._store.due()) and self.stop is None:
+            first, reference = (_components(before, name) for name in ("state", "reference"))
+            state = first, float(before["state_alpha"]), reference, float(before["best"])
+        rows, swept, sweep = [], [], begin
+        while sweep < end and not (sweep > begin and self.store.due()):
             try:
-                state, likelihood, done, row = self._sweep(sweep, *state)
+                state, row, *own = self._sweep(sweep, *state)
             except KeyboardInterrupt as error:
                 if sweep == begin:
                     raise
                 self.stop = error
                 break
-            likelihoods.append(likelihood)
-            accepted.append(done)
+            swept.append(own)
             rows += row
             sweep += 1
-            self._step(sweep)
+            self.step(sweep)
         components, alpha, reference, best = state
         k, p = components.means.shape
         columns = zip(*rows) if rows else [()] * len(_ROW)
-        shapes = (k,), (k, p), covariance.shape(self._kind, k, p), (), (k,)
+        shapes = (k,), (k, p), covariance.shape(self.kind, k, p), (), (k,)
         found = {
+            "log_likelihood": [own[0] for own in swept],
+            "end": sweep,
+            "state_alpha": alpha,
+            "best": best,
+        }
+        found |= _arrays(components, "state") | _arrays(reference, "reference")
+        found = {name: np.array(own) for name, own in found.items()}
+        found["accepted"] = np.array([own[1] for own in swept], int)
+        return found | {
             name: np.reshape(column, (len(rows), *shape))
             for name, column, shape in zip(_ROW, columns, shapes)
         }
-        return found | {
-            "end": np.array(sweep),
-            "log_likelihood": np.array(likelihoods),
-            "accepted": np.array(accepted, int),
-            "state_alpha": np.array(alpha),
-            "best": np.array(best),
-            **_arrays(components, "state"),
-            **_arrays(reference, "reference"),
-        }
 
     def _sweep(self, sweep, components, alpha, reference, best):
-        """Return the state after a sweep, the log-likelihood before it, how many moves were accepted, and
-        a list of the draw, or an empty one."""
-        random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
+        """Return the state after a sweep, a list of the draw, or an empty one, the log-likelihood before it,
+        and how many moves were accepted."""
+        random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(sweep,))))
         likelihood, *sums = self._assignments.draw(components, sweep)
-        if sweep < self._n_warmup and likelihood > best:
+        if sweep < self.n_warmup and likelihood > best:
             reference, best = components, likelihood
-        sums = centred(self._kind, *sums, components.means)
-        done, row, after = 0, [], sweep + 1 - self._n_warmup
-        for number in range(self._n_moves):
-            sums, changed = self._moves.propose(components, sums, sweep * self._n_moves + number, random)
+        sums = centred(self.kind, *sums, components.means)
+        done, row, after = 0, [], sweep + 1 - self.n_warmup
+        for number in range(self.n_moves):
+            sums, changed = self._moves.propose(components, sums, sweep * self.n_moves + number, random)
             done += changed
-        log_weights, alpha = draw_sticks(self._prior, alpha, sums[0], random)
-        means, covariances, factors = conjugate.draw(self._kind, self._prior, *sums, random)
-        components = Components(log_weights, means, covariance.for_each(self._kind, factors, *means.shape))
-        if after > 0 and after % self._n_thin == 0:
+        log_weights, alpha = draw_sticks(self.prior, alpha, sums[0], random)
+        means, covariances, factors = conjugate.draw(self.kind, self.prior, *sums, random)
+        components = Components(log_weights, means, covariance.for_each(self.kind, factors, *means.shape))
+        if after > 0 and after % self.n_thin == 0:
             order = self._order(reference)
-            own = covariances if self._kind == "tied" else covariances[order]
+            own = covariances if self.kind == "tied" else covariances[order]
             row = [(np.exp(log_weights)[order], means[order], own, alpha, sums[0][order])]
-        return (components, alpha, reference, best), likelihood, done, row
+        return (components, alpha, reference, best), row, likelihood, done
 
     def _order(self, reference):
         """Return the draw's components in the order of their names."""
         if self._labels is None:  # the reference stays as it is once the burn-in is over
-            points = self._points
+            points = self.points
             self._labels = pk.copy_of(points.labels(reference), points.space)
             self._names = np.arange(points.k)
-            if reference is not self._start:
+            if reference is not self.start:
                 shared = np.zeros((points.k, points.k))
-                np.add.at(shared, (self._labels.to_numpy(), points.labels(self._start)), 1.0)
+                np.add.at(shared, (self._labels.to_numpy(), points.labels(self.start)), 1.0)
                 self._names = match(shared)
         return match(self._assignments.shared(self._labels))[self._names]
 
@@ -215,7 +223,7 @@ def _components(part, name):
 
 
 def _arrays(components, name):
-    return {f"{name}_{field}": np.array(value) for field, value in vars(components).items()}
+    return {f"{name}_{field}": value for field, value in vars(components).items()}
 
 
 def draw_sticks(prior, alpha, n, random):

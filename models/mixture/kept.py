@@ -9,16 +9,8 @@ import numpy as np
 
 from ..shared.store import NOWHERE
 
-_FIELDS = (
-    "state",
-    "means",
-    "covariances",
-    "history",
-    "end",
-    "n",
-    "xbar",
-    "scatter",
-)  # of a run; the last three once it has ended
+# of a run; the last three once it has ended
+_FIELDS = "state", "means", "covariances", "history", "end", "n", "xbar", "scatter"
 
 
 @dataclass
@@ -59,16 +51,10 @@ class Log:
         put in place."""
         if self._store.path is None:
             return Run()
-        numbers = (
-            climb.points.n,
-            climb.points.total,
-            tol,
-            np.nan if beat is None else beat,
-            len(climb.history) > 0,
-        )
+        beaten = np.nan if beat is None else beat
+        numbers = climb.points.n, climb.points.total, tol, beaten, len(climb.history) > 0
         digest = hashlib.sha256(f"{climb.kind} {type(climb.model).__name__} ".encode())
-        digest.update(np.array(numbers, np.float64).data)
-        for array in (climb.model.state(), *climb.steps.result()[:2]):
+        for array in (np.array(numbers, np.float64), climb.model.state(), *climb.steps.result()[:2]):
             digest.update(np.ascontiguousarray(array).data)
         run = Run(digest.hexdigest()[:32])
         same = self._found.get(run.name, {})  # by how many iterations were asked for
@@ -103,18 +89,15 @@ class Log:
     def flush(self):
         """Write down the runs that have ended."""
         if self._ended:
-            self._store.put(
-                self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended
-            )
+            name = self._damaged.pop() if self._damaged else f"runs-{self._number:06d}"
+            self._store.put(name, **self._ended)
             self._number, self._ended = self._number + 1, {}
 
     def _record(self, run, climb, n_iter, n_before, moments=()):
         arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
         end = np.array([run.done, run.converged, run.ended], np.int64)
-        return {
-            f"{run.name}-{n_iter}.{field}": np.array(array)
-            for field, array in zip(_FIELDS, (*arrays, end, *moments))
-        }
+        whole = zip(_FIELDS, (*arrays, end, *moments))
+        return {f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in whole}
 
 
 NOTHING = Log()  # keeps nothing

@@ -9,6 +9,7 @@ points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +21,7 @@ from portable.errors import InputError
 from ..shared.launches import launch
 from ..shared.shown import Shown
 from . import covariance, search_kernels
-from .blocks import Components, Points
+from .blocks import Components
 from .climb import Climb
 from .kept import NOTHING
 from .prior import ascending, centred, exceeds, joined, pooled
@@ -82,29 +83,22 @@ class Moves:
         for kind, components, changes in self._proposals(climb, state):
             trial = self._trial(state, changes, before)
             if trial is not None and trial.history[-1] > before + 1e-9 * abs(before):
-                value = trial.history[-1]
-                trial.history = [*climb.history, value]
-                return trial, Move(
-                    len(climb.history), kind, tuple(int(j) for j in components), value - before
-                )
+                gain = trial.history[-1] - before
+                trial.history = [*climb.history, trial.history[-1]]
+                return trial, Move(len(climb.history), kind, tuple(map(int, components)), gain)
         return None
 
     def _trial(self, state, changes, beat):
-        n, xbar, scatter = (a.copy() for a in state.moments)
-        for slot, *own in changes:
-            n[slot], xbar[slot], scatter[slot] = own
-        order = ascending(-n, n.sum())
-        n, xbar, scatter = n[order], xbar[order], scatter[order]
+        moments = [a.copy() for a in state.moments]
+        for slot, *changed in changes:
+            for own, value in zip(moments, changed):
+                own[slot] = value
+        n = moments[0]
+        n, *others = (own[ascending(-n, n.sum())] for own in moments)
         weights = n / n.sum()
         try:
-            climb = Climb(
-                self._points,
-                self._make,
-                self._kind,
-                weights,
-                *self._make(weights).maximum(n, xbar, scatter),
-                self._log,
-            )
+            first = weights, *self._make(weights).maximum(n, *others)
+            climb = Climb(self._points, self._make, self._kind, *first, self._log)
             climb.run(_TRIAL, -np.inf, beat)
         except InputError:  # a component collapsed
             return None
@@ -131,18 +125,15 @@ class Moves:
             for _, j, children in splits[:_TRIES]:
                 yield "split", (j,), [(j, *children[0]), (empty, *children[1])]
         else:
-            both = [
+            both = _best_first(
                 (gain + more, pair, j, children)
                 for gain, pair in merges[:_TRIES]
                 for more, j, children in splits[:_TRIES]
                 if j not in pair and gain + more > self._hope
-            ]
-            for _, pair, j, children in sorted(both, key=lambda found: -found[0])[:_TRIES]:
-                yield (
-                    "merge and split",
-                    (*pair, j),
-                    [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])],
-                )
+            )
+            for _, pair, j, children in both[:_TRIES]:
+                changes = [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])]
+                yield "merge and split", (*pair, j), changes
 
     def _merges(self, climb, state):
         """(gain of the bound, pair) of near components, the best first."""
@@ -170,61 +161,33 @@ class Moves:
         """
         if not merges:
             return [], [], []
-        pairs = [pair for _, pair in merges]
-        entropies = state.merge_gains(np.array(pairs)) - [gain for gain, _ in merges]
-        lost, gains = {}, {}  # between groups, by telling them apart; and by making them one
-        for (a, b), entropy, (gain, _) in zip(pairs, entropies.tolist(), merges):
-            lost[(a,), (b,)] = lost[(b,), (a,)] = entropy
-            gains[(a,), (b,)] = gain
-        wholes = {group: state.whole(group) for pair in gains for group in pair}
-        sums, sure, found, all_so_far, several = {}, [], [], [], []
-        while gains:
-            (one, other), gain = max(gains.items(), key=lambda item: item[1])
+        tree = _Tree(merges, state)
+        sure, found, made, several = [], [], [], []
+        while tree.gains:
+            (one, other), gain = max(tree.gains.items(), key=lambda item: item[1])
             if gain <= self._hope:
                 break
-            group = one + other
-            sums[group] = sums.get(one, 0.0) + sums.get(other, 0.0) + gain
+            group = tree.join(one, other, gain)
             if gain > 0.0:
-                sure = [g for g in sure if g not in (one, other)] + [group]
+                sure = [own for own in sure if own not in (one, other)] + [group]
             if len(group) > 2:
-                found.append((sums[group], group))
-            all_so_far = [g for g in all_so_far if g not in (one, other)] + [group]
-            if len(all_so_far) > 1:
-                several.append((sum(sums[g] for g in all_so_far), all_so_far))
-            neighbours = [
-                g
-                for g in dict.fromkeys(g for pair in gains if one in pair or other in pair for g in pair)
-                if g not in (one, other)
-            ]
-            gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
-            wholes[group] = state.whole(group)
-            if neighbours:
-                parts = [[wholes[group]] * len(neighbours), [wholes[third] for third in neighbours]]
-                both = ([np.stack(part) for part in zip(*own)] for own in parts)
-                for third, gain in zip(neighbours, state.joining(*both).tolist()):
-                    entropy = lost.get((one, third), 0.0) + lost.get((other, third), 0.0)
-                    lost[group, third] = lost[third, group] = entropy
-                    gains[group, third] = gain - entropy
-        return sure, *(sorted(items, key=lambda item: -item[0]) for items in (found, several))
+                found.append((tree.sums[group], group))
+            made = [own for own in made if own not in (one, other)] + [group]
+            if len(made) > 1:
+                several.append((sum(tree.sums[own] for own in made), made))
+        return sure, _best_first(found), _best_first(several)
 
     def _deletions(self, state):
         """Yield several that have hardly the points for a covariance of their own together, then the
         smallest ones by themselves."""
         n, p = state.moments[0], state.p
         few = 5.0 * (p + 1.0)
-        rising = [
-            int(j)
-            for j in ascending(n, n.sum())
-            if state.is_active(n[j]) and not exceeds(n[j], max(_SMALL * n.sum(), few))
-        ]
-        rising = rising[: int(state.is_active(n).sum()) - 1]  # one at least is left
-        several = sum(not exceeds(n[j], few) for j in rising)
+        active, small = state.is_active(n), ~exceeds(n, max(_SMALL * n.sum(), few))
+        rising = [int(j) for j in ascending(n, n.sum()) if active[j] and small[j]]
+        rising = rising[: int(active.sum()) - 1]  # one at least is left
+        several = int((~exceeds(n[rising], few)).sum())
         while several > 1:
-            yield (
-                "delete",
-                rising[:several],
-                [change for j in rising[:several] for change in state.deleted(j)],
-            )
+            yield "delete", rising[:several], sum(map(state.deleted, rising[:several]), [])
             several = 2 * several // 3
         for j in rising[: _TRIES if self._hope else 0]:
             yield "delete", (j,), state.deleted(j)
@@ -236,8 +199,50 @@ class Moves:
             return []
         if self._division is None:
             self._division = _Division(self._points, self._kind)
-        found = self._division.run(climb, state)
-        return sorted((s for s in found if s[0] > max(self._hope, _HOPE_OF_CHILDREN)), key=lambda s: -s[0])
+        least = max(self._hope, _HOPE_OF_CHILDREN)
+        return _best_first(own for own in self._division.run(climb, state) if own[0] > least)
+
+
+def _best_first(moves):
+    """Sort moves, whose gains stand in front."""
+    return sorted(moves, key=lambda move: -move[0])
+
+
+class _Tree:
+    """Groups of components, joined two by two.
+
+    Attributes
+    ----------
+    gains : dict of pairs of groups
+        Of the bound, if the two become one.
+    sums : dict of groups
+        Of the joins that made each of them.
+    """
+
+    def __init__(self, merges, state):
+        self._state, self.sums = state, defaultdict(float)
+        self._lost = defaultdict(float)  # of the bound, by not telling two groups apart
+        self.gains = {((a,), (b,)): gain for gain, (a, b) in merges}
+        most = state.merge_gains(np.array([pair for _, pair in merges]))
+        for pair, own in zip(self.gains, most.tolist()):
+            self._lost[pair] = self._lost[pair[::-1]] = own - self.gains[pair]
+        self._wholes = {group: state.whole(group) for pair in self.gains for group in pair}
+
+    def join(self, one, other, gain):
+        """Put one group in the place of two; returns it."""
+        group, both = one + other, {one, other}
+        self.sums[group] = self.sums[one] + self.sums[other] + gain
+        near = dict.fromkeys(own for pair in self.gains if both & {*pair} for own in pair if own not in both)
+        self.gains = {pair: gain for pair, gain in self.gains.items() if not both & {*pair}}
+        whole = self._wholes[group] = self._state.whole(group)
+        if near:
+            parts = [whole] * len(near), [self._wholes[third] for third in near]
+            joining = self._state.joining(*([np.stack(part) for part in zip(*own)] for own in parts))
+            for third, most in zip(near, joining.tolist()):
+                lost = self._lost[one, third] + self._lost[other, third]
+                self._lost[group, third] = self._lost[third, group] = lost
+                self.gains[group, third] = most - lost
+        return group
 
 
 class _State:
@@ -253,9 +258,7 @@ class _State:
         self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
         self._own, self._none = self.energies(*self.moments), 0.0
         if self.has_prior:
-            self._none = self.energies(np.zeros(1), self.moments[1][:1], np.zeros_like(self.moments[2][:1]))[
-                0
-            ]
+            (self._none,) = self.energies(np.zeros(1), self.moments[1][:1], 0.0 * self.moments[2][:1])
 
     def is_active(self, n):
         """Return True if a component has points: without any it gets about one."""
@@ -348,10 +351,10 @@ class _State:
 
     def merged(self, group):
         """Changes (component, n, xbar, scatter): the first stands for all."""
-        return [(group[0], *self._whole(group)), *(change for j in group[1:] for change in self.deleted(j))]
+        return sum(map(self.deleted, group[1:]), [(group[0], *self._whole(group))])
 
     def all_merged(self, groups):
-        return [change for group in groups for change in self.merged(group)]
+        return sum(map(self.merged, groups), [])
 
     def deleted(self, j):
         return [(j, 0.0, self.moments[1][j], 0.0)]
@@ -381,15 +384,7 @@ class _Division:
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
-        self._points = Points(
-            points.X,
-            3 * points.k,
-            centre=points.centre,
-            diagonal=points.diagonal,
-            streamed=points.n > _MANY,
-            weights=points.weights,
-            **points.where,
-        )
+        self._points = points.again(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
 
     def run(self, climb, state):
         """(gain of the bound, j, moments of the children) of each component with enough points."""

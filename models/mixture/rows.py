@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 import portable as pk
 
 from ..shared.arrays import Copying, reached
@@ -37,11 +35,11 @@ class Rows:
         Whether they are one stretch.
     length : int
         Rows of a stretch but the last.
+    starts : range
+        Of stretches.
     """
 
-    def __init__(
-        self, X: np.ndarray | pk.View | Streamed, space: pk.SpaceLike, unit: int, once: bool = False
-    ) -> None:
+    def __init__(self, X, space, unit, once=False):
         self.X, n, size = X, len(X), X.dtype.itemsize * X.shape[1]
         with pk.use(space) as self.space:
             pass
@@ -50,15 +48,10 @@ class Rows:
         most, together = (min(of, _AHEAD) if self._ahead else of for of in (_WHOLE, _TOGETHER))
         self.is_whole = is_there or (n * size <= most and not isinstance(X, Streamed))
         self.length = n if self.is_whole else max(together // (size * unit), 1) * unit
-        self._near: tuple[int, pk.View] | None = None
-        self._next: tuple[int, pk.View, Copying] | None = None
+        self.starts = range(0, n, self.length)
+        self._near = self._next = None
 
-    @property
-    def starts(self) -> range:
-        """Return the beginnings of stretches."""
-        return range(0, len(self.X), self.length)
-
-    def rows(self, begin: int, end: int) -> pk.View:
+    def rows(self, begin, end):
         """Return some rows of one stretch."""
         first = begin // self.length * self.length
         if self._near is None or self._near[0] != first:
@@ -66,32 +59,30 @@ class Rows:
             self._near = first, self._copied(first)
         return self._near[1][begin - first : end - first]
 
-    def _copied(self, first: int) -> pk.View:
+    def _copied(self, first):
         """Return the stretch that begins there; of those that are used once, the next is copied
         meanwhile."""
-        given = self.X[first : first + self.length]
-        if not self._ahead:
-            return reached(given, self.space)
-        if self._next is None or self._next[0] != first:
-            found = reached(given, self.space)
-        else:
+        after = first + self.length
+        if self._next is not None and self._next[0] == first:
             _, found, copying = self._next
             copying.wait()
-        self._next, after = None, first + self.length
-        if after < len(self.X):
+        else:
+            found = reached(self.X[first:after], self.space)
+        self._next = None
+        if self._ahead and after < len(self.X):
             given = self.X[after : after + self.length]
             there = pk.empty(given.shape, given.dtype, self.space)
             self._next = after, there, Copying(there, given)
         return found
 
-    def take(self, begin: int, end: int) -> pk.View:
+    def take(self, begin, end):
         """`rows`; a stretch is let go after its last row."""
         found = self.rows(begin, end)
         if end >= min(begin // self.length * self.length + self.length, len(self.X)):
             self.forget()
         return found
 
-    def forget(self) -> None:
+    def forget(self):
         """Let go of what was copied."""
         self._near = None
 
@@ -104,14 +95,14 @@ class Stretch(NamedTuple):
     end: int
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self):
         return self.of.X.dtype
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self):
         return (self.end - self.begin) * self.dtype.itemsize * self.of.X.shape[1]
 
-    def read(self) -> pk.View:
+    def read(self):
         """Return the rows, on the space of `of`."""
         return self.of.take(self.begin, self.end)
 
@@ -127,12 +118,12 @@ class Landing:
     space : Space
     """
 
-    def __init__(self, out: np.ndarray | pk.View, space: pk.Space) -> None:
+    def __init__(self, out, space):
         self._out, self._space = pk.asview(out), space
         self._most = max(_TOGETHER // max(self._out[:1].nbytes, 1), 1)
         self._near, self._begin, self._done, self._end = None, 0, 0, 0
 
-    def rows(self, begin: int, end: int) -> pk.View:
+    def rows(self, begin, end):
         """Return the place to which rows `begin` to `end` are written."""
         if self._near is None or end > self._end:
             self.flush()
@@ -141,13 +132,13 @@ class Landing:
         self._done = end
         return self._near[begin - self._begin : end - self._begin]
 
-    def flush(self) -> None:
+    def flush(self):
         """Copy what has been written."""
         if self._near is not None and self._near.memory != self._out.memory:
             pk.deep_copy(self._out[self._begin : self._done], self._near[: self._done - self._begin])
         self._near = None
 
 
-def on_host(array: np.ndarray | pk.View) -> np.ndarray:
+def on_host(array):
     """Return an array, or the elements of a View."""
     return array.to_numpy() if isinstance(array, pk.View) else array

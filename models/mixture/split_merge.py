@@ -17,7 +17,7 @@ import portable as pk
 
 from ..shared.launches import launch
 from . import conjugate, covariance, gibbs_kernels
-from .blocks import Components, Points
+from .blocks import Components
 from .prior import WithPrior, centred, pooled
 from .starts import some_of
 from .sweeps import by_tile
@@ -32,9 +32,8 @@ class SplitMerge:
         self._kind, self._prior, self._labels = kind, prior, labels
         self._seed, self._space, self._n = np.uint64(seed), points.space, points.n
         self._counted = pk.copy_of(np.ones(points.n), points.space)
-        self._two = Points(
-            points.X, 2, points.space, points.centre, points.diagonal, points.streamed, self._counted
-        )
+        where = {"space": points.space, "client": None}
+        self._two = points.again(2, streamed=points.streamed, weights=self._counted, **where)
         with pk.use(points.space):
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
 
@@ -60,24 +59,16 @@ class SplitMerge:
             b = int(empty[int(chosen * len(empty))])
             for part, own in zip(after, halves):
                 part[a], part[b] = own
-            gain = (
-                halves[0][1] * (components.log_weights[b] - components.log_weights[a])
-                - log_q
-                + np.log(len(empty))
-            )
         else:
             for part, own in zip(after, pooled(self._kind, *halves)):
                 part[a] = own
             after[0][b], after[2][b] = 0.0, 0.0
-            gain = (
-                halves[0][1] * (components.log_weights[a] - components.log_weights[b])
-                + log_q
-                - np.log(len(empty) + 1.0)
-            )
+        sign = 1.0 if split else -1.0  # a merge is a split from the other end
+        gain = halves[0][1] * (components.log_weights[b] - components.log_weights[a])
+        gain = sign * (gain - log_q + np.log(len(empty) + (not split)))
         # both sides' sums are of the two halves: what rounding there is, is the same before and after
-        gain += conjugate.log_marginal(self._kind, self._prior, *after) - conjugate.log_marginal(
-            self._kind, self._prior, *sums
-        )
+        new, old = (conjugate.log_marginal(self._kind, self._prior, *own) for own in (after, sums))
+        gain += new - old
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
             return sums, False
         launch(n, gibbs_kernels.relabel, a, b if split else a, *sided, self._labels, space=self._space)
@@ -86,14 +77,13 @@ class SplitMerge:
     def _launch(self, first, second):
         """Return two components, from two points and the members' covariance on."""
         kind, p = self._kind, self._two.p
-        pair = some_of(self._two.X, [first, second]).astype(np.float64)
-        same = Components(np.log([0.5, 0.5]), np.tile(self._two.centre, (2, 1)), self._unit(p))
+        means, shares = some_of(self._two.X, [first, second]).astype(np.float64), np.array([0.5, 0.5])
+        unit = covariance.for_each(kind, covariance.alike(kind, 2, np.ones(p)), 2, p)
+        same = Components(np.log(shares), np.tile(self._two.centre, (2, 1)), unit)
         _, *sums = self._two.sweep(same)
         one = pooled(kind, *centred(kind, *sums, same.means))
-        model = WithPrior(self._prior, kind, np.array([0.5, 0.5]))
-        moments = np.full(2, one[0]), np.tile(one[1], (2, 1)), np.stack([one[2], one[2]])
-        covariances = model.maximum(*moments)[1]
-        means, shares = pair, np.array([0.5, 0.5])
+        model = WithPrior(self._prior, kind, shares)
+        covariances = model.maximum(*(np.stack([own, own]) for own in one))[1]
         for number in range(_LAUNCH + 1):
             factors = covariance.for_each(kind, covariance.factors_of(kind, covariances), 2, p)
             found = Components(np.log(np.maximum(shares, 1e-300)), means, factors)
@@ -103,9 +93,6 @@ class SplitMerge:
             moments = centred(kind, *sums, means)
             shares = (moments[0] + 0.5) / (moments[0].sum() + 1.0)  # neither side is impossible
             means, covariances = model.maximum(*moments)
-
-    def _unit(self, p):
-        return np.ones((2, p)) if covariance.is_diagonal(self._kind) else np.tile(np.eye(p), (2, 1, 1))
 
     def _divide(self, two, drawn, number, first, second):
         """Return moments of the two sides, drawn or as they are."""

@@ -10,7 +10,7 @@ from portable.errors import InputError, ShapeError
 from ..shared.arrays import reached
 from ..shared.launches import launch
 from .checks import check_points
-from .rows import Rows, on_host
+from .rows import on_host
 from .search_kernels import BLOCK, SIDE, column_sums
 
 
@@ -19,7 +19,7 @@ _DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def spread_of(rows, weights=None):
     """Return mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
     Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
@@ -47,9 +47,8 @@ def spread_of(rows: Rows, weights: np.ndarray | None = None) -> tuple[np.ndarray
         sums = stretch.sums()
         if not np.isfinite(sums).all():
             check_points(on_host(rows.X))
-        counts = stretch.counts
-        middles = sums / np.reshape(counts, (-1, 1))
-        for own, own_mean, own_squares in zip(counts, middles, stretch.sums(middles)):
+        middles = sums / np.reshape(stretch.counts, (-1, 1))
+        for own, own_mean, own_squares in zip(stretch.counts, middles, stretch.sums(middles)):
             if own == 0.0:
                 continue
             away = own_mean - mean
@@ -85,24 +84,24 @@ class _Stretch:
         self._flat = (rows if is_row_major else pk.copy_of(rows, space)).reshape(-1)
         self._first = reached(first, space)
         self._shares = self._first if weights is None else reached(weights, space)
-        self._n_blocks = -(-n // BLOCK)
         self._rest = on_host(rows[n - n % SIDE :])  # which fill no SIDE
+        begins = range(0, n, BLOCK)
         if weights is None:
-            self.counts = [min(BLOCK, n - k * BLOCK) for k in range(self._n_blocks)]
+            self.counts = [min(BLOCK, n - begin) for begin in begins]
         else:
-            self.counts = [weights[k * BLOCK : (k + 1) * BLOCK].sum() for k in range(self._n_blocks)]
+            self.counts = [weights[begin : begin + BLOCK].sum() for begin in begins]
 
     def sums(self, middles=None):
         """Return for each block, shape (n_blocks, p), the sums of rows, or with `middles`, their means,
         the sums of squares about these."""
         squared, p = middles is not None, self._p
         with pk.use(self._space):
-            sums = pk.empty((self._n_blocks, SIDE * p))
+            sums = pk.empty((len(self.counts), SIDE * p))
         about = reached(middles, self._space) if squared else self._first.reshape(1, -1)
         how = (pk.static(int(flag)) for flag in (squared, self._weights is not None))
         given = p, *how, self._flat, self._first, about, self._shares, sums
         launch(sums.shape, column_sums, *given, space=self._space)
-        found = on_host(sums).reshape(self._n_blocks, SIDE, p).sum(axis=1)
+        found = on_host(sums).reshape(-1, SIDE, p).sum(axis=1)
         if len(self._rest):
             rest = np.subtract(self._rest, self._host_first)
             if squared:

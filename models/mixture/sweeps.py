@@ -3,8 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,15 +22,12 @@ _ROWS = {np.float64: 4, np.float32: 8}
 _RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
-Numbers: TypeAlias = np.ndarray | pk.View
-
-
 class Piece(NamedTuple):
     """Points from `start` on, as they travel; `weights` say how often each counts."""
 
     start: int
     rows: np.ndarray | pk.View | Mapped | Part | Stretch
-    weights: Numbers | None
+    weights: np.ndarray | pk.View | None
 
     @property
     def nbytes(self) -> int:
@@ -55,9 +51,6 @@ class Block(NamedTuple):
     lse: pk.View
     total: pk.View
     added: list[pk.View]
-
-
-Blocks: TypeAlias = Iterator[Block]
 
 
 class Sweeps:
@@ -85,18 +78,7 @@ class Sweeps:
     queued = "gather", "gather_about", "log_likelihood"
     repeated = ("gather",)
 
-    def __init__(
-        self,
-        k: int,
-        p: int,
-        dtype: type,
-        diagonal: bool,
-        centre: np.ndarray,
-        block: int,
-        height: int,
-        n_slices: int,
-        space: object,
-    ) -> None:
+    def __init__(self, k, p, dtype, diagonal, centre, block, height, n_slices, space):
         self.k, self.p, self.dtype, self.diagonal, self._n_slices = k, p, dtype, diagonal, n_slices
         length = record_length(p, diagonal)
         most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
@@ -110,7 +92,7 @@ class Sweeps:
             self._records = pk.empty((k * length,), dtype)
         self._sums = None
 
-    def room(self) -> Sums:
+    def room(self):
         """Room for sums, made when they are first asked for."""
         if self._sums is None:
             if self._joint.shape[1] > self.k:  # rows of no components
@@ -118,7 +100,7 @@ class Sweeps:
             self._sums = Sums(self._n_slices, self.k, self.p, self.dtype, self.diagonal, self.space)
         return self._sums
 
-    def prepare(self, piece: Piece) -> Block:
+    def prepare(self, piece):
         """Return the points of a piece, less the centre, a column each."""
         given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
         rows, weights = reached(given, self.space), piece.weights
@@ -134,31 +116,31 @@ class Sweeps:
             out=flaw,
             label="mixture.lay_out",
         )
-        if weights is not None and not isinstance(weights, pk.View):
+        if weights is not None:
             weights = reached(weights, self.space)
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
         return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, [])
 
-    def load(self, records: Numbers) -> None:
+    def load(self, records):
         """The records of the components that `gather` is for."""
         pk.deep_copy(self._records, records, wait=False)
 
-    def _computed(self, blocks: Blocks, records: Numbers | None = None) -> Blocks:
+    def _computed(self, blocks, records=None):
         """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed; by the records that were
         loaded, or by others."""
         if records is not None:
             self.load(records)
         for block in blocks:
             self._log_joint(block)
-            policy = pk.RangePolicy(0, block.lse.shape[1], space=self.space)
-            if block.weights is None:
-                kernel, args = kernels.normalise, (block.n, block.flaw, block.lse)
-            else:
-                kernel, args = kernels.normalise_weighted, (block.n, block.flaw, block.weights, block.lse)
-            pk.parallel_reduce(policy, kernel, *args, out=block.total, label=f"mixture.{kernel.name}")
+            policy, weights = pk.RangePolicy(0, block.lse.shape[1], space=self.space), ()
+            kernel = kernels.normalise
+            if block.weights is not None:
+                kernel, weights = kernels.normalise_weighted, (block.weights,)
+            given = block.n, block.flaw, *weights, block.lse
+            pk.parallel_reduce(policy, kernel, *given, out=block.total, label=f"mixture.{kernel.name}")
             yield block
 
-    def _log_joint(self, block: Block) -> None:
+    def _log_joint(self, block):
         """Launch `log_joint`."""
         width, n_parts = block.x.shape[1], block.lse.shape[0]
         n_rows = rows_of(width, self.dtype)
@@ -167,69 +149,48 @@ class Sweeps:
         policy, own = pk.TeamPolicy(n_teams, 128, space=self.space), (block.joint, block.lse)
         launch(policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
 
-    def log_likelihood(self, blocks: Blocks, records: Numbers) -> Iterator[tuple]:
+    def log_likelihood(self, blocks, records):
         """sum_i lse_i."""
         return ((Held(block.total),) for block in self._computed(blocks, records))
 
-    def totals(self, blocks: Blocks, records: Numbers) -> Iterator[float]:
+    def totals(self, blocks, records):
         """sum_i lse_i of each block."""
         return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
-    def gather(self, blocks: Blocks) -> Iterator[tuple]:
+    def gather(self, blocks):
         """sum_i lse_i, and the sums of `sums.Sums` about the centre, of the records that were loaded."""
         room = self.room()  # before anything is computed
         return ((Held(block.total), Held(room.of(block))) for block in self._computed(blocks))
 
-    def gather_of(self, blocks: Blocks, records: pk.View) -> Iterator[tuple]:
+    def gather_of(self, blocks, records):
         """`gather` of records that are read where they are."""
         loaded, self._records = self._records, records
         yield from self.gather(blocks)
         self._records = loaded
 
-    def gather_about(
-        self,
-        blocks: Blocks,
-        records: Numbers,
-        reference: np.ndarray,
-        chosen: np.ndarray,
-    ) -> Iterator[tuple]:
-        """Return the same about several references."""
-        return self.changed(blocks, records, reference, chosen, lambda *of_block: ())
-
-    def changed(
-        self,
-        blocks: Blocks,
-        records: Numbers,
-        reference: np.ndarray,
-        chosen: np.ndarray,
-        change: Callable,
-    ) -> Iterator[tuple]:
-        """Yield the same, and what `change` gives to be summed: it may put others in the place of l_ij."""
+    def gather_about(self, blocks, records, reference, chosen, change=lambda *of_block: ()):
+        """Yield the same about several references, and what `change` gives to be summed: it may put others in
+        the place of l_ij."""
         room = self.room()
         for block in self._computed(blocks, records):
             more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
-    def pair_entropies(self, blocks: Blocks, records: Numbers, pairs: np.ndarray) -> Iterator[tuple]:
+    changed = gather_about  # which may wait, so that its launches are not queued
+
+    def pair_entropies(self, blocks, records, pairs):
         """Return the entropies of `blocks.Points`."""
         for block in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
 
-    def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
+    def pair_entropies_of(self, n, pairs, joint, lse):
         """Return the entropies of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
         policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
         launch(policy, search_kernels.pair_entropies, n, there, joint, lse, total)
         return Held(total)
 
-    def group_entropies(
-        self,
-        blocks: Blocks,
-        records: Numbers,
-        begins: np.ndarray,
-        members: np.ndarray,
-        pairs: np.ndarray,
-    ) -> Iterator[tuple]:
+    def group_entropies(self, blocks, records, begins, members, pairs):
         """Return the entropies of `blocks.Points`."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
         for block in self._computed(blocks, records):
@@ -239,31 +200,27 @@ class Sweeps:
             launch(policy, search_kernels.group_entropies, *given)
             yield (Held(total),)
 
-    def flaws(self, blocks: Blocks) -> Iterator[tuple]:
+    def flaws(self, blocks):
         """0, or NaN where a point is not finite."""
         return ((Held(block.flaw),) for block in blocks)
 
-    def by_point(
-        self, blocks: Blocks, records: Numbers, what: str, out: Numbers | None = None
-    ) -> Iterator[tuple]:
+    def by_point(self, blocks, records, what, out=None):
         """Results of each point, as `results` has them: written to `out`, of all points, with (sum_i lse_i,)
         of each block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
         lse_i) of each block."""
-        landing, (shape, dtype) = None, results(what, self.k, self.dtype)
-        if out is not None:
-            landing = Landing(out, self.space)
+        shape, dtype = results(what, self.k, self.dtype)
+        landing = None if out is None else Landing(out, self.space)
         for block in self._computed(blocks, records):
             n, joint, lse = block.n, block.joint, block.lse
-            values = (
-                pk.empty((n, *shape), dtype, self.space)
-                if landing is None
-                else landing.rows(block.start, block.start + n)
-            )
             over, given = {
                 "densities": (n, (lse,)),
                 "most_probable": (by_tile(joint), (self.k, joint)),
                 "responsibilities": (by_tile(joint), (joint, lse)),
             }[what]
+            if landing is None:
+                values = pk.empty((n, *shape), dtype, self.space)
+            else:
+                values = landing.rows(block.start, block.start + n)
             launch(over, getattr(kernels, what), *given, values, space=self.space)
             if landing is None:
                 yield values.to_numpy(), float(block.total.to_numpy()[0])
@@ -273,7 +230,7 @@ class Sweeps:
             landing.flush()
 
 
-def results(what: str, k: int, dtype: type) -> tuple[tuple[int, ...], type]:
+def results(what, k, dtype):
     """Return the shape and dtype of each point's results, by the kernel that makes them: lse_i, the most
     probable component, or r_ij."""
     own = {"most_probable": ((), np.int64), "responsibilities": ((k,), dtype)}
@@ -302,17 +259,17 @@ class OfPoints:
         return float(self.log_densities(components).sum(dtype=np.float64))
 
 
-def by_tile(joint: pk.View) -> tuple[int, int]:
+def by_tile(joint):
     """Return the grid of a kernel's indices, one for each point of a block."""
     return joint.shape[0], kernels.PAD
 
 
-def padded(n: int, dtype: type) -> int:
+def padded(n, dtype):
     """Return columns for n points: whole tiles, as many as members take."""
     unit = kernels.PAD * rows_of(n, dtype)
     return -(-n // unit) * unit
 
 
-def rows_of(width: int, dtype: type) -> int:
+def rows_of(width, dtype):
     """Return points of a member of `log_joint`: few points are not made many."""
     return _ROWS[dtype] if width >= _ROWS[dtype] * kernels.PAD else 1
