@@ -22,20 +22,18 @@ def draw(kind, prior, n, xbar, scatter, random):
     """Return means, covariances and factors given the assignments, from their sums (3)."""
     k, p = xbar.shape
     spread, pull = brackets(kind, prior, n, xbar, scatter)
-    if kind in ("full", "tied"):
-        bracket, dof = (
-            (spread + prior.scale, prior.dof + n)
-            if kind == "full"
-            else ((spread.sum(axis=0) + prior.scale)[None], np.array([prior.dof + n.sum()]))
-        )
-        factors = inverse_wishart_factors(dof, bracket, random)
+    if not covariance.is_diagonal(kind):
+        if kind == "tied":
+            spread, n_own = spread.sum(axis=0, keepdims=True), n.sum(keepdims=True)
+        else:
+            n_own = n
+        factors = inverse_wishart_factors(prior.dof + n_own, spread + prior.scale, random)
         roots = np.swapaxes(np.linalg.inv(factors), 1, 2)
         covariances = roots @ np.swapaxes(roots, 1, 2)
-        if kind == "tied":
-            factors, covariances, each = factors[0], covariances[0], np.broadcast_to(roots, (k, p, p))
-        else:
-            each = roots
+        each = np.broadcast_to(roots, (k, p, p))
         noise = np.einsum("jab,jb->ja", each, random.standard_normal((k, p)))
+        if kind == "tied":
+            factors, covariances = factors[0], covariances[0]
     else:
         shape, rate = _gamma(kind, prior, n, spread)
         covariances = rate / random.gamma(shape)
@@ -63,7 +61,8 @@ def log_marginal(kind, prior, n, xbar, scatter):
     spread, pull = brackets(kind, prior, n, xbar, scatter)
     of_means = -0.5 * p * np.log(pull).sum()
     if kind == "tied":
-        return of_means - 0.5 * (prior.dof + n.sum()) * np.linalg.slogdet(spread.sum(axis=0) + prior.scale)[1]
+        log_det = np.linalg.slogdet(spread.sum(axis=0) + prior.scale)[1]
+        return of_means - 0.5 * (prior.dof + n.sum()) * log_det
     if kind == "full":
         half = 0.5 * (prior.dof + n)
         gammas = gammaln(half[:, None] - 0.5 * np.arange(p)).sum()

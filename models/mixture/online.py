@@ -37,11 +37,10 @@ def step(points, kind, components, prior, reg_covar, before):
     share, after = (number + 2.0) ** -_POWER, total + points.total
     old, new = (1.0 - share) * after / total, share * after / points.total
     before, own = (old * n, xbar, old * scatter + new * own_scatter), (new * own_n, own_xbar, 0.0)
-    n, xbar, scatter = joined(kind, before, own)
+    sums = joined(kind, before, own)
     weights = np.exp(components.log_weights)
     model = steps_of(prior, reg_covar, kind, weights / weights.sum())
-    model.weigh(n)
-    means, covariances = model.maximum(n, xbar, scatter)
+    model.weigh(sums[0])
+    means, covariances = model.maximum(*sums)
     found = np.exp(model.log_weights()), means, covariances, covariance.factors_of(kind, covariances)
-    own = (n, xbar, scatter), after, number + 1
-    return log_likelihood / points.total, own, found
+    return log_likelihood / points.total, (sums, after, number + 1), found

@@ -80,14 +80,10 @@ class Posterior(Shown):
         k, p = self.means.shape[1:]
         if X.shape[1] != p:
             raise ShapeError(f"X has {X.shape[1]} features, but the draws have {p}")
-        points = Points(
-            X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(self.covariance)
-        )
-        total = None
+        kind, total = self.covariance, None
+        points = Points(X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(kind))
         for weights, means, covariances in zip(self.weights, self.means, self.covariances):
-            factors = covariance.for_each(
-                self.covariance, covariance.factors_of(self.covariance, covariances), k, p
-            )
+            factors = covariance.for_each(kind, covariance.factors_of(kind, covariances), k, p)
             with np.errstate(divide="ignore"):
                 own = points.log_densities(Components(np.log(weights), means, factors))
             total = own if total is None else np.logaddexp(total, own)

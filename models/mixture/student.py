@@ -72,42 +72,24 @@ class _Tails:
 
     def __call__(self, sweeps, block, joint, lse):
         k, space = self.table.shape[1], sweeps.space
+        n, over = block.n, by_tile(joint)
         tails, total = pk.copy_of(self.table.astype(sweeps.dtype), space), pk.empty((1,), space=space)
-        pk.parallel_reduce(
-            pk.RangePolicy(0, lse.shape[1], space=space),
-            tail_kernels.normalise_tails,
-            k,
-            block.n,
-            self.noise,
-            tails,
-            joint,
-            lse,
-            out=total,
-            label="mixture.normalise_tails",
-        )
+        policy, given = pk.RangePolicy(0, lse.shape[1], space=space), (k, n, self.noise, tails, joint, lse)
+        label = "mixture.normalise_tails"
+        pk.parallel_reduce(policy, tail_kernels.normalise_tails, *given, out=total, label=label)
         if self.wanted == "densities":
-            return ([lse.to_numpy()[0, : block.n].copy()],)
-        if self.wanted == "shares":
-            return (self._shares(space, tails, block.n, joint, lse),)
-        return Held(total), self._sums(space, tails, block.n, joint, lse)
-
-    def _sums(self, space, tails, n, joint, lse):
-        """Return sums of shares; what is left in place of l_ij is weighted."""
-        sums = pk.empty((tails.shape[1], 3), space=space)
-        policy = pk.TeamPolicy(tails.shape[1], 128, space=space)
-        launch(policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
-        self._weigh(space, tails, joint, pk.static(1))
-        return Held(sums)
-
-    def _shares(self, space, tails, n, joint, lse):
-        self._weigh(space, tails, joint, pk.static(0))
-        shares = pk.empty((n, tails.shape[1]), joint.dtype, space)
-        launch(by_tile(joint), kernels.responsibilities, joint, lse, shares, space=space)
-        return [shares.to_numpy()]
-
-    def _weigh(self, space, tails, joint, weighted):
-        given = tails.shape[1], self.p, weighted, tails, joint
-        launch(by_tile(joint), tail_kernels.weigh_tails, *given, space=space)
+            return ([lse.to_numpy()[0, :n].copy()],)
+        if self.wanted == "sums":
+            sums = pk.empty((k, 3), space=space)
+            policy = pk.TeamPolicy(k, 128, space=space)
+            launch(policy, tail_kernels.sum_tails, n, self.p, tails, joint, lse, sums)
+        weighted = pk.static(int(self.wanted == "sums"))
+        launch(over, tail_kernels.weigh_tails, k, self.p, weighted, tails, joint, space=space)
+        if self.wanted == "sums":
+            return Held(total), Held(sums)
+        shares = pk.empty((n, k), joint.dtype, space)
+        launch(over, kernels.responsibilities, joint, lse, shares, space=space)
+        return ([shares.to_numpy()],)
 
 
 class _Asked(OfPoints):
@@ -220,15 +202,15 @@ class TMixture(Fitted):
         rows = Rows(X, here(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
         few = Few(rows, None, self.n_components, random)
-        given = self._first_means(self.n_components, p)
+        means = self._first_means(self.n_components, p)
         # the logarithm of the volume of the box that holds all points
         volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
         points = self._over(X, self.n_components)
-        if given is None:
+        if means is None:
             some = points if few.all else self._over(few.X, self.n_components)
             first = self._best(few, some, variances, volume, random)
         else:
-            first = self._first(given, variances, volume)
+            first = self._first(means, variances, volume)
         state, history, self.converged_ = self._climb(points, first, self.max_iter, volume)
         self.weights_, self.means_, self.covariances_ = state.weights, state.means, state.covariances
         self.precisions_cholesky_ = covariance.factors_of(self.covariance, state.covariances)
@@ -270,9 +252,8 @@ class TMixture(Fitted):
         widths = variances * k ** (-2.0 / p)
         first = covariance.alike(self.covariance, k, widths)
         dof = np.full(k, _FIRST_DOF) if isinstance(self.dof, str) else np.broadcast_to(self.dof, k) * 1.0
-        share = 1.0 - _NOISE * self.noise
-        noise = math.log(_NOISE) - volume if self.noise else kernels.LOG_ZERO
-        return _State(np.full(k, share / k), means, first, dof, noise)
+        noise = _log(_NOISE * self.noise) - volume
+        return _State(np.full(k, (1.0 - _NOISE * self.noise) / k), means, first, dof, noise)
 
     def _climb(self, points, state, max_iter, volume):
         """EM from a state on: the state, mean log-densities, and whether it converged."""
@@ -318,16 +299,13 @@ class TMixture(Fitted):
         if isinstance(self.dof, str):
             dof = _dof(dof, means.shape[1], sums[:, 2] / np.maximum(counts, np.finfo(float).tiny))
         if self.noise:
-            share = max(1.0 - counts.sum() / n, 0.0)
-            noise = max(math.log(share) - volume if share else kernels.LOG_ZERO, kernels.LOG_ZERO)
-        return _State(counts / n if self.noise else counts / counts.sum(), means, covariances, dof, noise)
+            noise = max(_log(max(1.0 - counts.sum() / n, 0.0)) - volume, kernels.LOG_ZERO)
+        return _State(counts / (n if self.noise else counts.sum()), means, covariances, dof, noise)
 
     def _fitted(self):
-        noise = self.noise_weight_ * self.noise_density_
-        noise = math.log(noise) if noise else kernels.LOG_ZERO
-        return self._tails(
-            _State(self.weights_, self.means_, self.covariances_, self.dof_, noise), "densities", "shares"
-        )
+        noise = _log(self.noise_weight_ * self.noise_density_)
+        state = _State(self.weights_, self.means_, self.covariances_, self.dof_, noise)
+        return self._tails(state, "densities", "shares")
 
     def _points(self, X, client=None, once=False):
         return _Asked(self._over(self._check(X)), self.noise)
@@ -359,11 +337,14 @@ class TMixture(Fitted):
         self._check_fitted()
         random = check_random_state(self.random_state)
         X, labels = self._drawn(n_samples, random)
-        dof = self.dof_[labels]
+        dof, scale = self.dof_[labels], np.ones(len(X))
         heavy = np.isfinite(dof)
-        scale = np.ones(len(X))
         scale[heavy] = dof[heavy] / random.chisquare(dof[heavy])
         return self.means_[labels] + np.sqrt(scale)[:, None] * (X - self.means_[labels]), labels
+
+
+def _log(share):
+    return math.log(share) if share else kernels.LOG_ZERO
 
 
 def _dof(before, p, sums):
