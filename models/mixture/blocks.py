@@ -14,7 +14,7 @@ from portable.errors import FiniteError
 
 from ..shared.mapped import rows_of
 from ..shared.sharding import Shards, even_number, here, nodes
-from . import kernels
+from . import covariance, kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
 from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, slices_of, triangle
@@ -51,7 +51,7 @@ class Components:
         """Return the records that the kernels read, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
-        scales = self.factors if diagonal else np.diagonal(self.factors, axis1=1, axis2=2)
+        scales = covariance.diagonals(self.factors)
         constant = self.log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
         shift = self.means - centre
         if diagonal:

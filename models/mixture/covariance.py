@@ -41,9 +41,9 @@ def moments(kind, sums):
     return sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
 
 
-def diagonals(scatter):
-    """Return sums of squares of each coordinate, shape (k, p), from scatters of any kind."""
-    return scatter if scatter.ndim == 2 else np.diagonal(scatter, axis1=1, axis2=2)
+def diagonals(matrices):
+    """Return diagonals, shape (k, p), of matrices, or of what `for_each` gives of a diagonal kind."""
+    return matrices if matrices.ndim == 2 else np.diagonal(matrices, axis1=1, axis2=2)
 
 
 def squared(kind, away):
@@ -180,6 +180,4 @@ def n_parameters(kind, k, p):
 
 def variances(kind, covariances, k, p):
     """Return the variance of each coordinate in each component, shape (k, p)."""
-    if kind in ("full", "tied"):
-        return np.broadcast_to(np.diagonal(covariances, axis1=-2, axis2=-1), (k, p))
-    return np.broadcast_to(covariances[:, None] if kind == "spherical" else covariances, (k, p))
+    return diagonals(for_each(kind, covariances, k, p))

@@ -9,6 +9,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.annotations import ArrayOrView
+from . import covariance
 from .blocks import Components, Points
 from .checks import check_array, check_table, check_weights
 
@@ -58,7 +59,7 @@ def log_density(
     k, p = means.shape
     diagonal = np.ndim(precisions_cholesky) == 2
     factors = check_array(precisions_cholesky, "precisions_cholesky", (k, p) if diagonal else (k, p, p))
-    if ((factors if diagonal else np.diagonal(factors, axis1=1, axis2=2)) <= 0.0).any():
+    if (covariance.diagonals(factors) <= 0.0).any():
         raise InputError("precisions_cholesky has a diagonal that is not positive")
     weights = check_weights(weights, k)
     with np.errstate(divide="ignore"):

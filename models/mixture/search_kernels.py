@@ -107,6 +107,12 @@ def draw(i, far, seed, before, after, names, rows, scales, free, found, places, 
     return first, luck if free[i] > 0.0 else math.inf
 
 
+@pk.function
+def share_of(log_r):
+    """r_ij from its logarithm."""
+    return pk.exp(log_r) if log_r > NEGLIGIBLE else 0.0
+
+
 @pk.kernel
 def pair_entropies(team, n, pairs, joint, lse, total):
     """Adds to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), a and
@@ -123,8 +129,7 @@ def pair_entropies(team, n, pairs, joint, lse, total):
         la, lb = joint[tile, a, t], joint[tile, b, t]
         away = lb - la
         tail = pk.log1p(pk.exp(-abs(away)))
-        of_a = pk.exp(la - lse[0, i]) if la - lse[0, i] > NEGLIGIBLE else 0.0
-        of_b = pk.exp(lb - lse[0, i]) if lb - lse[0, i] > NEGLIGIBLE else 0.0
+        of_a, of_b = share_of(la - lse[0, i]), share_of(lb - lse[0, i])
         own += of_a * (max(away, 0.0) + tail) + of_b * (max(-away, 0.0) + tail)
     own = team.reduce(own)
     if team.single():
@@ -157,6 +162,15 @@ def share_out(tile, column, k, n, weights, joint, lse):
         joint[tile, k + 2 * j + 1, column] = max(parent + (other - both), LOG_ZERO)
 
 
+@pk.function
+def of_group(a, i, begins, members, joint, lse):
+    """R_a of a point."""
+    own = pk.float64(0.0)
+    for m in range(begins[a], begins[a + 1]):
+        own += share_of(joint[i // PAD, members[m], i % PAD] - lse[0, i])
+    return own
+
+
 @pk.kernel
 def group_entropies(team, n, begins, members, pairs, joint, lse, total):
     """Adds to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and
@@ -169,14 +183,8 @@ def group_entropies(team, n, begins, members, pairs, joint, lse, total):
     a, b = pairs[q, 0], pairs[q, 1]
     both, one, other = pk.float64(0.0), pk.float64(0.0), pk.float64(0.0)
     for i in team.thread_range(n):
-        tile, t = i // PAD, i % PAD
-        of_a, of_b = pk.float64(0.0), pk.float64(0.0)
-        for m in range(begins[a], begins[a + 1]):
-            away = joint[tile, members[m], t] - lse[0, i]
-            of_a += pk.exp(away) if away > NEGLIGIBLE else 0.0
-        for m in range(begins[b], begins[b + 1]):
-            away = joint[tile, members[m], t] - lse[0, i]
-            of_b += pk.exp(away) if away > NEGLIGIBLE else 0.0
+        of_a = of_group(a, i, begins, members, joint, lse)
+        of_b = of_group(b, i, begins, members, joint, lse)
         if of_a > 0.0 and of_b > 0.0:
             both += of_a * pk.log1p(of_b / of_a) + of_b * pk.log1p(of_a / of_b)
         one += of_a

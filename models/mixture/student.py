@@ -279,7 +279,7 @@ class TMixture(Fitted):
         k, p = state.means.shape
         factors = covariance.factors_of(self.covariance, state.covariances)
         each = covariance.for_each(self.covariance, factors, k, p)
-        scales = each if each.ndim == 2 else np.diagonal(each, axis1=1, axis2=2)
+        scales = covariance.diagonals(each)
         half, dof, normal = 0.5 * (state.dof + p), state.dof, np.isinf(state.dof)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_weights = np.log(state.weights)

@@ -13,7 +13,8 @@ delta_ij = 2 (c_j - l_ij), and with nu_j degrees of freedom
 
 import portable as pk
 
-from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
+from .kernels import LOG_ZERO, PAD
+from .search_kernels import share_of
 
 
 @pk.function
@@ -28,6 +29,12 @@ def t_term(tile, j, column, tails, joint):
     own = stretched(tile, j, column, tails, joint)
     heavy = tails[0, j] + tails[1, j] - tails[2, j] * pk.log(own)
     return heavy if tails[3, j] > 0.0 else joint[tile, j, column]
+
+
+@pk.function
+def scale_of(p, tile, j, column, tails, joint):
+    """u_ij."""
+    return (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
 
 
 @pk.kernel
@@ -55,8 +62,8 @@ def sum_tails(team, n, p, tails, joint, lse, total):
     for i in team.thread_range(n):
         tile, column = i // PAD, i % PAD
         log_r = t_term(tile, j, column, tails, joint) - lse[0, i]
-        r = pk.exp(log_r) if log_r > NEGLIGIBLE else 0.0
-        u = (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
+        r = share_of(log_r)
+        u = scale_of(p, tile, j, column, tails, joint)
         count += r
         weight += r * u
         spread += r * (pk.log(u) - u)
@@ -73,6 +80,5 @@ def weigh_tails(tile, column, k, p, weighted, tails, joint):
     for j in range(k):
         own = t_term(tile, j, column, tails, joint)
         if weighted:
-            scale = (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
-            own += pk.log(scale)
+            own += pk.log(scale_of(p, tile, j, column, tails, joint))
         joint[tile, j, column] = own

@@ -67,17 +67,15 @@ def stem_of(path):
 
 def _of_arrays(path):
     """X, channels and markers of an .npz file."""
-    data = read_npz(path, lambda names: [name for name in names if name in ("X", "channels", "markers")])
+    data = read_npz(path, lambda names: {"X", "channels", "markers"}.intersection(names))
     if "X" not in data or "channels" not in data:
         raise InputError(
             f"'{path}' holds {', '.join(sorted(data)) or 'nothing'}; 'X' and 'channels' are wanted"
         )
     if data["X"].dtype.kind not in "fiu":
         raise InputError(f"'{path}': X has dtype {data['X'].dtype}; numbers are wanted")
-    return data["X"], *(
-        tuple(printable(word).strip() for word in np.ravel(data.get(name, [])))
-        for name in ("channels", "markers")
-    )
+    named = (np.ravel(data.get(name, [])) for name in ("channels", "markers"))
+    return data["X"], *(tuple(printable(word).strip() for word in words) for words in named)
 
 
 def _of_table(path):

@@ -32,7 +32,9 @@ def groups_by_mode(model, active):
 def _climbed(model, active):
     """Return the ends of climbs from the means, and the inverse covariance there, by modal EM (Li, Ray and
     Lindsay 2007)."""
-    factors = _factors(model)[active]
+    k, p = model.means_.shape
+    each = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)[active]
+    factors = each if each.ndim == 3 else each[:, :, None] * np.eye(p)  # Sigma^-1 = P P'
     precisions, means = factors @ factors.transpose(0, 2, 1), model.means_[active]
     constant = np.log(model.weights_[active]) + np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     pulls, at = np.einsum("jab,jb->ja", precisions, means), means
@@ -46,10 +48,3 @@ def _climbed(model, active):
         if np.einsum("ia,iab,ib->i", at - before, widths, at - before).max() < _STILL:
             break
     return at, widths
-
-
-def _factors(model):
-    """Return upper triangular P with Sigma^-1 = P P' of each component, shape (k, p, p)."""
-    k, p = model.means_.shape
-    each = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)
-    return each if each.ndim == 3 else each[:, :, None] * np.eye(p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -79,8 +80,12 @@ def tally(
 
 
 def _counted(store, path, label, names):
-    """Return the tally of a file: what was kept, unless the file has changed since."""
-    part, about = _named(path)
+    """Return the tally of a file: what was kept, unless its size or time has changed since."""
+    whole, about = Path(path).absolute(), []
+    part = f"file-{hashlib.sha256(str(whole).encode()).hexdigest()[:24]}"
+    with contextlib.suppress(OSError):  # `read` says what is wrong
+        found = whole.stat()
+        about = [found.st_size, found.st_mtime_ns]
     kept = store.get(part)
     if kept is not None and kept["about"].tolist() == about:
         sample, n_cells, n_left_out = str(kept["name"]), *kept["cells"].tolist()
@@ -90,14 +95,3 @@ def _counted(store, path, label, names):
     arrays |= {"counts": own.counts, "components": own.components}
     store.put(part, **{name: np.array(value) for name, value in arrays.items()})
     return own
-
-
-def _named(path):
-    """Return the name of a file's part, and what tells that the file is the same: its size and time."""
-    whole = Path(path).absolute()
-    digest = hashlib.sha256(str(whole).encode()).hexdigest()
-    try:
-        about = whole.stat()
-    except OSError:  # `read` says what is wrong
-        return f"file-{digest[:24]}", []
-    return f"file-{digest[:24]}", [about.st_size, about.st_mtime_ns]

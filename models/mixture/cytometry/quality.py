@@ -68,12 +68,12 @@ def _shape(sample):
     """Return area over height of the first scatter that has both, or its width, or None; NaN in the dark."""
     places = {name.strip().upper(): place for place, name in enumerate(sample.channels) if is_scatter(name)}
     for name, place in places.items():
-        base, kind = name[:-1], name[-1:]
-        if kind == "A" and f"{base}H" in places:
-            area, height = (sample.X[:, at].astype(np.float64) for at in (place, places[f"{base}H"]))
+        height = places.get(f"{name[:-1]}H")
+        if name.endswith("A") and height is not None:
+            area, height = (sample.X[:, at].astype(np.float64) for at in (place, height))
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where((area > 0.0) & (height > 0.0), area / height, np.nan)
-        if kind == "W":
+        if name.endswith("W"):
             return sample.X[:, place].astype(np.float64)
     return None
 
