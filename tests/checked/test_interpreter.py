@@ -6,6 +6,7 @@ from math import exp as exponential
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.errors import CheckError
@@ -42,7 +43,7 @@ def outside_the_domain(i, out):
 def test_numpys_error_model():
     out = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     pk.parallel_for(pk.RangePolicy(0, 1, **CHECKED), outside_the_domain, out)
-    np.testing.assert_array_equal(out, [-np.inf, np.nan, np.inf, np.inf, np.nan, 0.0])
+    assert_array_equal(out, [-np.inf, np.nan, np.inf, np.inf, np.nan, 0.0])
 
 
 @pk.kernel
@@ -54,7 +55,7 @@ def with_static(i, k, x):
 def test_marks_are_numbers():
     x = np.zeros(2)
     pk.parallel_for(pk.RangePolicy(0, 2, **CHECKED), with_static, pk.static(3), x)
-    np.testing.assert_array_equal(x, [5, 5])
+    assert_array_equal(x, [5, 5])
 
 
 @pk.kernel
@@ -122,7 +123,7 @@ def test_an_index_outside_says_where_it_ran_and_the_rest_of_a_launch_goes_on():
         (4,),
         2,
     )
-    np.testing.assert_array_equal(x, [0, 0, 1, 1])
+    assert_array_equal(x, [0, 0, 1, 1])
 
 
 @pk.kernel

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
@@ -29,7 +30,7 @@ def small_shards(monkeypatch):
 
 
 def points(n=2500):
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     return random.normal(size=(n, 2)) + 5.0 * random.integers(0, 3, (n, 1))
 
 
@@ -136,7 +137,7 @@ def tmap_standard_errors(**where):
 
 
 def series(n_times=150, n_series=9):
-    return np.random.default_rng(2).random((n_times, n_series)).cumsum(axis=0) % 1.0
+    return default_rng(2).random((n_times, n_series)).cumsum(axis=0) % 1.0
 
 
 @job
@@ -164,7 +165,7 @@ PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0
 
 
 def shared_likelihood(n_events, where, **options):
-    random = np.random.default_rng(3)
+    random = default_rng(3)
     places, times = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 1000.0, n_events))
     space = "serial" if where.get("client") else ["serial"]
     return hawkes.Likelihood(places, times, **options | {"space": space} | where)

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from portable.models.shared import cluster, mapped, processes, sharding
 from portable.models import edm, mixture, resampling, tmap
@@ -183,10 +184,10 @@ def test_memory_mapped_points_travel_as_the_name_of_their_file(tmp_path, cluster
     ]
     assert sum(read) == mapped_points.nbytes
     for model in models[:2]:
-        np.testing.assert_array_equal(model.means_, models[2].means_)
+        assert_array_equal(model.means_, models[2].means_)
     labels = models[0].predict(mapped_points, client=cluster_of(2))
     assert sum(read) == 2 * mapped_points.nbytes
-    np.testing.assert_array_equal(labels, models[1].predict(jobs.points()))
+    assert_array_equal(labels, models[1].predict(jobs.points()))
 
 
 def test_data_that_a_worker_cannot_see(tmp_path, processes):
@@ -195,8 +196,8 @@ def test_data_that_a_worker_cannot_see(tmp_path, processes):
     np.save(path, jobs.points())
     X = np.load(path, mmap_mode="r")
     piece = mapped.rows_of(X, 100, 300)
-    np.testing.assert_array_equal(mapped.read(piece), X[100:300])
-    np.testing.assert_array_equal(mapped.read(mapped.rows_of(X[50:], 100, 300)), X[150:350])
+    assert_array_equal(mapped.read(piece), X[100:300])
+    assert_array_equal(mapped.read(mapped.rows_of(X[50:], 100, 300)), X[150:350])
     path.rename(tmp_path / "elsewhere.npy")
     shards = sharding.Shards(Doubled, [piece], client=processes)
     with pytest.raises(InputError, match="points.npy', which cannot be read here"):
@@ -215,7 +216,7 @@ def test_an_error_of_the_method_is_the_users(cluster_of):
         shards.map("doubled", "singular")
     with pytest.raises(ClusterError, match="a worker lacks what the work needs: .*no_such_library"):
         shards.map("doubled", "missing")
-    np.testing.assert_array_equal(shards.map("doubled", numbers=range(1)), [[2.0, 2.0]])
+    assert_array_equal(shards.map("doubled", numbers=range(1)), [[2.0, 2.0]])
 
 
 def test_a_function_for_each_number(cluster_of):

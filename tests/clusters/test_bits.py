@@ -8,6 +8,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models.shared import cluster, sharding, store
@@ -147,7 +148,7 @@ def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
 def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
     """`--cluster` shares the chains of Algorithm 1, too."""
     pytest.importorskip("arviz_stats"), pytest.importorskip("h5netcdf")
-    random, path = np.random.default_rng(3), tmp_path / "events.csv"
+    random, path = default_rng(3), tmp_path / "events.csv"
     rows = np.column_stack([random.normal(size=(60, 2)), np.sort(random.uniform(0.0, 1000.0, 60))])
     path.write_text("x_km,y_km,t_hours\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
     common = ["fit", str(path), "--draws", "40", "--warmup", "10", "--figures", "none", "--space", "serial"]
@@ -197,7 +198,7 @@ def test_the_slowest_worker_is_watched(cluster_of):
 
 def test_sums_do_not_depend_on_who_adds_them():
     """Sums of numbers that depend on the order: every way to cut 1 to 20 shards in two or three."""
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     for n in range(1, 21):
         values = [(v, np.array([v, -v])) for v in random.normal(size=n) * 10.0 ** random.integers(-8, 8, n)]
         whole, vector = sharding.total(sharding.nodes(values, 0, n))

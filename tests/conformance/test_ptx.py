@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.library import algorithms, rows, segments
@@ -58,7 +59,7 @@ def assemble(ptx, capability, folder):
 )
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_ten_kernels(name, dtype, capability, tmp_path):
-    policy, args, _ = example(name).make(9, dtype, np.random.default_rng(1))
+    policy, args, _ = example(name).make(9, dtype, default_rng(1))
     ptx = lower(
         getattr(example(name), KERNELS[name][0]),
         policy,
@@ -76,7 +77,7 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
 @pytest.mark.parametrize("name", KERNELS)
 def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     """A block of the optimised code bumps its own counter, whose address is part of the code."""
-    policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
+    policy, args, _ = example(name).make(9, np.float64, default_rng(1))
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
     size = TEAM_SIZE if kind == "team" else 0
@@ -91,7 +92,7 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
 
 @pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])
 def test_the_language(kernel, make, dtype, terms, tmp_path):
-    args = make(np.random.default_rng(7), dtype)
+    args = make(default_rng(7), dtype)
     assemble(lower(kernel, len(args), args, CAPABILITIES[-1]), CAPABILITIES[-1], tmp_path)
 
 
@@ -101,7 +102,7 @@ def test_the_language(kernel, make, dtype, terms, tmp_path):
 )
 def test_every_architecture_lowers(capability, target):
     """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
-    policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
+    policy, args, _ = example("axpy").make(9, np.float64, default_rng(1))
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 
@@ -21,14 +22,14 @@ def test_what_goes_in_comes_out(space, dtype):
     view = pk.empty((3, 4), dtype, space=space)
     pk.deep_copy(view, pk.asview(host, space="serial"))
     assert view.shape == (3, 4) and view.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(view.to_numpy(), host)
+    assert_array_equal(view.to_numpy(), host)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 0), (2, 3), (2, 3, 4), (2, 1, 3, 2)])
 def test_zeros_of_every_rank(space, shape):
     view = pk.zeros(shape, "float64", space=space)
     assert view.shape == shape
-    np.testing.assert_array_equal(view.to_numpy(), np.zeros(shape))
+    assert_array_equal(view.to_numpy(), np.zeros(shape))
 
 
 def test_an_integer_is_a_shape(space):
@@ -42,7 +43,7 @@ def test_a_slice_is_a_view_of_the_same_memory(space):
     pk.parallel_for(pk.RangePolicy(0, 3, space=space), negate_row, view[1, 1::2])
     pk.fence(space)
     host[1, 1::2] *= -1
-    np.testing.assert_array_equal(view.to_numpy(), host)
+    assert_array_equal(view.to_numpy(), host)
 
 
 def test_asview_of_a_numpy_array_copies_nothing():
@@ -50,7 +51,7 @@ def test_asview_of_a_numpy_array_copies_nothing():
     view = pk.asview(host, space="serial")
     pk.parallel_for(pk.RangePolicy(0, 4, space="serial"), fill, 2.0, view)
     pk.fence("serial")
-    np.testing.assert_array_equal(host, np.full(4, 2.0))
+    assert_array_equal(host, np.full(4, 2.0))
     assert np.shares_memory(np.asarray(view), host)
 
 
@@ -60,7 +61,7 @@ def test_a_mirror_is_host_memory_of_the_same_shape(space):
     assert mirror.shape == view.shape and mirror.dtype == view.dtype
     np.asarray(mirror)[...] = 7
     pk.deep_copy(view, mirror)
-    np.testing.assert_array_equal(view.to_numpy(), np.full((2, 3), 7, np.float32))
+    assert_array_equal(view.to_numpy(), np.full((2, 3), 7, np.float32))
 
 
 @pk.kernel
@@ -135,7 +136,7 @@ def fill(i, value, x):
 
 def test_a_transposed_array_is_accepted(space):
     host = np.arange(12.0).reshape(3, 4).T
-    np.testing.assert_array_equal(
+    assert_array_equal(
         launch_for(space, 4, negate_last_column, host)[:, -1], -np.arange(12.0).reshape(3, 4)[-1]
     )
 
@@ -150,7 +151,7 @@ def test_reshape_shares_the_memory(space):
     table = flat.reshape(3, -1)
     assert table.shape == (3, 4) and table.pointer == flat.pointer and table.memory == flat.memory
     pk.deep_copy(table[1:], -1.0)
-    np.testing.assert_array_equal(flat.to_numpy(), [0, 1, 2, 3, *[-1] * 8])
+    assert_array_equal(flat.to_numpy(), [0, 1, 2, 3, *[-1] * 8])
     assert table.reshape((1, 12)).shape == (1, 12)
 
 
@@ -177,9 +178,9 @@ def test_complex_numbers_are_copied_filled_and_exported(space, dtype):
     pk.deep_copy(view[1], (1j * np.arange(4)).astype(dtype))
     want = np.full((3, 4), 1.5 - 2j, dtype)
     want[1] = 1j * np.arange(4)
-    np.testing.assert_array_equal(view.to_numpy(), want)
+    assert_array_equal(view.to_numpy(), want)
     if view.memory == "host":
-        np.testing.assert_array_equal(np.from_dlpack(view), want)
-        np.testing.assert_array_equal(np.from_dlpack(view.T), want.T)
+        assert_array_equal(np.from_dlpack(view), want)
+        assert_array_equal(np.from_dlpack(view.T), want.T)
     with pytest.raises(pk.DTypeError, match="does not fit dtype float64"):
         pk.deep_copy(pk.zeros(2, space=space), 1j)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 
@@ -23,12 +24,12 @@ def copy(i, source, target):
 
 def test_every_index_once(space):
     for n in SIZES:
-        np.testing.assert_array_equal(launch_for(space, n, visit, np.zeros(n, np.int32)), np.ones(n))
+        assert_array_equal(launch_for(space, n, visit, np.zeros(n, np.int32)), np.ones(n))
 
 
 def test_many_indices_once(space):
     n = 1_000 if space == "checked" else 100_003
-    np.testing.assert_array_equal(launch_for(space, n, visit, np.zeros(n, np.int32)), np.ones(n))
+    assert_array_equal(launch_for(space, n, visit, np.zeros(n, np.int32)), np.ones(n))
 
 
 @pytest.mark.parametrize("begin, end", [(0, 0), (5, 5), (3, 4), (1, 20), (13, 100)])
@@ -36,12 +37,12 @@ def test_a_range_may_begin_anywhere(space, begin, end):
     count = launch_for(space, pk.RangePolicy(begin, end), visit, np.zeros(100, np.int32))
     wanted = np.zeros(100)
     wanted[begin:end] = 1
-    np.testing.assert_array_equal(count, wanted)
+    assert_array_equal(count, wanted)
 
 
 def test_negative_indices_are_indices(space):
     out = launch_for(space, pk.RangePolicy(-5, 5), write_shifted, np.zeros(10))
-    np.testing.assert_array_equal(out, np.arange(-5.0, 5.0))
+    assert_array_equal(out, np.arange(-5.0, 5.0))
 
 
 @pk.kernel
@@ -52,20 +53,20 @@ def write_shifted(i, out):
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
 def test_every_dtype_is_loaded_and_stored(space, dtype):
     source = np.array([0, 1, 1, 0, 3, 100, 7, 0, 1, 2, 3], np.int64).astype(dtype)
-    np.testing.assert_array_equal(launch_for(space, 11, copy, source, np.zeros(11, dtype))[1], source)
+    assert_array_equal(launch_for(space, 11, copy, source, np.zeros(11, dtype))[1], source)
 
 
 @pytest.mark.parametrize("step", [2, 3, -1])
 def test_strided_arrays(space, step):
     x = np.arange(30.0)[::step][:10]
     target = np.zeros(40)[::4]
-    np.testing.assert_array_equal(launch_for(space, 10, copy, x, target)[1], x)
+    assert_array_equal(launch_for(space, 10, copy, x, target)[1], x)
 
 
 def test_read_only_arrays_can_be_read(space):
     x = np.arange(10.0)
     x.flags.writeable = False
-    np.testing.assert_array_equal(launch_for(space, 10, copy, x, np.zeros(10))[1], x)
+    assert_array_equal(launch_for(space, 10, copy, x, np.zeros(10))[1], x)
 
 
 @pk.kernel
@@ -80,7 +81,7 @@ def test_scalar_arguments(space):
     for flag in (True, False):
         out = launch_for(space, 9, scalars, 3, 0.5, flag, np.float64(0.25), np.zeros((4, 9)))
         i = np.arange(9)
-        np.testing.assert_array_equal(out, [3 + i, 0.5 * i, np.full(9, 1.0 if flag else -1.0), 0.25 + i])
+        assert_array_equal(out, [3 + i, 0.5 * i, np.full(9, 1.0 if flag else -1.0), 0.25 + i])
 
 
 @pk.kernel
@@ -127,7 +128,7 @@ def many_arguments(i, a, b, c, d, e, f, g, h, p, q, r, s, t, u, v, w):
 def test_sixteen_arguments(space):
     x = [np.arange(9.0) + k for k in range(12)]
     out = launch_for(space, 9, many_arguments, *x[:8], 2.0, 3.0, 4, *x[8:], np.zeros(9))[-1]
-    np.testing.assert_array_equal(out, sum(x) + 24.0)
+    assert_array_equal(out, sum(x) + 24.0)
 
 
 @pk.kernel
@@ -145,7 +146,7 @@ def sum_of_tuple_by_place(i, arrays, out):
 def test_a_tuple_of_arrays_is_one_argument(space, kernel):
     arrays = tuple(np.arange(9.0) + k for k in range(3))
     out = launch_for(space, 9, kernel, arrays, np.zeros(9))[-1]
-    np.testing.assert_array_equal(out, arrays[0] + 10 * arrays[1] + 100 * arrays[2])
+    assert_array_equal(out, arrays[0] + 10 * arrays[1] + 100 * arrays[2])
 
 
 def test_one_kernel_for_many_dtypes(space):
@@ -154,7 +155,7 @@ def test_one_kernel_for_many_dtypes(space):
         for dtype in (np.float64, np.float32, np.int64):
             out = launch_for(space, 5, copy, np.arange(5, dtype=dtype), np.zeros(5, dtype))[1]
             assert out.dtype == dtype
-            np.testing.assert_array_equal(out, np.arange(5))
+            assert_array_equal(out, np.arange(5))
 
 
 def test_the_default_space_and_labels(space):
@@ -162,7 +163,7 @@ def test_the_default_space_and_labels(space):
     with pk.use(space):
         pk.parallel_for(4, visit, x, label="my visit")
         pk.fence()
-    np.testing.assert_array_equal(x.to_numpy(), np.ones(4))
+    assert_array_equal(x.to_numpy(), np.ones(4))
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
@@ -170,4 +171,4 @@ def test_any_number_of_threads(n_threads):
     out = np.zeros(5000, np.int32)
     pk.parallel_for(pk.RangePolicy(0, 5000, space=pk.Threads(n_threads)), visit, out)
     pk.fence()
-    np.testing.assert_array_equal(out, np.ones(5000))
+    assert_array_equal(out, np.ones(5000))

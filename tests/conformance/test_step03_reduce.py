@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.errors import DTypeError, ShapeError
@@ -33,7 +34,7 @@ def is_positive(i, x):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sum(space, dtype):
     for n in SIZES:
-        x = np.random.default_rng(n).random(n).astype(dtype)
+        x = default_rng(n).random(n).astype(dtype)
         total = launch_reduce(space, n, entry, x)
         assert isinstance(total, (float, int))
         assert_close(total, math.fsum(x), dtype, n)
@@ -57,10 +58,10 @@ def cell_or_nothing(i, j, x):
 def test_long_texts_add_up_in_the_same_order(space):
     """A text that branches is there once, and accumulators move on; a short one once for each of them."""
     for n in [*SIZES, 31, 32, 33, 63, 64, 5000]:
-        x = np.random.default_rng(n).random(n)
+        x = default_rng(n).random(n)
         assert launch_reduce(space, n, entry_or_nothing, x) == launch_reduce(space, n, entry, x)
         several = pk.MDRangePolicy((0, 0), (3, n))
-        x = np.random.default_rng(n).random((3, n))
+        x = default_rng(n).random((3, n))
         assert launch_reduce(space, several, cell_or_nothing, x) == launch_reduce(space, several, cell, x)
 
 
@@ -71,7 +72,7 @@ def test_integers_add_up_in_64_bits(space, dtype):
 
 
 def test_counting(space):
-    x = np.random.default_rng(1).normal(size=500)
+    x = default_rng(1).normal(size=500)
     total = launch_reduce(space, 500, is_positive, x)
     assert total == (x > 0).sum() and isinstance(total, int)
 
@@ -83,14 +84,14 @@ def test_a_range_may_begin_anywhere(space, begin, end):
 
 
 def test_product(space):
-    x = np.random.default_rng(2).uniform(0.9, 1.1, 50)
+    x = default_rng(2).uniform(0.9, 1.1, 50)
     assert_close(launch_reduce(space, 50, entry, x, reducer=pk.Prod), np.prod(x), np.float64, 50)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
 def test_extremes(space, dtype):
     for n in [1, 8, 9, 1000]:
-        x = (np.random.default_rng(n).normal(size=n) * 1000).astype(dtype)
+        x = (default_rng(n).normal(size=n) * 1000).astype(dtype)
         assert launch_reduce(space, n, entry, x, reducer=pk.Min) == x.min()
         assert launch_reduce(space, n, entry, x, reducer=pk.Max) == x.max()
 
@@ -107,7 +108,7 @@ def test_nan_wins_as_in_numpy(space, where):
 
 def test_where_the_extremes_are(space):
     for n in [1, 8, 17, 1000]:
-        x = np.random.default_rng(n).random(n)
+        x = default_rng(n).random(n)
         assert launch_reduce(space, n, entry, x, reducer=pk.MinLoc) == (x.min(), x.argmin())
         assert launch_reduce(space, n, entry, x, reducer=pk.MaxLoc) == (x.max(), x.argmax())
 
@@ -126,7 +127,7 @@ def test_the_location_is_the_index_of_the_policy(space):
 
 
 def test_several_reducers_at_once(space):
-    x = np.random.default_rng(3).random(77)
+    x = default_rng(3).random(77)
     total, largest = launch_reduce(space, 77, value_and_square, x, reducer=(pk.Sum, pk.Max))
     assert_close(total, x.sum(), np.float64, 77)
     assert_close(largest, (x * x).max(), np.float64)
@@ -150,7 +151,7 @@ def below(i, x, limit, log):
 
 
 def test_early_returns_carry_their_value(space):
-    x = np.random.default_rng(4).random(50)
+    x = default_rng(4).random(50)
     wanted = np.where(x >= 0.5, 0.0, np.where(np.arange(50) < 3, -1.0, x)).sum()
     assert_close(launch_reduce(space, 50, below, x, 0.5, np.zeros(50)), wanted, np.float64, 50)
 
@@ -163,7 +164,7 @@ def whole_or_half(i, x):
 
 
 def test_returns_of_two_dtypes_meet_in_one(space):
-    x = np.random.default_rng(8).random(40)
+    x = default_rng(8).random(40)
     assert launch_reduce(space, 40, whole_or_half, x) == np.where(x > 0.5, 1, 0.5).sum()
 
 
@@ -178,7 +179,7 @@ def test_empty_ranges_give_the_identity(space):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_bits_do_not_depend_on_the_number_of_threads(dtype):
     n = 100_003
-    x = np.random.default_rng(5).normal(size=n).astype(dtype)
+    x = default_rng(5).normal(size=n).astype(dtype)
     sums = {
         pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x)
         for s in ("serial", pk.Threads(1), pk.Threads(2), pk.Threads(3), pk.Threads(4))
@@ -231,7 +232,7 @@ def row_sum(team, a):
 
 
 def test_a_team_contributes_once(space):
-    a = np.random.default_rng(6).random((13, 21))
+    a = default_rng(6).random((13, 21))
     total, (largest, where) = (
         launch_reduce(space, pk.TeamPolicy(13), row_sum, a, reducer=r) for r in (pk.Sum, pk.MaxLoc)
     )

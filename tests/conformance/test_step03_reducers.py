@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 
@@ -19,7 +20,7 @@ def entry(i, x):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_log_of_a_sum_of_exponentials(space, dtype):
     for n in SIZES:
-        x = (np.random.default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each overflows
+        x = (default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each overflows
         wanted = np.logaddexp.reduce(x.astype(np.float64)) if n else -np.inf
         assert_close(launch_reduce(space, n, entry, x, reducer=pk.LogSumExp), wanted, dtype, 2)
 
@@ -66,7 +67,7 @@ Merged = pk.Reducer("Merged", merge, (0, 0.0, 0.0))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_mean_and_variance_in_one_pass(space, dtype):
     for n in SIZES:
-        x = (np.random.default_rng(n).normal(size=n) + 100).astype(dtype)
+        x = (default_rng(n).normal(size=n) + 100).astype(dtype)
         mean, variance = launch_reduce(space, n, entry, x, reducer=Moments)
         wide = x.astype(np.float64)
         assert_close(mean, wide.mean() if n else 0.0, dtype, n)
@@ -82,7 +83,7 @@ def weighted(i, x, weight):
 
 
 def test_a_kernel_may_return_a_state(space):
-    rng = np.random.default_rng(9)
+    rng = default_rng(9)
     x, weight = rng.normal(size=77), rng.integers(0, 3, 77).astype(np.float64)
     total, mean, squares = launch_reduce(space, 77, weighted, x, weight, reducer=Merged)
     wanted = (x * weight).sum() / weight.sum()
@@ -98,7 +99,7 @@ def value_and_state(i, x):
 
 
 def test_states_beside_numbers(space):
-    x = np.random.default_rng(10).normal(size=50)
+    x = default_rng(10).normal(size=50)
     log_sum, (n, mean, _) = launch_reduce(space, 50, value_and_state, x, reducer=(pk.LogSumExp, Merged))
     assert_close(log_sum, np.logaddexp.reduce(np.abs(x)), np.float64, 2)
     assert n == 50 and isinstance(n, int)
@@ -139,7 +140,7 @@ def row_moments(team, a, out):
 
 @pytest.mark.filterwarnings("ignore:.*parallel_for drops what `return mean")
 def test_members_of_a_team_lift_and_finish_too(space):
-    a = np.random.default_rng(11).random((3, 8)) * 100
+    a = default_rng(11).random((3, 8)) * 100
     policy = pk.TeamPolicy(3, 8)
     out = launch_for(space, policy, row_moments, a, np.zeros((3, 3)))[1]
     assert_close(out[:, 0], a.sum(1), np.float64, 8)
@@ -157,7 +158,7 @@ def box_entry(i, j, x):
 
 
 def test_over_a_box(space):
-    x = np.random.default_rng(12).random((7, 11))
+    x = default_rng(12).random((7, 11))
     box = pk.MDRangePolicy((0, 0), x.shape)
     mean, variance = launch_reduce(space, box, box_entry, x, reducer=Moments)
     assert_close([mean, variance], [x.mean(), x.var(ddof=1)], np.float64, 77)
@@ -169,7 +170,7 @@ def test_over_a_box(space):
 @pytest.mark.parametrize("reducer", [pk.LogSumExp, Moments], ids=str)
 def test_states_have_the_same_bits_for_any_number_of_threads(reducer):
     n = 100_003
-    x = np.random.default_rng(5).normal(size=n)
+    x = default_rng(5).normal(size=n)
     results = {
         pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x, reducer=reducer)
         for s in ("serial", pk.Threads(2), pk.Threads(3))

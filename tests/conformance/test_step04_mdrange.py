@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.core.machines.cuda.space import _boxes, lower_to_ptx
@@ -39,7 +41,7 @@ def visit_4d(a, b, c, d, count):
 def test_every_cell_once(space, shape):
     r, c = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0, 0), shape), visit_2d, np.zeros(shape, np.int64))
-    np.testing.assert_array_equal(count, 100 * r + c + 1)
+    assert_array_equal(count, 100 * r + c + 1)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -48,7 +50,7 @@ def test_rows_of_any_length(space, dtype):
     for n in (31, 33, 63, 129, 300) if space != "checked" else (3,):
         count = launch_for(space, pk.MDRangePolicy((1, 2), (9, n)), visit_2d, np.zeros((9, n + 3), dtype))
         r, c = np.indices((9, n + 3))
-        np.testing.assert_array_equal(count, np.where((r >= 1) & (c >= 2) & (c < n), 100 * r + c + 1, 0))
+        assert_array_equal(count, np.where((r >= 1) & (c >= 2) & (c < n), 100 * r + c + 1, 0))
 
 
 @pytest.mark.parametrize("dtype, apart", [("int32", (0, 128, 256, 384)), ("float64", (0, 256))])
@@ -62,14 +64,14 @@ def test_a_thread_of_a_gpu_loads_several_cells_of_a_row(dtype, apart):
 def test_every_cell_of_three_dimensions_once(space, shape):
     a, b, c = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
-    np.testing.assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
+    assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
 
 
 @pytest.mark.parametrize("shape", SHAPES_4D, ids=str)
 def test_every_cell_of_four_dimensions_once(space, shape):
     a, b, c, d = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0,) * 4, shape), visit_4d, np.zeros(shape, np.int64))
-    np.testing.assert_array_equal(count, 1_000_000 * a + 10_000 * b + 100 * c + d + 1)
+    assert_array_equal(count, 1_000_000 * a + 10_000 * b + 100 * c + d + 1)
 
 
 def test_four_dimensions_from_anywhere_and_beyond_one_launch(space):
@@ -79,7 +81,7 @@ def test_four_dimensions_from_anywhere_and_beyond_one_launch(space):
     count = launch_for(space, policy, visit_4d, np.zeros(shape, np.int64))
     a, b, c, d = np.indices(shape)
     inside = (a >= 3) & (b >= 1) & (d >= 2)
-    np.testing.assert_array_equal(count, np.where(inside, 1_000_000 * a + 10_000 * b + 100 * c + d + 1, 0))
+    assert_array_equal(count, np.where(inside, 1_000_000 * a + 10_000 * b + 100 * c + d + 1, 0))
 
 
 @pk.kernel
@@ -89,7 +91,7 @@ def cell_4d(a, b, c, d, u):
 
 @pytest.mark.parametrize("shape", [(0, 4, 1, 1), (1, 1, 1, 1), (3, 4, 5, 19), (40, 3, 2, 17)], ids=str)
 def test_sums_and_places_in_four_dimensions(space, shape):
-    u = np.random.default_rng(4).random(shape)
+    u = default_rng(4).random(shape)
     policy = pk.MDRangePolicy((0,) * 4, shape)
     total, largest = launch_reduce(space, policy, cell_4d, u, reducer=(pk.Sum, pk.MaxLoc))
     assert_close(total, math.fsum(u.ravel()), np.float64, u.size)
@@ -106,14 +108,14 @@ def test_a_box_beyond_what_a_device_launches_at_once(space):
     pk.plan(policy, visit_3d, count)()
     pk.fence(space)
     a, b, c = np.indices(shape)
-    np.testing.assert_array_equal(pk.asview(count).to_numpy(), 2 * (10_000 * a + 100 * b + c + 1))
+    assert_array_equal(pk.asview(count).to_numpy(), 2 * (10_000 * a + 100 * b + c + 1))
 
 
 def test_a_box_may_begin_anywhere(space):
     count = launch_for(space, pk.MDRangePolicy((2, 3), (6, 20)), visit_2d, np.zeros((9, 25), np.int64))
     r, c = np.indices((9, 25))
     inside = (2 <= r) & (r < 6) & (3 <= c) & (c < 20)
-    np.testing.assert_array_equal(count, np.where(inside, 100 * r + c + 1, 0))
+    assert_array_equal(count, np.where(inside, 100 * r + c + 1, 0))
 
 
 @pk.kernel
@@ -131,7 +133,7 @@ def mean_of_neighbours(r, c, u, out):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_conditions_and_loops_on_cells(space, dtype):
-    u = np.random.default_rng(1).normal(size=(6, 21)).astype(dtype)
+    u = default_rng(1).normal(size=(6, 21)).astype(dtype)
     policy = pk.MDRangePolicy((0, 0), u.shape)
     out = launch_for(space, policy, mean_of_neighbours, u, np.zeros_like(u))[1]
     wanted = u.copy()
@@ -148,7 +150,7 @@ def cell(r, c, u):
 
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 19), (33, 40), (1, 50_000)], ids=str)
 def test_sums_over_cells(space, shape):
-    u = np.random.default_rng(2).random(shape)
+    u = default_rng(2).random(shape)
     assert_close(
         launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u),
         math.fsum(u.ravel()),
@@ -158,7 +160,7 @@ def test_sums_over_cells(space, shape):
 
 
 def test_where_the_largest_cell_is(space):
-    u = np.random.default_rng(3).random((9, 21))
+    u = default_rng(3).random((9, 21))
     value, where = launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc)
     assert value == u.max() and where == np.unravel_index(u.argmax(), u.shape)
 

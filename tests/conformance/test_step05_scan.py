@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.errors import DTypeError, InputError, LanguageError, ShapeError
@@ -32,7 +34,7 @@ LAST = pk.Reducer("LastNonZero", nearest_left, lambda dtype: 0)  # associative, 
 
 
 def numbers(n, dtype):
-    return (np.random.default_rng(n).random(n) * 100).astype(dtype)
+    return (default_rng(n).random(n) * 100).astype(dtype)
 
 
 def scan(space, kernel, x, **options):
@@ -76,7 +78,7 @@ def counts_are_exact(space, n):
     x = numbers(n, np.int64)
     got, total = scan(space, is_large, x, inclusive=False)
     large = (x > 50).astype(int)
-    np.testing.assert_array_equal(got, np.cumsum(large) - large)
+    assert_array_equal(got, np.cumsum(large) - large)
     assert total == large.sum()
 
 
@@ -88,11 +90,11 @@ def test_other_reducers(space):
 def other_reducers(space, n):
     x = numbers(n, np.float64)
     got, total = scan(space, value, x, reducer=pk.Max)
-    np.testing.assert_array_equal(got, np.maximum.accumulate(x))
+    assert_array_equal(got, np.maximum.accumulate(x))
     assert total == x.max()
-    k = np.where(np.random.default_rng(1).random(n) < 0.2, np.arange(n) + 1, 0)
+    k = np.where(default_rng(1).random(n) < 0.2, np.arange(n) + 1, 0)
     got, _ = scan(space, value, k, reducer=LAST)
-    np.testing.assert_array_equal(got, np.maximum.accumulate(k))
+    assert_array_equal(got, np.maximum.accumulate(k))
 
 
 def test_the_bits_do_not_depend_on_threads():
@@ -101,14 +103,14 @@ def test_the_bits_do_not_depend_on_threads():
     for n_threads in (2, 3, 4):
         many, other = scan(pk.Threads(n_threads), value, x)
         assert other == total
-        np.testing.assert_array_equal(many, one)
+        assert_array_equal(many, one)
 
 
 def test_in_place_and_from_a_later_begin(space):
     x = move(np.ones(20), space)
     assert pk.parallel_scan(pk.RangePolicy(5, 12, space=space), value, x, out=x) == 7
     got = np.asarray(x if isinstance(x, np.ndarray) else x.to_numpy())
-    np.testing.assert_array_equal(got, [1] * 5 + [1, 2, 3, 4, 5, 6, 7] + [1] * 8)
+    assert_array_equal(got, [1] * 5 + [1, 2, 3, 4, 5, 6, 7] + [1] * 8)
 
 
 @pk.kernel

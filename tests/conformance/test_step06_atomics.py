@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 
@@ -30,7 +32,7 @@ def extremes(i, x, where, low, high):
 
 def numbers(dtype):
     """Whole numbers, so that sums are exact in every dtype and in any order; three bins, all contended."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     return rng.integers(1, 100, N).astype(dtype), rng.integers(0, 3, N)
 
 
@@ -38,17 +40,15 @@ def numbers(dtype):
 def test_sums(space, dtype):
     x, where = numbers(dtype)
     wanted = np.array([x[where == b].sum() for b in range(3)])
-    np.testing.assert_array_equal(launch_for(space, N, add, x, where, np.zeros(3, dtype))[2], wanted)
+    assert_array_equal(launch_for(space, N, add, x, where, np.zeros(3, dtype))[2], wanted)
     start = np.full(3, 20_000, dtype)
-    np.testing.assert_array_equal(launch_for(space, N, subtract, x, where, start)[2], 20_000 - wanted)
+    assert_array_equal(launch_for(space, N, subtract, x, where, start)[2], 20_000 - wanted)
 
 
 def test_many_updates_of_few_bins(space):
     n = 1_000 if space == "checked" else 200_000
     x, where = np.ones(n, np.int32), np.arange(n) % 3
-    np.testing.assert_array_equal(
-        launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where)
-    )
+    assert_array_equal(launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -57,8 +57,8 @@ def test_extremes(space, dtype):
     if np.dtype(dtype).kind != "u":
         x = x - dtype(50)
     _, _, low, high = launch_for(space, N, extremes, x, where, np.full(3, 1000, dtype), np.zeros(3, dtype))
-    np.testing.assert_array_equal(low, [x[where == b].min() for b in range(3)])
-    np.testing.assert_array_equal(high, [max(0, x[where == b].max()) for b in range(3)])
+    assert_array_equal(low, [x[where == b].min() for b in range(3)])
+    assert_array_equal(high, [max(0, x[where == b].max()) for b in range(3)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -71,9 +71,9 @@ def test_extremes_of_what_compares_as_equal_or_not_at_all(space, dtype, first):
     _, _, low, high = launch_for(space, 3, extremes, x, where, start, start.copy())
     for found, wanted in ((low, pk.minimum), (high, pk.maximum)):
         expected = np.array([wanted(start[b], x[b]) for b in range(3)], dtype)
-        np.testing.assert_array_equal(found, expected)
+        assert_array_equal(found, expected)
         known = ~np.isnan(expected)
-        np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known])
+        assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known])
 
 
 @pk.kernel
@@ -85,9 +85,9 @@ def add_under_condition(i, x, total):
 
 
 def test_a_lane_whose_condition_fails_adds_nothing(space):
-    x = np.random.default_rng(2).random(N)
+    x = default_rng(2).random(N)
     total = launch_for(space, N, add_under_condition, x, np.zeros(2, np.int64))[1]
-    np.testing.assert_array_equal(total, [(x > 0.5).sum(), (x > 0.75).sum()])
+    assert_array_equal(total, [(x > 0.5).sum(), (x > 0.75).sum()])
 
 
 @pk.kernel
@@ -99,7 +99,7 @@ def take_ticket(i, counter, owner):
 def test_the_old_value_is_a_ticket(space, dtype):
     counter, owner = launch_for(space, N, take_ticket, np.zeros(1, dtype), np.full(N, -1))
     assert counter[0] == N
-    np.testing.assert_array_equal(np.sort(owner), np.arange(N))
+    assert_array_equal(np.sort(owner), np.arange(N))
 
 
 @pk.kernel
@@ -110,9 +110,9 @@ def keep_positive(i, x, counter, kept):
 
 
 def test_compaction(space):
-    x = np.random.default_rng(3).normal(size=N)
+    x = default_rng(3).normal(size=N)
     _, counter, kept = launch_for(space, N, keep_positive, x, np.zeros(1, np.int64), np.zeros(N))
-    np.testing.assert_array_equal(np.sort(kept[: counter[0]]), np.sort(x[x > 0]))
+    assert_array_equal(np.sort(kept[: counter[0]]), np.sort(x[x > 0]))
 
 
 @pk.kernel
@@ -124,7 +124,7 @@ def test_an_index_of_two_dimensions(space):
     x = np.arange(60.0)
     wanted = np.zeros((2, 3))
     np.add.at(wanted, (np.arange(60) % 2, np.arange(60) % 3), x)
-    np.testing.assert_array_equal(launch_for(space, 60, add_to_matrix, x, np.zeros((2, 3)))[1], wanted)
+    assert_array_equal(launch_for(space, 60, add_to_matrix, x, np.zeros((2, 3)))[1], wanted)
 
 
 @pk.kernel
@@ -149,7 +149,7 @@ def exchange(i, cell, got):
 
 def test_an_exchange_loses_no_value(space):
     cell, got = launch_for(space, N, exchange, np.full(1, -1), np.zeros(N, np.int64))
-    np.testing.assert_array_equal(np.sort(np.append(got, cell)), np.arange(-1, N))
+    assert_array_equal(np.sort(np.append(got, cell)), np.arange(-1, N))
 
 
 @pk.kernel
@@ -163,11 +163,9 @@ def multiply_by_cas(i, x, total):
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 def test_any_update_by_compare_and_swap(space, dtype):
     x = np.array([1, 2, 1, 3, 1, 1, 2, 5, 1, 1, 1, 7, 1, 2, 1, 1, 3, 1], dtype)
-    np.testing.assert_array_equal(
-        launch_for(space, len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod()
-    )
+    assert_array_equal(launch_for(space, len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod())
 
 
 def test_float_sums_to_rounding(space):
-    x, where = np.random.default_rng(4).random(N), np.zeros(N, np.int32)
+    x, where = default_rng(4).random(N), np.zeros(N, np.int32)
     assert_close(launch_for(space, N, add, x, where, np.zeros(1))[2], [x.sum()], np.float64, N)

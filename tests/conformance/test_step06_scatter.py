@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.core.language.frontend import only_added
@@ -52,8 +53,8 @@ def test_sums_add_to_what_was_there(space):
             pk.RangePolicy(0, n, space=space), count, moved, pk.ScatterView(counts), pk.ScatterView(halves)
         )
         ones, minus = expected(x)
-        np.testing.assert_array_equal(content(counts), np.arange(7) + ones)
-        np.testing.assert_array_equal(content(halves), 1 + minus)
+        assert_array_equal(content(counts), np.arange(7) + ones)
+        assert_array_equal(content(halves), 1 + minus)
 
 
 @pk.kernel
@@ -72,9 +73,7 @@ def test_short_arrays_that_are_only_added_to_need_no_word(space):
         for _ in range(2):
             pk.parallel_for(pk.RangePolicy(0, n, space=space), count, x, counts, halves)
         pk.parallel_for(pk.RangePolicy(0, n, space=space), count_and_look, x, counts, seen)
-        np.testing.assert_array_equal(
-            content(counts), np.arange(bins) + 3 * expected(levels(n, bins), bins)[0]
-        )
+        assert_array_equal(content(counts), np.arange(bins) + 3 * expected(levels(n, bins), bins)[0])
 
 
 def test_every_policy_and_a_reduction(space):
@@ -83,7 +82,7 @@ def test_every_policy_and_a_reduction(space):
     with pk.use(space):
         pk.parallel_for(pk.TeamPolicy(6), count_in_teams, square, pk.ScatterView(counts))
         assert pk.parallel_reduce(60, count_and_sum, flat, pk.ScatterView(counts)) == x.sum()
-    np.testing.assert_array_equal(content(counts), 2 * np.bincount(x, minlength=7))
+    assert_array_equal(content(counts), 2 * np.bincount(x, minlength=7))
 
 
 def test_a_plan_and_a_graph_begin_with_empty_copies(space):
@@ -98,7 +97,7 @@ def test_a_plan_and_a_graph_begin_with_empty_copies(space):
         graph.replay()
         graph.replay()
         planned()
-    np.testing.assert_array_equal(content(counts), 4 * np.bincount(x, minlength=7))
+    assert_array_equal(content(counts), 4 * np.bincount(x, minlength=7))
 
 
 def test_too_large_for_copies_is_atomic(space):

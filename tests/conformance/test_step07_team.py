@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 
@@ -32,7 +34,7 @@ def matvec(team, a, x, y):
 
 @in_pairs(np.float32, np.float64)
 def test_matrix_times_vector(space, dtype, size):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     for shape in ((0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)):
         a, x = rng.random(shape).astype(dtype), rng.random(shape[1]).astype(dtype)
         y = launch_for(space, pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
@@ -54,7 +56,7 @@ def numbers_of_the_team(team, out):
 @sizes
 def test_ranks_and_sizes_fit_together(space, size):
     out = launch_for(space, pk.TeamPolicy(5, size), numbers_of_the_team, np.full((5, 4), -1, np.int64))
-    np.testing.assert_array_equal(out, [[5, 0, 0, k] for k in range(5)])
+    assert_array_equal(out, [[5, 0, 0, k] for k in range(5)])
 
 
 @pk.kernel
@@ -77,8 +79,8 @@ def test_each_item_belongs_to_one_member(space, size):
     wanted = np.zeros(60)
     for b, e in zip(begin, end):
         wanted[b:e] += 1
-    np.testing.assert_array_equal(visits, wanted)
-    np.testing.assert_array_equal(count, np.maximum(end - begin, 0))
+    assert_array_equal(visits, wanted)
+    assert_array_equal(count, np.maximum(end - begin, 0))
 
 
 @pk.kernel
@@ -98,7 +100,7 @@ def normalise(team, x):
 
 @sizes
 def test_two_reductions_in_a_row(space, size):
-    x = np.random.default_rng(2).random((6, 19))
+    x = default_rng(2).random((6, 19))
     below = x - x.max(1, keepdims=True)
     got = launch_for(space, pk.TeamPolicy(6, size), normalise, x)
     assert_close(got, below / below.sum(1, keepdims=True), np.float64, 19, scale=1.0)
@@ -118,7 +120,7 @@ def reduce_in_a_loop(team, a, out):
 
 @sizes
 def test_a_collective_in_a_uniform_loop(space, size):
-    a = np.random.default_rng(3).random((4, 21))
+    a = default_rng(3).random((4, 21))
     out = launch_for(space, pk.TeamPolicy(3, size), reduce_in_a_loop, a, np.zeros((3, 4)))[1]
     assert_close(out, np.tile(np.where(a > 0.5, a, 0).sum(1), (3, 1)), np.float64, 21)
 
@@ -138,8 +140,8 @@ def smallest_place(team, x, out):
 
 @sizes
 def test_where_the_smallest_is(space, size):
-    x = np.random.default_rng(4).random((5, 40))
-    np.testing.assert_array_equal(
+    x = default_rng(4).random((5, 40))
+    assert_array_equal(
         launch_for(space, pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1)
     )
 
@@ -156,7 +158,7 @@ def broadcast_first_and_last(team, out):
 @sizes
 def test_broadcast(space, size):
     out = launch_for(space, pk.TeamPolicy(2, size), broadcast_first_and_last, np.zeros((2, 2)))
-    np.testing.assert_array_equal(out, [[10, 9], [10, 9]])
+    assert_array_equal(out, [[10, 9], [10, 9]])
 
 
 @pk.kernel
@@ -173,7 +175,7 @@ def place_by_scan(team, out):
 @sizes
 def test_scan_sums_the_members_before(space, size):
     out = launch_for(space, pk.TeamPolicy(2, size), place_by_scan, np.full((2, 2), -1, np.int64))
-    np.testing.assert_array_equal(out, np.zeros((2, 2)))
+    assert_array_equal(out, np.zeros((2, 2)))
 
 
 @pk.kernel
@@ -236,7 +238,7 @@ def collatz_total(x):
 def test_data_dependent_loops_of_members(space, size):
     x = np.arange(1, 60)
     out = launch_for(space, pk.TeamPolicy(2, size), early_leave_in_item, x, np.zeros(2, np.int64))[1]
-    np.testing.assert_array_equal(out, collatz_total(x))
+    assert_array_equal(out, collatz_total(x))
 
 
 @pk.kernel
@@ -255,7 +257,7 @@ def leave_team(team, skip, x, out):
 def test_a_whole_team_may_leave_early(space, size):
     skip, x = np.array([0, 1, 0, 0, 1]), np.arange(30.0)
     out = launch_for(space, pk.TeamPolicy(5, size), leave_team, skip, x, np.full(5, -1.0))[2]
-    np.testing.assert_array_equal(out, np.where(skip, -1.0, x.sum()))
+    assert_array_equal(out, np.where(skip, -1.0, x.sum()))
 
 
 @pk.kernel
@@ -279,7 +281,7 @@ def test_append_keeps_the_order_of_ranks(space, dtype, size):
 
 
 def appended(space, length, dtype, size):
-    x = np.random.default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
+    x = default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
     x[1], x[2] = 1, -1
     _, values, places, count = launch_for(
         space,
@@ -292,8 +294,8 @@ def appended(space, length, dtype, size):
     )
     for row, v, p, n in zip(x, values, places, count):
         wanted = np.flatnonzero(row > 0)
-        np.testing.assert_array_equal(p, np.append(wanted, np.full(length + 1 - len(wanted), -7)))
-        np.testing.assert_array_equal(v, np.append(row[wanted], np.full(length + 1 - len(wanted), -7)))
+        assert_array_equal(p, np.append(wanted, np.full(length + 1 - len(wanted), -7)))
+        assert_array_equal(v, np.append(row[wanted], np.full(length + 1 - len(wanted), -7)))
         assert n == len(wanted)
 
 
@@ -321,7 +323,7 @@ def count_letters(team, letters, before, counts, sizes):
 @in_pairs(np.int32, np.uint64)
 def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
     """Letters at random, all alike, and each member's own."""
-    letters = np.random.default_rng(1).integers(0, 5, (3, 512))
+    letters = default_rng(1).integers(0, 5, (3, 512))
     letters[1], letters[2] = 4, np.arange(512) % 5
     launch = launch_for(
         space,
@@ -346,7 +348,7 @@ def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
 
 def test_a_tally_of_several_members_is_found_safe():
     """Warps of one member in the checked space, under several schedules and team sizes."""
-    letters = np.random.default_rng(1).integers(0, 5, (2, 64))
+    letters = default_rng(1).integers(0, 5, (2, 64))
     rest = np.full(letters.shape, -1), np.zeros((2, 5), np.int32), np.zeros((2, 2), np.int64)
     found = pk.check(pk.TeamPolicy(2), count_letters, letters, *rest, team_sizes=(1, 2, 32))
     assert not [f for f in found.findings if f.kind != "team size"]

@@ -3,6 +3,8 @@ index."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.errors import CheckError, InputError
@@ -29,7 +31,7 @@ def reverse_squares(team, x, y):
 def test_members_read_what_others_wrote(space, dtype, size):
     x = np.arange(3 * N).astype(dtype)
     y = launch_for(space, pk.TeamPolicy(3, size), reverse_squares, x, np.zeros(3 * N, dtype))[1]
-    np.testing.assert_array_equal(y, (x * x).reshape(3, N)[:, ::-1].ravel())
+    assert_array_equal(y, (x * x).reshape(3, N)[:, ::-1].ravel())
 
 
 @pk.kernel
@@ -49,7 +51,7 @@ def transpose_block(team, a, out):
 
 @sizes
 def test_arrays_of_different_dtype_and_shape(space, size):
-    a = np.random.default_rng(1).random((3, 4, 5))
+    a = default_rng(1).random((3, 4, 5))
     out = launch_for(space, pk.TeamPolicy(3, size), transpose_block, a, np.zeros((3, 5, 4)))[1]
     assert_close(out, a.transpose(0, 2, 1) + np.arange(20).reshape(5, 4) + 2.5, np.float64)
 
@@ -77,11 +79,9 @@ def running_sum(team, x, out):
 @sizes
 def test_shapes_known_only_at_run_time(space, size):
     for n in [1, 13, 40]:
-        x = np.random.default_rng(2).integers(0, 9, (3, n))
+        x = default_rng(2).integers(0, 9, (3, n))
         policy = pk.TeamPolicy(3, size, scratch_bytes=pk.scratch_bytes((n, x.dtype), (n, x.dtype)))
-        np.testing.assert_array_equal(
-            launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1)
-        )
+        assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
 
 
 def test_scratch_is_sized_by_what_is_asked_for():
@@ -127,9 +127,9 @@ def count_in_scratch(team, x, out):
 
 @sizes
 def test_atomics_in_scratch(space, size):
-    x = np.random.default_rng(3).integers(0, 8, (4, 50)).astype(np.int32)
+    x = default_rng(3).integers(0, 8, (4, 50)).astype(np.int32)
     out = launch_for(space, pk.TeamPolicy(4, size), count_in_scratch, x, np.zeros((4, 8), np.int32))[1]
-    np.testing.assert_array_equal(out, [np.bincount(row, minlength=8) for row in x])
+    assert_array_equal(out, [np.bincount(row, minlength=8) for row in x])
 
 
 @pk.kernel
@@ -146,8 +146,8 @@ def sort_four(i, x, out):
 
 
 def test_local_arrays_are_private(space):
-    x = np.random.default_rng(4).random((21, 4))
-    np.testing.assert_array_equal(launch_for(space, 21, sort_four, x, np.zeros_like(x))[1], np.sort(x, 1))
+    x = default_rng(4).random((21, 4))
+    assert_array_equal(launch_for(space, 21, sort_four, x, np.zeros_like(x))[1], np.sort(x, 1))
 
 
 @pk.kernel
@@ -168,7 +168,7 @@ def test_local_arrays_indexed_by_data(space):
     which = np.arange(19) * 5 % 7
     got = launch_for(space, 19, local_by_data, which, np.zeros(19, np.int64))[1]
     base = sum((10 * a + b) * (a + 2 * b + 1) for a in range(2) for b in range(3))
-    np.testing.assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))
+    assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))
 
 
 @pk.kernel
@@ -193,7 +193,7 @@ def test_local_elements_of_lanes_that_take_no_part_stay(space):
             v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0
             for v in x
         ]
-        np.testing.assert_array_equal(got, wanted)
+        assert_array_equal(got, wanted)
 
 
 def test_local_arrays_under_a_mask_stay_in_registers():
@@ -231,7 +231,7 @@ def test_local_arrays_under_masks(space, dtype):
     v = np.where(x > 0.25 * np.arange(4)[:, None], x, 0)
     v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
     v[2] = np.where(x > 0.5, v[2], 1 + v[1])
-    np.testing.assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)
+    assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)
 
 
 @pk.kernel
@@ -252,10 +252,10 @@ def atomics_in_scratch(team, x, out):
 
 @sizes
 def test_atomics_of_all_members_in_scratch(space, size):
-    x = np.random.default_rng(3).integers(-300, 300, (3, 37))
+    x = default_rng(3).integers(-300, 300, (3, 37))
     out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
     wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
-    np.testing.assert_array_equal(out, np.transpose(wanted))
+    assert_array_equal(out, np.transpose(wanted))
 
 
 @pk.kernel
@@ -273,6 +273,6 @@ def in_as_many_registers(team, x, out):
 
 @sizes
 def test_small_arrays_as_large_as_registers_are(space, size):
-    x = np.random.default_rng(3).integers(-300, 300, (3, 37)).astype(np.float64)
+    x = default_rng(3).integers(-300, 300, (3, 37)).astype(np.float64)
     out = launch_for(space, pk.TeamPolicy(3, size), in_as_many_registers, x, np.zeros(3))[1]
-    np.testing.assert_array_equal(out, x.sum(1))
+    assert_array_equal(out, x.sum(1))

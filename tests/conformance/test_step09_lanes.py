@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.errors import InputError
@@ -25,7 +27,7 @@ def test_as_plain_python(space, kernel, make, dtype, terms):
         pytest.skip("the checked space is the reference here")
     if kernel is lane_kernels.int32_wraps:
         pytest.skip("the checked space reports integers that wrap; NumPy is the reference below")
-    args = make(np.random.default_rng(7), dtype)
+    args = make(default_rng(7), dtype)
     got, wanted = launch_for(space, N, kernel, *args), launch_for("checked", N, kernel, *args)
     got, wanted = (value if isinstance(value, tuple) else (value,) for value in (got, wanted))
     precision = dtype if np.dtype(dtype).kind == "f" else np.float64
@@ -38,7 +40,7 @@ def run(space, kernel, *arrays):
 
 
 def test_branches_against_numpy(space):
-    x = np.random.default_rng(1).random(N)
+    x = default_rng(1).random(N)
     wanted = np.where(
         x > 0.75, 4, np.where(x > 0.5, 3 * x, np.where(x > 0.25, 2, np.where(x < 0.1, x + 10, x)))
     )
@@ -46,7 +48,7 @@ def test_branches_against_numpy(space):
 
 
 def test_masks_against_numpy(space):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     index, x = np.where(rng.random(N) < 0.5, rng.permutation(N), lane_kernels.NOWHERE), rng.random(N)
     live = index < N
     seen = np.where(live, x[np.where(live, index, 0)], 0.0)
@@ -71,13 +73,11 @@ def expecting_overflow(space):
 
 
 def test_int32_wraps_as_in_numpy(space):
-    x = np.random.default_rng(3).integers(-(2**31), 2**31, N).astype(np.int32)
+    x = default_rng(3).integers(-(2**31), 2**31, N).astype(np.int32)
     with np.errstate(over="ignore"):
         wanted = np.stack([x * x, x + np.int32(2_000_000_000), x * np.int32(3) - np.int32(7)])
     with expecting_overflow(space):
-        np.testing.assert_array_equal(
-            run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted
-        )
+        assert_array_equal(run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted)
 
 
 def test_signs_of_division_as_in_python(space):
@@ -90,7 +90,7 @@ def test_signs_of_division_as_in_python(space):
             b.astype(dtype),
             np.zeros((4, 9), dtype),
         )
-        np.testing.assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
+        assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
 
 
 @pk.kernel
@@ -106,7 +106,7 @@ def test_the_remainder_of_floats_is_pythons(space, dtype):
     a = np.array([1.0, 5.5, -5.5, 0.3, 1e6 + 0.1, -1e-3, 7.0, 4.0, -4.0]).astype(dtype)
     b = np.array([0.1, 2.0, 2.0, 0.1, 0.7, 3.0, -2.5, 2.0, -2.0]).astype(dtype)
     out = launch_for(space, len(a), float_modulo, a, b, np.zeros((2, len(a)), dtype))[-1]
-    np.testing.assert_array_equal(out, [a % b, a // b])
+    assert_array_equal(out, [a % b, a // b])
 
 
 @pk.kernel
@@ -115,11 +115,11 @@ def int64_hash(i, x, out):
 
 
 def test_int64_wraps_as_in_numpy(space):
-    x = np.random.default_rng(4).integers(-(2**62), 2**62, N)
+    x = default_rng(4).integers(-(2**62), 2**62, N)
     with np.errstate(over="ignore"):
         wanted = (x * 6364136223846793005 + 1442695040888963407) >> 33
     with expecting_overflow(space):
-        np.testing.assert_array_equal(launch_for(space, N, int64_hash, x, np.zeros(N, np.int64))[1], wanted)
+        assert_array_equal(launch_for(space, N, int64_hash, x, np.zeros(N, np.int64))[1], wanted)
 
 
 @pk.kernel
@@ -128,7 +128,7 @@ def numpys_words(i, x, out):
 
 
 def test_numpys_scalar_functions(space):
-    x = np.random.default_rng(5).random(N)
+    x = default_rng(5).random(N)
     wanted = np.where(x > 0.5, x, np.minimum(x, 0.25)) + x + np.maximum(x, 0.5)
     assert_close(run(space, numpys_words, x, np.zeros(N)), wanted, np.float64)
 
@@ -189,7 +189,7 @@ def test_lanes_leave_a_loop_one_by_one(space, kernel):
     for n in [1, 8, 27]:
         if space == "checked":
             pytest.skip("the checked space is the reference here")
-        first = np.random.default_rng(8).random(n) * 30.0
+        first = default_rng(8).random(n) * 30.0
         args = {
             escapes: (20, first / 30.0),
             grows_in_memory: (first, first / 7.0 + 0.1),
@@ -206,7 +206,7 @@ def test_the_least_integer_by_minus_one_wraps(space):
     for dtype in (np.int32, np.int64):
         a, b = np.full(9, np.iinfo(dtype).min, dtype), np.full(9, -1, dtype)
         out = run_divided(space, a, b)
-        np.testing.assert_array_equal(out, [a, np.zeros(9)])
+        assert_array_equal(out, [a, np.zeros(9)])
 
 
 @pk.kernel
@@ -242,7 +242,7 @@ def test_consecutive_int32(packed):
     x, out = np.arange(50.0), np.zeros(40)
     kernel = pk.kernel(after_an_offset.fn, packed=packed)
     pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out)
-    np.testing.assert_array_equal(out, x[7:47])
+    assert_array_equal(out, x[7:47])
     accesses = pk.explain(
         pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out
     ).accesses
@@ -257,7 +257,7 @@ def test_consecutive_int32(packed):
         numbers,
     )
     expected = (np.arange(40) + 2**31 - 5).astype(np.int32).astype(np.int64)
-    np.testing.assert_array_equal(numbers, [expected, expected + 1, expected < 0, np.arange(40) // 3])
+    assert_array_equal(numbers, [expected, expected + 1, expected < 0, np.arange(40) // 3])
 
 
 @pytest.mark.parametrize("packed", [2, 4, 8, 16])
@@ -266,7 +266,7 @@ def test_lanes_that_are_asked_for(packed):
     kernel, policy = pk.kernel(after_an_offset.fn, packed=packed), pk.RangePolicy(0, 40, space="serial")
     arrays = np.array([7], np.int32), np.arange(50.0), out
     pk.parallel_for(policy, kernel, *arrays)
-    np.testing.assert_array_equal(out, np.arange(7.0, 47.0))
+    assert_array_equal(out, np.arange(7.0, 47.0))
     assert f"packs of {packed} lanes" in str(pk.explain(policy, kernel, *arrays))
 
 
@@ -296,7 +296,7 @@ DTYPES = [np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int
 @pytest.mark.parametrize("odds", [0.0, 0.1, 0.5, 1.0])
 def test_lanes_that_take_no_part_touch_nothing(space, dtype, odds):
     """Their places are far outside the arrays."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     for n in (1, 7, 8, 15, 16, 45):
         on = rng.random(n) < odds
         order = np.where(on, rng.permutation(n), rng.choice([-(2**40), 2**40], n))
@@ -307,7 +307,7 @@ def test_lanes_that_take_no_part_touch_nothing(space, dtype, odds):
         wants = untouched.copy(), np.where(on, x, untouched), (untouched + times * x).astype(dtype)
         wants[0][order[on]] = x[order[on]]
         for got, want in zip(arrays[3:], wants):
-            np.testing.assert_array_equal(got, want)
+            assert_array_equal(got, want)
 
 
 @pk.kernel
@@ -324,7 +324,7 @@ def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
     kernel, policy = pk.kernel(gathered.fn), pk.RangePolicy(0, 9, space="serial")
     order, x, small, out = np.arange(8, -1, -1), np.arange(9.0), np.arange(9, dtype=np.int8), np.zeros(9)
     pk.parallel_for(policy, kernel, order, x, small, out)
-    np.testing.assert_array_equal(out, x + small[::-1])
+    assert_array_equal(out, x + small[::-1])
     ((_, *what),) = [key for key in kernel.compiled if key[0] == "cpu"]
     monkeypatch.setattr("portable.core.machines.cpu.engine.pack_registers", lambda: registers)
     calls = re.findall(r'call .*@"llvm\.masked\.(\w+)\.v\d+(\w+)\.\w+"\((.*)', entry_of(kernel, *what).text)

@@ -5,6 +5,8 @@ import functools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.language.words import ROWS
@@ -53,7 +55,7 @@ def kernel_of(name):
 
 
 def inputs(dtype):
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     with np.errstate(over="ignore"):
         x = np.concatenate(
             [SPECIAL, rng.normal(size=60), rng.normal(size=60) * 30, 10.0 ** rng.uniform(-30, 30, 60)]
@@ -83,7 +85,7 @@ def test_the_same_bits_everywhere(space, name, dtype):
         assert same.all(), (x[~same], got[~same], wanted[~same])
         return
     near_zero = np.abs(wanted) < (0.5 if name == "lgamma" else 0.0)  # lgamma: absolute error near its zeros
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    assert_array_equal(np.isnan(got), np.isnan(wanted))
     finite = np.isfinite(got) & np.isfinite(wanted) & ~near_zero
     error = np.abs(got[finite].astype(np.float64) - wanted[finite]) / np.spacing(np.abs(got[finite])).astype(
         np.float64
@@ -102,7 +104,7 @@ def test_exp_nonpositive(space, dtype):
         for name in ("exp_nonpositive", "exp")
     )
     near = plain < 2 * np.finfo(dtype).tiny
-    np.testing.assert_array_equal(got[~near], plain[~near])
+    assert_array_equal(got[~near], plain[~near])
     assert space == "checked" or (got[near] == 0.0).all()
 
 
@@ -111,7 +113,7 @@ def test_fast_exp2(space, dtype):
     """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is
     whole."""
     top = 128 if dtype is np.float32 else 1024
-    inside = np.random.default_rng(1).uniform(2 - top, top, 300).astype(dtype)
+    inside = default_rng(1).uniform(2 - top, top, 300).astype(dtype)
     inside = inside[inside < top]
     x = np.concatenate(
         [
@@ -124,7 +126,7 @@ def test_fast_exp2(space, dtype):
     got = launch_for(space, len(x), kernel_of("fast_exp2"), x, x, np.zeros_like(x))[2]
     wanted = np.exp2(inside.astype(np.longdouble))
     assert np.max(np.abs(got[: len(inside)] - wanted) / wanted) < 3 * np.finfo(dtype).eps
-    np.testing.assert_allclose(
+    assert_allclose(
         got[len(inside) :],
         [1.0, 1.0, 32.0, 2.0 ** (2 - top), 2.0 ** (top - 1), *[np.inf] * 3, *[0.0] * 3],
         rtol=3 * np.finfo(dtype).eps,
@@ -145,7 +147,7 @@ def infinite(i, x, k, out):
 def test_infinities(space, dtype):
     x = np.array([1.0, np.inf, -np.inf, np.nan, 0.0, 3e38], dtype)
     out = launch_for(space, len(x), infinite, x, np.arange(6), np.zeros(6, np.int64))[2]
-    np.testing.assert_array_equal(out, [8, 11, 11, 8, 8, 8])
+    assert_array_equal(out, [8, 11, 11, 8, 8, 8])
 
 
 @pk.kernel
@@ -163,4 +165,4 @@ def test_the_builtin_pow_is_the_operator(space):
     one, other = (
         launch_for(space, 40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator)
     )
-    np.testing.assert_array_equal(one, other)
+    assert_array_equal(one, other)

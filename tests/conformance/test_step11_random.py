@@ -6,6 +6,7 @@ fail for ever; a right generator would fail each of them for one seed in a milli
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 import portable as pk
@@ -38,7 +39,7 @@ def test_the_published_vectors(space):
         [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
         [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
     ]
-    np.testing.assert_array_equal(out, np.array(wanted, np.uint32))
+    assert_array_equal(out, np.array(wanted, np.uint32))
 
 
 @pk.kernel
@@ -64,7 +65,7 @@ def all_32(i, seed, stream, out):
 )
 def test_every_space_has_the_bits_of_plain_python(space, kernel, dtype, draws):
     out = launch_for(space, N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
-    np.testing.assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(N)] for drawn in draws])
+    assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(N)] for drawn in draws])
 
 
 @pk.kernel
@@ -75,7 +76,7 @@ def whole_numbers(i, seed, n, out):
 @pytest.mark.parametrize("n", [1, 6, 2**32, 3 * 2**61])
 def test_every_space_has_the_integers_of_plain_python(space, n):
     out = launch_for(space, 50, whole_numbers, SEED, n, np.zeros(50, np.int64))
-    np.testing.assert_array_equal(out, [pk.random.randint(SEED, k, 0, n) for k in range(50)])
+    assert_array_equal(out, [pk.random.randint(SEED, k, 0, n) for k in range(50)])
     assert out.min() >= 0 and out.max() < n
 
 
@@ -91,7 +92,7 @@ def until_small(i, out):
 def test_draws_in_a_loop(space):
     out = launch_for(space, 60, until_small, np.zeros(60, np.int64))
     first = [next(k for k in range(10_000) if pk.random.uniform(11, i, k) < 0.1) for i in range(60)]
-    np.testing.assert_array_equal(out, first)
+    assert_array_equal(out, first)
 
 
 def test_float32_kernels_hold_no_float64():
@@ -207,13 +208,13 @@ def test_every_space_has_the_counts_of_plain_python(space):
         [pk.random.poisson(SEED, k, 0, MEANS[k % 9]) for k in range(n)],
         [pk.random.binomial(SEED, k, 64, TRIED[k % 9], CHANCES[k % 9]) for k in range(n)],
     ]
-    np.testing.assert_array_equal(out, wanted)
+    assert_array_equal(out, wanted)
     assert (out[0, ::9] == 0).all() and (out[1, ::9] == 0).all() and (out[1, 1::9] == 1).all()
 
 
 def test_counts_of_arrays_on_the_host():
     streams = np.arange(6, dtype=np.uint64)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         pk.random.poisson(1, streams, 0, 30.0), [pk.random.poisson(1, k, 0, 30.0) for k in range(6)]
     )
     drawn = pk.random.binomial(1, streams[:, None], 0, np.array([3, 60]), 0.4)

@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -63,9 +65,9 @@ KERNELS = [with_literal, with_index, with_shape, with_math, with_accumulator, wi
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_float32_stays_float32(space, kernel):
     """The result, seen through a float64 array, is a float32 number; it is not what float64 would give."""
-    x = np.random.default_rng(1).random(N).astype(np.float32)
+    x = default_rng(1).random(N).astype(np.float32)
     out = launch_for(space, N, kernel, x, np.zeros(N))[1]
-    np.testing.assert_array_equal(out, out.astype(np.float32))
+    assert_array_equal(out, out.astype(np.float32))
     wide = launch_for(space, N, kernel, x.astype(np.float64), np.zeros(N))[1]
     assert (wide != out).any()
     assert_close(out, wide, np.float32, 5)
@@ -77,9 +79,9 @@ def times_scalar(i, a, x, wide):
 
 
 def test_python_scalars_are_weak(space):
-    x = np.random.default_rng(2).random(N).astype(np.float32)
+    x = default_rng(2).random(N).astype(np.float32)
     out = launch_for(space, N, times_scalar, 1.1, x, np.zeros(N))[1]
-    np.testing.assert_array_equal(out, np.float32(1.1) * x)
+    assert_array_equal(out, np.float32(1.1) * x)
 
 
 @pk.kernel
@@ -88,10 +90,8 @@ def widened(i, x, wide):
 
 
 def test_float64_on_request(space):
-    x = np.random.default_rng(3).random(N).astype(np.float32)
-    np.testing.assert_array_equal(
-        launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1
-    )
+    x = default_rng(3).random(N).astype(np.float32)
+    assert_array_equal(launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1)
 
 
 @pk.kernel
@@ -100,7 +100,7 @@ def mixed(i, x, y, wide):
 
 
 def test_float32_meets_float64(space):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     x, y = rng.random(N).astype(np.float32), rng.random(N)
     out = launch_for(space, N, mixed, x, y, np.zeros(N))[2]
     assert_close(out, x.astype(np.float64) + y * 0.1, np.float64)
@@ -113,7 +113,7 @@ def int_times_float(i, k, x, wide):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_an_integer_beside_a_float32(space, dtype):
-    k, x = np.arange(N, dtype=dtype), np.random.default_rng(5).random(N).astype(np.float32)
+    k, x = np.arange(N, dtype=dtype), default_rng(5).random(N).astype(np.float32)
     assert_close(
         launch_for(space, N, int_times_float, k, x, np.zeros(N))[2], k * x.astype(np.float64), np.float32
     )
@@ -132,7 +132,7 @@ def compensated(team, x, out):
 
 
 def test_a_compensated_sum_survives(space):
-    x = np.random.default_rng(6).random(2000).astype(np.float32)
+    x = default_rng(6).random(2000).astype(np.float32)
     out = launch_for(space, 1, compensated, x, np.zeros(1, np.float32))[1]
     assert abs(out[0] - math.fsum(x)) <= 2 * np.finfo(np.float32).eps * math.fsum(x)
 
@@ -147,7 +147,7 @@ def test_fma_rounds_once(space):
     b = np.array([1.0 - 2.0**-30, 3.0, 1e200])
     c = np.array([-1.0, -1.0, -1.0])
     out = launch_for(space, 3, fused, a, b, c, np.zeros(3))[3]
-    np.testing.assert_array_equal(out, [-(2.0**-60), -(2.0**-54), np.inf])
+    assert_array_equal(out, [-(2.0**-60), -(2.0**-54), np.inf])
 
 
 @pk.function
@@ -177,7 +177,7 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
     """The left product, if there are two: which bits come out is the text's choice, not a compiler's."""
     if space == "checked":
         pytest.skip("plain Python rounds products too")
-    x, h = np.random.default_rng(8).normal(size=(4, N)).astype(dtype), dtype(1.0 / 3.0)
+    x, h = default_rng(8).normal(size=(4, N)).astype(dtype), dtype(1.0 / 3.0)
 
     def rounded(exact):
         return Fraction(float(np_rounded(exact, dtype)))
@@ -202,7 +202,7 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
 
     out = launch_for(space, N, sums_with_products, x, h, np.zeros((7, N), dtype))[1]
     exact = [wanted(*map(Fraction, map(float, column))) for column in x.T]
-    np.testing.assert_array_equal(out, np.array([[float(v) for v in row] for row in exact], dtype).T)
+    assert_array_equal(out, np.array([[float(v) for v in row] for row in exact], dtype).T)
 
 
 def np_rounded(exact, dtype):
@@ -233,7 +233,7 @@ def test_infinities_and_nan_as_in_numpy(space):
     out = launch_for(space, len(x), special, x, np.zeros((5, len(x))))[1]
     with np.errstate(all="ignore"):
         wanted = np.stack([x / 0.0, np.sqrt(x), np.log(x), np.exp(x * 1e6), x * x - x])
-    np.testing.assert_allclose(out, wanted, rtol=1e-15)
+    assert_allclose(out, wanted, rtol=1e-15)
 
 
 @pk.kernel
@@ -265,4 +265,4 @@ def test_a_float64_scalar_among_float32_arrays_is_float64(space):
             launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))
         return
     out = launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))[1]
-    np.testing.assert_allclose(out, (np.exp(x / np.float64(0.3)) + np.log(0.3)).astype(np.float32), rtol=2e-7)
+    assert_allclose(out, (np.exp(x / np.float64(0.3)) + np.log(0.3)).astype(np.float32), rtol=2e-7)

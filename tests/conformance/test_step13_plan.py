@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.core.machines.cpu import space as cpu
@@ -41,7 +42,7 @@ def test_a_plan_runs_again_and_again(space):
     step = pk.plan(pk.RangePolicy(0, 20, space=space), axpy, 2.0, x, y)
     for _ in range(3):
         step()
-    np.testing.assert_array_equal(content(y), 6 * np.arange(20.0))
+    assert_array_equal(content(y), 6 * np.arange(20.0))
     assert "axpy" in repr(step)
 
 
@@ -51,15 +52,15 @@ def test_plans_of_one_kernel_keep_their_own_arguments(space):
     one, two = pk.plan(policy, axpy, 1.0, x, y), pk.plan(policy, axpy, 10.0, x, z)
     one(), two(), one()
     pk.parallel_for(policy, axpy, 100.0, x, y)
-    np.testing.assert_array_equal(content(y), np.full(9, 102.0))
-    np.testing.assert_array_equal(content(z), np.full(9, 10.0))
+    assert_array_equal(content(y), np.full(9, 102.0))
+    assert_array_equal(content(z), np.full(9, 10.0))
 
 
 def test_a_plan_of_teams_and_of_nothing(space):
     a, out = move(np.arange(12.0).reshape(3, 4), space), move(np.zeros(3), space)
     pk.plan(pk.TeamPolicy(3, space=space), row_sums, a, out)()
     pk.plan(pk.TeamPolicy(0, space=space), row_sums, a, out)()
-    np.testing.assert_array_equal(content(out), [6.0, 22.0, 38.0])
+    assert_array_equal(content(out), [6.0, 22.0, 38.0])
 
 
 def test_a_plan_keeps_its_views_alive(space):
@@ -67,7 +68,7 @@ def test_a_plan_keeps_its_views_alive(space):
     step = pk.plan(pk.RangePolicy(0, 1000, space=space), axpy, 1.0, move(np.ones(1000), space), y)
     move(np.full(1000, 7.0), space)  # what would take the memory of a view that had been freed
     step()
-    np.testing.assert_array_equal(content(y), np.ones(1000))
+    assert_array_equal(content(y), np.ones(1000))
 
 
 @pk.kernel
@@ -87,7 +88,7 @@ def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
     gc.collect()
     assert len(code) == 2 and all(engine() is not None for engine in code)
     step()
-    np.testing.assert_array_equal(counts, [64, 64, 64])
+    assert_array_equal(counts, [64, 64, 64])
 
 
 @pytest.mark.parametrize("space", ["serial", "threads:2"])
@@ -105,10 +106,10 @@ def test_strips_and_last_packs_are_whole_launches(monkeypatch, space):
                 pk.parallel_for(policy, kernel, 1.0, x, y)
             pk.plan(policy, kernel, 1.0, x, y)()
             graph.replay()
-            np.testing.assert_array_equal(y, np.where(np.arange(n) < n // 3, 5 * x, 6 * x))
+            assert_array_equal(y, np.where(np.arange(n) < n // 3, 5 * x, 6 * x))
             rows = np.zeros((3, n))
             pk.parallel_for(pk.MDRangePolicy((0, 0), (3, n), space=space), count_up, rows)
-            np.testing.assert_array_equal(rows, np.ones((3, n)))
+            assert_array_equal(rows, np.ones((3, n)))
 
 
 @pk.kernel
@@ -129,4 +130,4 @@ def test_a_plan_is_looked_at_where_launches_are(space):
             step()
         pk.deep_copy(at, np.arange(4))
     step()
-    np.testing.assert_array_equal(content(out), np.arange(4.0))
+    assert_array_equal(content(out), np.arange(4.0))

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.core import events
@@ -25,12 +26,12 @@ def test_replays_run_everything_in_order(space):
     with pk.capture(space) as graph:
         pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, x, y)  # y = y + x
         pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, y, x)  # x = x + y
-    np.testing.assert_array_equal(content(y), np.zeros(n))
+    assert_array_equal(content(y), np.zeros(n))
     graph.replay()
-    np.testing.assert_array_equal(content(y), np.ones(n))
-    np.testing.assert_array_equal(content(x), np.full(n, 2.0))
+    assert_array_equal(content(y), np.ones(n))
+    assert_array_equal(content(x), np.full(n, 2.0))
     graph.replay()
-    np.testing.assert_array_equal(content(x), np.full(n, 5.0))
+    assert_array_equal(content(x), np.full(n, 5.0))
 
 
 def test_a_replay_runs_what_was_recorded_so_many_times(space):
@@ -53,8 +54,8 @@ def test_a_replay_runs_what_was_recorded_so_many_times(space):
         wanted_y += wanted_x
         wanted_x += wanted_y
         wanted_y[0] += wanted_x.sum()
-    np.testing.assert_array_equal(content(x), wanted_x)
-    np.testing.assert_array_equal(content(y), wanted_y)
+    assert_array_equal(content(x), wanted_x)
+    assert_array_equal(content(y), wanted_y)
 
 
 def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
@@ -87,7 +88,7 @@ def test_teams_and_empty_launches_are_recorded_too(space):
         pk.parallel_for(0, axpy, 1.0, out, out)
         pk.parallel_for(3, axpy, 1.0, out, out)
     graph.replay()
-    np.testing.assert_array_equal(content(out), [12.0, 44.0, 76.0])
+    assert_array_equal(content(out), [12.0, 44.0, 76.0])
 
 
 def test_reductions_and_scans_are_recorded_when_views_take_their_numbers(space):

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -30,7 +31,7 @@ def test_threads_launch_at_once(space):
     for t in threads:
         t.join()
     for _, y in pairs:
-        np.testing.assert_array_equal(content(y), np.full(n, 20.0))
+        assert_array_equal(content(y), np.full(n, 20.0))
 
 
 def test_one_policy_again_and_again(space):
@@ -49,11 +50,11 @@ def test_one_policy_again_and_again(space):
     ]:
         pk.parallel_for(policy, axpy, a, x, y)
         added[1:] += a * content(x)[1:]
-        np.testing.assert_array_equal(content(y), added)
+        assert_array_equal(content(y), added)
     single = [move(np.ones(20, np.float32), space) for _ in range(2)]
     for _ in range(3):
         pk.parallel_for(policy, axpy, 0.5, *single)
-    np.testing.assert_array_equal(content(single[1])[:2], [1.0, 2.5])
+    assert_array_equal(content(single[1])[:2], [1.0, 2.5])
     for _ in range(2):
         with pytest.raises(pk.ShapeError, match="takes 3 argument"):
             pk.parallel_for(policy, axpy, 0.5, one)
@@ -87,7 +88,7 @@ def test_one_policy_of_teams_again_and_again(space):
         for value in (1.0, 2.0, 3.0, 4.0):
             x, out = move(np.full((league, n), value), space), move(np.zeros(league), space)
             pk.parallel_for(policy, sum_in_scratch, n, x, out)
-            np.testing.assert_array_equal(content(out), np.full(league, value * n * league))
+            assert_array_equal(content(out), np.full(league, value * n * league))
 
 
 @pk.kernel

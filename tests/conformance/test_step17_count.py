@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.core.language.frontend import has_loops
@@ -226,7 +227,7 @@ def test_executed_instructions_are_those_of_the_packs(x, cpu):
     out = np.zeros(N)
     found = totals(pk.count(N, branches, x, out, build="executed"))
     assert found["special exp <8 x double>"] == 126
-    np.testing.assert_allclose(out[x > 0.5], (np.exp(-x) * (x + 1.0))[x > 0.5])
+    assert_allclose(out[x > 0.5], (np.exp(-x) * (x + 1.0))[x > 0.5])
 
 
 def test_a_gpu_counts_what_its_threads_do(x):
@@ -246,7 +247,7 @@ def test_a_gpu_counts_what_its_threads_do(x):
             pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed")
         )
         assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
-        np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
+        assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
         # copies in shared memory are added up; too large, there are none
         for room, more in ((8, True), (10_000, False)):
             counts = pk.zeros((room,), "int64")
@@ -280,7 +281,7 @@ def test_operations_know_their_lines(x):
 def test_a_scan_is_executed(x, cpu):
     out = np.zeros(N)
     counts = pk.count(N, product, x, x, out, reducer=pk.Sum, scan="inclusive", build="executed")
-    np.testing.assert_allclose(out, np.cumsum(x * x))
+    assert_allclose(out, np.cumsum(x * x))
     assert totals(counts)["fmul <8 x double>"] >= 126
 
 

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.errors import InputError
@@ -54,7 +55,7 @@ def test_kernels_in_two_queues(space):
             pk.parallel_for(pk.RangePolicy(0, n, space=queue), iterate, n_steps, view)
     for queue, view, start in zip(queues, views, starts):
         pk.fence(queue)
-        np.testing.assert_allclose(content(view), stepped(start, 4 * n_steps), rtol=1e-12)
+        assert_allclose(content(view), stepped(start, 4 * n_steps), rtol=1e-12)
 
 
 def test_a_fence_orders_two_queues(space):
@@ -68,7 +69,7 @@ def test_a_fence_orders_two_queues(space):
         pk.fence(second)
     one = np.ones(n)
     wanted = sum(stepped(one, k * n_steps) for k in (1, 2, 3))
-    np.testing.assert_allclose(content(y), wanted, rtol=1e-12)
+    assert_allclose(content(y), wanted, rtol=1e-12)
 
 
 def test_reductions_scans_plans_and_graphs_in_a_queue(space):

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.library import algorithms
@@ -21,12 +23,12 @@ def numbers(rng, dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_argsort_is_numpys_stable_one(space, dtype):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     for n in (0, 1, 9, 300) + (() if space == "checked" else (40_000,)):
         keys = numbers(rng, dtype, n)
         order = pk.argsort(move(keys, space), space)
         assert order.dtype == np.int64
-        np.testing.assert_array_equal(order.to_numpy(), np.argsort(keys, kind="stable"))
+        assert_array_equal(order.to_numpy(), np.argsort(keys, kind="stable"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -39,12 +41,10 @@ def test_keys_at_the_ends_of_their_range(space, dtype):
     else:
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         keys = np.array([high, low, 0, 1, high - 1, low + 1, high, low, 0], dtype)
-    np.testing.assert_array_equal(
-        pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable")
-    )
+    assert_array_equal(pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable"))
     values, columns = pk.top_k(move(keys[None], space), len(keys), False, space)
-    np.testing.assert_array_equal(columns.to_numpy()[0], np.argsort(keys, kind="stable"))
-    np.testing.assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
+    assert_array_equal(columns.to_numpy()[0], np.argsort(keys, kind="stable"))
+    assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
 
 
 def stable_order(keys, descending=False):
@@ -55,7 +55,7 @@ def stable_order(keys, descending=False):
 
 def with_all_ends(dtype, n):
     """Keys of both signs, many equal; of floats NaN and both zeros; the ends of a range of whole numbers."""
-    keys = numbers(np.random.default_rng(n), dtype, n)
+    keys = numbers(default_rng(n), dtype, n)
     ends = [np.nan, -0.0, 0.0, np.inf, -np.inf] if dtype[0] == "f" else [0, *map(int, bounds(dtype))]
     for k, end in enumerate(ends):
         keys[k :: 3 * k + 7] = end
@@ -74,21 +74,21 @@ def test_sizes_around_tiles(space, dtype, descending):
     for n in (tile - 1, tile, tile + 1, 5 * tile + 77):
         keys = with_all_ends(dtype, n)
         order = pk.argsort(move(keys, space), space, descending=descending).to_numpy()
-        np.testing.assert_array_equal(order, stable_order(keys, descending))
+        assert_array_equal(order, stable_order(keys, descending))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_digits_that_are_all_alike(space, dtype):
     """Keys that are equal, and keys that differ at one place alone: the first, one within, the last."""
     n = 300 if space == "checked" else 9_000
-    changes = np.random.default_rng(8).integers(0, 256, n)
+    changes = default_rng(8).integers(0, 256, n)
     for shift in (None, 0, 8, 16, 8 * np.dtype(dtype).itemsize - 8):
         bits = np.full(n, 0x01020304, f"u{np.dtype(dtype).itemsize}")
         if shift is not None:
             bits ^= changes.astype(bits.dtype) << bits.dtype.type(shift)
         keys = bits.view(dtype)
         order = pk.argsort(move(keys, space), space).to_numpy()
-        np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+        assert_array_equal(order, np.argsort(keys, kind="stable"))
 
 
 def by_teams(monkeypatch, *tiling):
@@ -106,7 +106,7 @@ def test_tiles_that_look_back(monkeypatch, of, dtype):
         for descending in (False, True):
             keys = with_all_ends(dtype, n)
             order = pk.argsort(keys, of, descending=descending).to_numpy()
-            np.testing.assert_array_equal(order, stable_order(keys, descending))
+            assert_array_equal(order, stable_order(keys, descending))
 
 
 @pytest.mark.parametrize("of", ["serial", "threads", "checked"])
@@ -116,7 +116,7 @@ def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
     monkeypatch.setattr(algorithms, "_word_type", lambda n: "int64")
     monkeypatch.setattr(algorithms, "_index_type", lambda n: "int64")
     keys = with_all_ends("float32", 300 if of == "checked" else 5_000)
-    np.testing.assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
+    assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -124,10 +124,10 @@ def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
 def test_a_tile_of_several_members(monkeypatch, tiling, seed):
     """The same with members in plain Python, in turns that a seed draws: no two of them race."""
     by_teams(monkeypatch, *tiling)
-    keys = np.random.default_rng(2).integers(-40, 40, 93).astype("int32")
+    keys = default_rng(2).integers(-40, 40, 93).astype("int32")
     with events.changed(seed=seed):
         order = pk.argsort(keys, "checked").to_numpy()
-    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+    assert_array_equal(order, np.argsort(keys, kind="stable"))
 
 
 def test_words_of_the_round_before_do_not_count(monkeypatch):
@@ -141,34 +141,34 @@ def test_words_of_the_round_before_do_not_count(monkeypatch):
         lambda *a, **k: [plain(*a, **k) for _ in range(1 + ("sort.move" in k.values()))],
     )
     monkeypatch.setattr(algorithms, "empty", lambda *a: launches.append(pk.empty(*a)) or launches[-1])
-    keys = np.random.default_rng(3).integers(0, 2**20, 1000).astype("int32")
-    np.testing.assert_array_equal(pk.argsort(keys, "serial").to_numpy(), np.argsort(keys, kind="stable"))
+    keys = default_rng(3).integers(0, 2**20, 1000).astype("int32")
+    assert_array_equal(pk.argsort(keys, "serial").to_numpy(), np.argsort(keys, kind="stable"))
     assert launches[0].to_numpy()[-1] == 2 * 3 * -(-1000 // 16)
 
 
 def test_sort_by_key_takes_values_along(space):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     keys, values = rng.integers(0, 20, 200), rng.random(200).astype("float32")
     sorted_keys, sorted_values = (
         v.to_numpy() for v in pk.sort_by_key(move(keys, space), move(values, space), space)
     )
     order = np.argsort(keys, kind="stable")
-    np.testing.assert_array_equal(sorted_keys, keys[order])
-    np.testing.assert_array_equal(sorted_values, values[order])
+    assert_array_equal(sorted_keys, keys[order])
+    assert_array_equal(sorted_values, values[order])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_top_k_takes_the_first_of_equals(space, dtype, largest):
-    x = numbers(np.random.default_rng(4), dtype, (3, 70))
+    x = numbers(default_rng(4), dtype, (3, 70))
     x[2] = x[2, 0]
     falling = np.argsort(-x.astype("float64") if largest else x, axis=1, kind="stable")
     on = move(x, space)
     for k in (1, 8, 70):
         values, columns = pk.top_k(on, k, largest, space)
         assert values.dtype == x.dtype and columns.dtype == np.int64
-        np.testing.assert_array_equal(columns.to_numpy(), falling[:, :k])
-        np.testing.assert_array_equal(values.to_numpy(), np.take_along_axis(x, falling[:, :k], 1))
+        assert_array_equal(columns.to_numpy(), falling[:, :k])
+        assert_array_equal(values.to_numpy(), np.take_along_axis(x, falling[:, :k], 1))
 
 
 def test_top_k_of_no_rows(space):
@@ -178,14 +178,12 @@ def test_top_k_of_no_rows(space):
 
 def test_compact_keeps_the_order(space):
     for n in [0, 1, 1000]:
-        rng = np.random.default_rng(5)
+        rng = default_rng(5)
         keep, x = rng.random(n) < 0.4, rng.integers(-9, 9, n).astype("int32")
-        np.testing.assert_array_equal(
-            pk.compact(move(keep, space), space=space).to_numpy(), np.flatnonzero(keep)
-        )
+        assert_array_equal(pk.compact(move(keep, space), space=space).to_numpy(), np.flatnonzero(keep))
         kept = pk.compact(move(keep.astype("int32"), space), move(x, space), space)
         assert kept.dtype == np.int32
-        np.testing.assert_array_equal(kept.to_numpy(), x[keep])
+        assert_array_equal(kept.to_numpy(), x[keep])
 
 
 def test_a_view_of_another_memory_is_refused():
@@ -226,20 +224,20 @@ def test_wrong_arguments(call, error, words):
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
 def test_small_whole_numbers_are_keys(space, dtype):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    keys = np.random.default_rng(3).integers(low, high, 500, endpoint=True).astype(dtype)
+    keys = default_rng(3).integers(low, high, 500, endpoint=True).astype(dtype)
     keys[:2] = low, high
     given = move(keys, space)
-    np.testing.assert_array_equal(pk.argsort(given, space).to_numpy(), np.argsort(keys, kind="stable"))
+    assert_array_equal(pk.argsort(given, space).to_numpy(), np.argsort(keys, kind="stable"))
     values, counts = (v.to_numpy() for v in pk.unique(given, counts=True, space=space))
     wanted = np.unique(keys, return_counts=True)
     assert values.dtype == dtype
-    np.testing.assert_array_equal(values, wanted[0])
-    np.testing.assert_array_equal(counts, wanted[1])
+    assert_array_equal(values, wanted[0])
+    assert_array_equal(counts, wanted[1])
     if low == 0:
         weights = np.arange(500.0)
-        np.testing.assert_array_equal(pk.bincount(given, space=space).to_numpy(), np.bincount(keys))
+        assert_array_equal(pk.bincount(given, space=space).to_numpy(), np.bincount(keys))
         sums = pk.bincount(given, move(weights, space), space=space).to_numpy()
-        np.testing.assert_allclose(sums, np.bincount(keys, weights), rtol=1e-12)
+        assert_allclose(sums, np.bincount(keys, weights), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.bool_, np.complex64])
@@ -253,4 +251,4 @@ def test_values_of_each_dtype_are_kept(space, dtype):
     values, keep = (np.arange(500) % 120).astype(dtype), np.arange(500) % 3 == 0
     got = pk.compact(move(keep, space), move(values, space), space).to_numpy()
     assert got.dtype == dtype
-    np.testing.assert_array_equal(got, values[keep])
+    assert_array_equal(got, values[keep])

@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -32,10 +34,10 @@ def run(space, policy, kernel, *args):
 
 def assert_same(got, wanted):
     """Equal values, NaN where NaN is wanted, and zeros of the same sign."""
-    np.testing.assert_array_equal(got, wanted)
+    assert_array_equal(got, wanted)
     if np.asarray(wanted).dtype.kind == "f":
         numbers = ~np.isnan(wanted)
-        np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(wanted)[numbers])
+        assert_array_equal(np.signbit(got)[numbers], np.signbit(wanted)[numbers])
 
 
 # ---- leaving loops
@@ -104,7 +106,7 @@ def newton(team, x, out):
 
 def test_members_meet_again_behind_a_loop_that_they_left_one_by_one(space):
     out = launch_for(space, pk.TeamPolicy(1, 8, space=space), newton, np.zeros(1), np.zeros(2))[-1]
-    np.testing.assert_allclose(out, [1.0, 5.0], rtol=1e-12)
+    assert_allclose(out, [1.0, 5.0], rtol=1e-12)
 
 
 @pk.kernel
@@ -179,9 +181,7 @@ def test_shifts_by_any_count(space, dtype):
     for row, (left, count) in zip(
         out, [(True, n), (False, n), (True, 40), (False, 33), (False, -1), (True, 3)]
     ):
-        np.testing.assert_array_equal(
-            row, [wanted(left, v, c) for v, c in zip(x, np.broadcast_to(count, len(x)))]
-        )
+        assert_array_equal(row, [wanted(left, v, c) for v, c in zip(x, np.broadcast_to(count, len(x)))])
 
 
 @pk.kernel
@@ -253,11 +253,11 @@ def test_floor_division_by_powers_of_two_and_by_one_number_for_all(space, dtype)
     found = run(space, len(x), by_powers, x, np.zeros((6, len(x)), dtype))[-1]
     for k, n in enumerate((1, 2, 64)):
         wanted = [[v // n for v in numbers] * 2, [v % n for v in numbers] * 2]
-        np.testing.assert_array_equal(found[2 * k : 2 * k + 2], wanted)
+        assert_array_equal(found[2 * k : 2 * k + 2], wanted)
     for n in numbers:
         found = run(space, len(x), by_number, x, dtype(n), np.zeros((2, len(x)), dtype))[-1]
         pairs = [(v // n, v % n) if n and (v, n) != (least, -1) else (least * (n < 0), 0) for v in numbers]
-        np.testing.assert_array_equal(found, np.array(pairs * 2).T)
+        assert_array_equal(found, np.array(pairs * 2).T)
 
 
 @pk.kernel
@@ -275,7 +275,7 @@ def test_what_wraps_around(space, dtype):
             [(int(v) - 1) % n if n else 0 for v in x],
             [(i - 16) % n if n else 0 for i in range(len(x))],
         ]
-        np.testing.assert_array_equal(found, wanted)
+        assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", SIGNED)
@@ -285,7 +285,7 @@ def test_remainders_where_twice_the_divisor_is_beyond_the_type(space, dtype):
         for number in (least + 1, least + 7, -half, -1, 1, half, n - 3, 2 * half - 1):
             x = np.full(16, number, dtype)  # all lanes alike
             found = run(space, 16, around, x, dtype(-1), dtype(n), np.zeros((2, 16), dtype))[-1]
-            np.testing.assert_array_equal(found[0], [(number - 1) % n] * 16)
+            assert_array_equal(found[0], [(number - 1) % n] * 16)
 
 
 @pk.kernel
@@ -312,10 +312,10 @@ def test_remainders_of_indices_by_extents(space, begin):
     policy = pk.RangePolicy(begin, begin + 40, space=space)
     found = run(space, policy, on_a_ring, begin, x, none, np.zeros((5, 40), np.int64))[-1]
     wanted = [[(i - 1) % 7, (i + 1) % 7, i % 7, i // 7, 0] for i in indices]
-    np.testing.assert_array_equal(found.T, wanted)
+    assert_array_equal(found.T, wanted)
     policy = pk.MDRangePolicy((0, begin), (7, begin + 40), space=space)
     found = run(space, policy, on_a_torus, begin, x, np.zeros((7, 40), np.int64))[-1]
-    np.testing.assert_array_equal(found, [[(i - 2) % 7 * 3 + (j + 1) % 3 for j in indices] for i in range(7)])
+    assert_array_equal(found, [[(i - 2) % 7 * 3 + (j + 1) % 3 for j in indices] for i in range(7)])
 
 
 # ---- floats
@@ -328,7 +328,7 @@ def divided(i, x, y, quotient, remainder):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_float_division_has_numpys_bits(space, dtype):
     """Special numbers in all pairs, bit patterns at random, and quotients of all sizes."""
-    info, rng, n = np.finfo(dtype), np.random.default_rng(3), 300 if space == "checked" else 20_000
+    info, rng, n = np.finfo(dtype), default_rng(3), 300 if space == "checked" else 20_000
     special = np.array(
         [
             0.0,
@@ -469,7 +469,7 @@ def powers(i, x, y):
 def test_augmented_powers(space):
     x = np.arange(1.0, 20.0)
     got = run(space, len(x), powers, x, x)
-    np.testing.assert_allclose(got, [x**2.5, x**0.3], rtol=1e-14)
+    assert_allclose(got, [x**2.5, x**0.3], rtol=1e-14)
 
 
 @pk.kernel
@@ -543,7 +543,7 @@ def test_slices_as_in_python(space, a, b):
         ]
         for r in x
     ]
-    np.testing.assert_array_equal(out, wanted)
+    assert_array_equal(out, wanted)
 
 
 @pk.kernel
@@ -609,7 +609,7 @@ def test_numbers_of_draws_are_taken_modulo_two_to_the_64(space):
         [int(pk.random.uniform(2**64 - 7, i, 0) * 2.0**53) for i in range(5)],
     ]
     assert not out[:2].any()
-    np.testing.assert_array_equal(out[2:], wanted)
+    assert_array_equal(out[2:], wanted)
 
 
 SCALE = 2.0
@@ -712,13 +712,13 @@ def calls(i, x, y, out):
 def test_what_a_function_takes_and_returns_is_rounded(space):
     """A product that meets a sum is rounded once in one text, and twice where one of them is another
     function's."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     x, y = rng.normal(size=(2, 100))
     out = run(space, 100, calls, x, y, np.zeros((3, 100)))[-1]
     twice, once = x * y + 1.0, np.array([pk.fma(a, b, 1.0) for a, b in zip(x, y)])
     assert (twice != once).any()
-    np.testing.assert_array_equal(out[:2], [twice, twice])
-    np.testing.assert_array_equal(out[2], twice if space == "checked" else once)
+    assert_array_equal(out[:2], [twice, twice])
+    assert_array_equal(out[2], twice if space == "checked" else once)
 
 
 def unevenly(a, b):
@@ -753,7 +753,7 @@ def one_after_the_other(team, x32, x64, out32, out64):
 def test_a_reducer_of_two_dtypes_in_one_kernel(space):
     """Each has the bits that it has with a reducer of its own."""
     for seed in range(20):
-        x = np.random.default_rng(seed).normal(size=8)
+        x = default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
         policy = pk.TeamPolicy(1, 8, space=space)
         together, alone = (
@@ -908,7 +908,7 @@ def test_weak_contributions_of_members_are_of_the_kernels_own_types(space):
     )[1:]
     size = int(whole[0])
     assert whole[:size].tolist() == [size + k for k in range(size)]
-    np.testing.assert_allclose(out[1:size], 0.1 * np.arange(1, size), rtol=1e-5)
+    assert_allclose(out[1:size], 0.1 * np.arange(1, size), rtol=1e-5)
     if size > 2:
         assert out[2] == np.float32(0.1) + np.float32(0.1)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.errors import KernelError
@@ -84,7 +85,7 @@ def test_records_are_made_and_changed_in_kernels(space):
     given = move(x, space), move(np.zeros(5), space)
     pk.parallel_for(pk.RangePolicy(0, 5, space=space), moved, Line(2.0, 3.0), *given)
     out = given[1].to_numpy() if isinstance(given[1], pk.View) else given[1]
-    np.testing.assert_array_equal(out, wanted)
+    assert_array_equal(out, wanted)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +109,9 @@ def test_fields_have_their_names(space):
     values = move(np.zeros(21), space)
     pk.parallel_for(pk.RangePolicy(0, 21, space=space), residuals, points, Grid(values, 19))
     want = np.where(np.arange(21) < 19, y - (2.0 * x + 0.5), 0.5)
-    np.testing.assert_allclose(pk.asview(values).to_numpy(), want, rtol=1e-15, atol=1e-15)
+    assert_allclose(pk.asview(values).to_numpy(), want, rtol=1e-15, atol=1e-15)
     total = pk.parallel_reduce(pk.RangePolicy(0, 21, space=space), squares, points)
-    np.testing.assert_allclose(total, ((y - 2.0 * x - 0.5) ** 2).sum(), rtol=1e-13)
+    assert_allclose(total, ((y - 2.0 * x - 0.5) ** 2).sum(), rtol=1e-13)
 
 
 def test_a_field_that_is_not_there_is_named(space):

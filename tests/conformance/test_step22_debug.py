@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.core.machines.cuda.space import lower_to_ptx
@@ -64,7 +65,7 @@ def of_what_is_given(i, x, k, y):
 @pytest.mark.parametrize("n", [40, 1000])
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_nan_that_was_there_and_what_other_lanes_would_make_are_not_told(space, n, packed):
-    random = np.random.default_rng(n)
+    random = default_rng(n)
     x, k = random.choice([np.nan, np.nan, 0.0, -2.0, 1.5, 3.0], n), random.integers(0, 9, n)
     kernel, results = pk.kernel(of_what_is_given.fn, packed=packed), []
     for debug in (False, True, "nan"):
@@ -104,7 +105,7 @@ def test_a_finding_is_told_once_and_the_usual_build_stays(space):
 
 
 def test_sums_are_those_of_the_usual_build(space):
-    x = np.random.default_rng(1).random(10_000)
+    x = default_rng(1).random(10_000)
 
     def total():
         return launch_reduce(space, pk.RangePolicy(0, len(x)), _value, x)

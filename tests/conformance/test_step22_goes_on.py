@@ -5,6 +5,7 @@ Of a few members or none: a pack of a CPU's team is one thread.
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.core.machines.cpu import entry, lanes
@@ -137,7 +138,7 @@ def in_a_row(i, k, x, y):
     y[i] = s * x[o]
 
 
-_X, _ROWS = np.random.default_rng(7).random(29), np.random.default_rng(8).random((9, 12))
+_X, _ROWS = default_rng(7).random(29), default_rng(8).random((9, 12))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 
@@ -72,8 +73,8 @@ def by_a_team(team, n, x, y):
         y[team.league_rank] = total
 
 
-X, Y = np.random.default_rng(3).random(N), np.zeros(N)
-TABLE = np.random.default_rng(4).random((3, N))
+X, Y = default_rng(3).random(N), np.zeros(N)
+TABLE = default_rng(4).random((3, N))
 TEAMS = pk.TeamPolicy(3)
 
 

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
@@ -65,7 +66,7 @@ def affordable(space):
 
 def whole(n, seed=1):
     """Maps whose compositions are exact: +-1 x + a small whole number."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     return random.choice([-1.0, 1.0], n), random.integers(-3, 4, n).astype(float)
 
 
@@ -127,7 +128,7 @@ def test_segments_restart(space):
 
 
 def segments_restart(space, n):
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     starts, x = (random.random(n) < 0.05).astype(np.int32), random.integers(-8, 9, n) / 8
     out = move(np.zeros(n), space)
     pk.parallel_scan(
@@ -146,7 +147,7 @@ def segments_restart(space, n):
 
 
 def test_the_bits_do_not_depend_on_threads():
-    random = np.random.default_rng(3)
+    random = default_rng(3)
     a, b = random.random(100_000), random.normal(size=100_000)
     found = []
     for space in ("serial", "threads:2", "threads:5"):
@@ -170,7 +171,7 @@ def in_a_team(team, a, b, slope, offset, at):
 def test_a_recurrence_through_several_windows(n, inclusive):
     """On a CPU blocks lie side by side, and a window of them after the other: the same bits with any number
     of threads, of lanes, recorded, and in numba's threads."""
-    rng = np.random.default_rng(11)
+    rng = default_rng(11)
     a, b = rng.random(n), rng.random(n)
     level, wanted = 1.0, np.empty(n)  # VALUES begins at one
     for i in range(n):
@@ -305,7 +306,7 @@ def test_the_checked_space_tries_what_a_reducer_promises():
 
 
 def test_reducers_that_round_are_not_accused():
-    x = np.random.default_rng(1).normal(size=60) * 10.0 ** np.random.default_rng(2).integers(-8, 9, 60)
+    x = default_rng(1).normal(size=60) * 10.0 ** default_rng(2).integers(-8, 9, 60)
     for reducer in (pk.Sum, pk.Prod, pk.Max, pk.MinLoc, pk.LogSumExp):
         for dtype in ("float32", "float64"):
             pk.parallel_reduce(

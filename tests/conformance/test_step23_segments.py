@@ -4,6 +4,8 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.library import rows, segments
@@ -64,7 +66,7 @@ def test_rows_are_combined(space, dtype, tiles):
 
 
 def rows_are_combined(space, shape, dtype):
-    x, offsets = ragged(np.random.default_rng(1), shape, dtype)
+    x, offsets = ragged(default_rng(1), shape, dtype)
     given = move(x, space), move(offsets, space)
     wide = dtype if dtype[0] == "f" else "int64" if dtype[0] == "i" else "uint64"
     found = pk.segmented_reduce(*given, space=space)
@@ -80,7 +82,7 @@ def rows_are_combined(space, shape, dtype):
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 def test_prefixes_of_rows(space, dtype):
     for shape in ("short", "mixed", "none"):
-        x, offsets = ragged(np.random.default_rng(2), shape, dtype)
+        x, offsets = ragged(default_rng(2), shape, dtype)
         given = move(x, space), move(offsets, space)
         sums = [np.cumsum(row, dtype="float64" if dtype[0] == "f" else None) for row in rows_of(x, offsets)]
         assert pk.segmented_scan(*given, space=space).to_numpy().tolist() == [v for row in sums for v in row]
@@ -111,7 +113,7 @@ def few_looks(monkeypatch):
 @pytest.mark.parametrize("lengths", [[16] * 3, [17, 0, 0, 16, 1, 33, 300, 31], [0, 5, 0, 1, 70, 70, 0]])
 def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows):
     """Rows that end at a block, one value behind it, or are empty beside long ones."""
-    rng, offsets = np.random.default_rng(9), np.concatenate([[0], np.cumsum(lengths)])
+    rng, offsets = default_rng(9), np.concatenate([[0], np.cumsum(lengths)])
     x = rng.integers(0, 100, offsets[-1]).astype(dtype)
     found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
     assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
@@ -126,7 +128,7 @@ def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
     """Each member reads some values ahead, twice as many for longer rows."""
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     few_looks(monkeypatch)
-    rng, offsets = np.random.default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
+    rng, offsets = default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
     x = rng.integers(0, 1000, offsets[-1]).astype("float64")
     found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
     assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
@@ -137,7 +139,7 @@ def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
 def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
     """By a team a row, unless one is longer than a team takes."""
     monkeypatch.setattr(segments, "MOST", most)
-    rng, offsets = np.random.default_rng(10), np.cumsum([0, 17, 0, 16, 1, 33, 300, 31])
+    rng, offsets = default_rng(10), np.cumsum([0, 17, 0, 16, 1, 33, 300, 31])
     x = rng.integers(1, 9, offsets[-1])
     found = pk.segmented_scan(move(x, space), move(offsets, space), IN_ORDER, inclusive, space).to_numpy()
     wanted = x if inclusive else np.where(np.isin(np.arange(len(x)), offsets), 0, np.roll(x, 1))
@@ -151,7 +153,7 @@ def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
 def test_prefixes_of_rows_of_the_sizes_of_the_call_before(space, inclusive, long_rows):
     """There are as many rows and values as before, of which now one is longer than a team takes, now none:
     a GPU goes on before it is known."""
-    x = np.random.default_rng(11).integers(1, 9, 48)
+    x = default_rng(11).integers(1, 9, 48)
     for lengths in ([16] * 3, [15, 16, 17], [16] * 3, [16, 15, 17], [0, 48, 0], [16] * 3, [16] * 3):
         offsets = np.cumsum([0, *lengths])
         found = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
@@ -168,64 +170,64 @@ IN_ORDER = pk.Reducer("InOrder", later, 0, commutes=False)
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_rows_are_sorted(space, descending):
-    x, offsets = ragged(np.random.default_rng(3), "short", "float64")
+    x, offsets = ragged(default_rng(3), "short", "float64")
     x = np.where(x > 11, np.nan, x)
     values, order = pk.segmented_sort(move(x, space), move(offsets, space), descending, space)
-    np.testing.assert_array_equal(values.to_numpy(), x[order.to_numpy()])
+    assert_array_equal(values.to_numpy(), x[order.to_numpy()])
     wanted = [
         a + np.argsort(-row if descending else row, kind="stable")
         for a, row in zip(offsets, rows_of(np.nan_to_num(x, nan=1e9), offsets))
     ]
-    np.testing.assert_array_equal(order.to_numpy(), np.concatenate(wanted))
+    assert_array_equal(order.to_numpy(), np.concatenate(wanted))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_places_among_edges(space, dtype):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     edges, values = np.sort(rng.integers(0, 30, 20)).astype(dtype), rng.integers(0, 30, 50).astype(dtype)
     if dtype[0] == "f":
         edges[-1], values[:3] = np.nan, [np.nan, np.inf, -0.0]
     for side in ("left", "right"):
         found = pk.searchsorted(move(edges, space), move(values, space), side, space)
-        np.testing.assert_array_equal(found.to_numpy(), np.searchsorted(edges, values, side))
+        assert_array_equal(found.to_numpy(), np.searchsorted(edges, values, side))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 def test_different_numbers(space, dtype):
     for n in [0, 1, 200]:
-        x = np.random.default_rng(5).integers(0, 40, n).astype(dtype)
+        x = default_rng(5).integers(0, 40, n).astype(dtype)
         if dtype[0] == "f":
             x[::7] = np.nan
         found, counts = pk.unique(move(x, space), counts=True, space=space)
         wanted = np.unique(x, return_counts=True)
-        np.testing.assert_array_equal(found.to_numpy(), wanted[0])
-        np.testing.assert_array_equal(counts.to_numpy(), wanted[1])
-        np.testing.assert_array_equal(pk.unique(move(x, space), space=space).to_numpy(), wanted[0])
+        assert_array_equal(found.to_numpy(), wanted[0])
+        assert_array_equal(counts.to_numpy(), wanted[1])
+        assert_array_equal(pk.unique(move(x, space), space=space).to_numpy(), wanted[0])
 
 
 @pytest.mark.parametrize("n", [0, 300])
 def test_bins(space, n):
-    rng = np.random.default_rng(6)
+    rng = default_rng(6)
     x, weights = rng.integers(0, 17, n), rng.integers(0, 9, n) / 4
-    np.testing.assert_array_equal(pk.bincount(move(x, space), space=space).to_numpy(), np.bincount(x))
-    np.testing.assert_array_equal(
+    assert_array_equal(pk.bincount(move(x, space), space=space).to_numpy(), np.bincount(x))
+    assert_array_equal(
         pk.bincount(move(x, space), minlength=40, space=space).to_numpy(), np.bincount(x, minlength=40)
     )
     sums = pk.bincount(move(x, space), move(weights, space), 20, space).to_numpy()
-    np.testing.assert_array_equal(sums, np.bincount(x, weights, 20))
+    assert_array_equal(sums, np.bincount(x, weights, 20))
 
 
 def test_several_keys_and_falling_ones(space):
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     first, second = rng.integers(0, 5, 200), rng.integers(0, 9, 200) / 2
     order = pk.argsort((move(first, space), move(second, space)), space)
-    np.testing.assert_array_equal(order.to_numpy(), np.lexsort((second, first)))
+    assert_array_equal(order.to_numpy(), np.lexsort((second, first)))
     falling = pk.argsort(move(second, space), space, descending=True)
-    np.testing.assert_array_equal(falling.to_numpy(), np.argsort(-second, kind="stable"))
+    assert_array_equal(falling.to_numpy(), np.argsort(-second, kind="stable"))
     keys, values = pk.sort_by_key(move(first, space), move(second, space), space, descending=True)
     order = np.argsort(-first, kind="stable")
-    np.testing.assert_array_equal(keys.to_numpy(), first[order])
-    np.testing.assert_array_equal(values.to_numpy(), second[order])
+    assert_array_equal(keys.to_numpy(), first[order])
+    assert_array_equal(values.to_numpy(), second[order])
 
 
 def test_what_is_wrong_is_named(space):
@@ -291,7 +293,7 @@ def test_wrong_offsets_touch_nothing_else(space, tiles):
 
 
 def wrong_offsets(space, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x, offsets = move(rng.random(60), space), rng.integers(-50, 100, 40)
     offsets[0] = seed % 2
     for call in (pk.segmented_reduce, pk.segmented_scan):
@@ -300,9 +302,7 @@ def wrong_offsets(space, seed):
             call(x, move(offsets, space), space=space)
     whole = np.array([0, 30, 60])
     found = pk.segmented_reduce(x, move(whole, space), space=space).to_numpy()  # nothing is left behind
-    np.testing.assert_allclose(
-        found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1])
-    )
+    assert_allclose(found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1]))
 
 
 @pk.kernel
@@ -332,7 +332,7 @@ def test_offsets_that_the_launch_before_writes(space):
         found = call(x, offsets, space=space).to_numpy()
         rows = rows_of(values, np.minimum(np.arange(n_rows + 1) * (length + turn), n))
         wanted = np.concatenate([np.cumsum(row) for row in rows]) if turn % 2 else [row.sum() for row in rows]
-        np.testing.assert_array_equal(found, wanted)
+        assert_array_equal(found, wanted)
 
 
 def test_threads_that_combine_rows_at_once(space):
@@ -364,7 +364,7 @@ def test_threads_that_combine_rows_at_once(space):
 def test_many_empty_rows(space, tiles):
     """A tile counts the ends of rows, too: many empty ones, before, among and behind others, are shared out
     like many values."""
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     rows, none = rng.integers(1, 40, 12), np.zeros(200, int)
     for lengths in ([none, rows], [rows[:6], none, rows[6:], none, [90]], [rows, none]):
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])

@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.language.words import ROWS
@@ -18,7 +20,7 @@ EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 2.5, -3.5, 0.5, 1e-40]
 
 
 def numbers(dtype):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     with np.errstate(all="ignore"):
         return np.concatenate([EDGES, rng.normal(size=30) * 100, 10.0 ** rng.uniform(-30, 30, 30)]).astype(
             dtype
@@ -36,7 +38,7 @@ def parts(i, x, out):
 def test_frexp(space, dtype):
     x = numbers(dtype)
     out = launch_for(space, len(x), parts, x, np.zeros((2, len(x))))[1]
-    np.testing.assert_array_equal(out, [[math.frexp(v)[k] for v in x.tolist()] for k in (0, 1)])
+    assert_array_equal(out, [[math.frexp(v)[k] for v in x.tolist()] for k in (0, 1)])
 
 
 @pk.kernel
@@ -57,7 +59,7 @@ def test_isclose(space):
         + 4 * math.isclose(a, b, rel_tol=0.0, abs_tol=1.0)
         for a, b in zip(x, y)
     ]
-    np.testing.assert_array_equal(launch_for(space, len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
+    assert_array_equal(launch_for(space, len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
 
 
 @pk.kernel
@@ -67,13 +69,13 @@ def divisors(i, a, b, out):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64])
 def test_gcd(space, dtype):
-    a, b = np.random.default_rng(4).integers(0, 10**6, (2, 50))
+    a, b = default_rng(4).integers(0, 10**6, (2, 50))
     if np.issubdtype(dtype, np.signedinteger):
         a[::3] *= -1
     a[:2] = 0
     b[:1] = 0
     want = [math.gcd(p, q) + math.gcd(36, i) for i, (p, q) in enumerate(zip(a.tolist(), b.tolist()))]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         launch_for(space, 50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want
     )
 
@@ -97,7 +99,7 @@ def whole(i, x, out):
 def test_round_goes_to_even(space, dtype):
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 7.49, 1e9 + 0.4], dtype)
     want = [round(v) + 2 + i for i, v in enumerate(x.tolist())]
-    np.testing.assert_array_equal(launch_for(space, len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
+    assert_array_equal(launch_for(space, len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
 
 
 @pk.kernel
@@ -109,18 +111,18 @@ def gammas(i, a, x, out):
 
 def test_digamma_and_the_incomplete_gamma_function(space):
     special = pytest.importorskip("scipy.special")
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     a = np.concatenate([rng.uniform(0, 20, 40), np.exp(rng.uniform(-5, 8, 24))])
     x = a * np.exp(rng.normal(size=64) / np.sqrt(a + 1))
     x[:2] = 0.0, np.inf
     out = launch_for(space, 64, gammas, a, x, np.zeros((3, 64)))[2]
-    np.testing.assert_allclose(out[0], special.digamma(a), rtol=2e-15, atol=2e-15)
-    np.testing.assert_allclose(out[1], special.gammainc(a, x), rtol=1e-12)
-    np.testing.assert_allclose(out[2], special.gammaincc(a, x), rtol=1e-11)
+    assert_allclose(out[0], special.digamma(a), rtol=2e-15, atol=2e-15)
+    assert_allclose(out[1], special.gammainc(a, x), rtol=1e-12)
+    assert_allclose(out[2], special.gammaincc(a, x), rtol=1e-11)
 
 
 def test_digamma_of_negative_numbers_and_poles():
-    np.testing.assert_allclose(
+    assert_allclose(
         [pk.digamma(-0.5), pk.digamma(-2.25)], [0.03648997397857652, 4.158583564657973], rtol=1e-14
     )
     assert (
@@ -160,7 +162,7 @@ def many(i, x, out):
 def test_defaults_and_keywords(space):
     x = np.arange(9.0)
     want = (2 * x + 0.5) + 10 * (3 * x + 0.5) + 100 * (2 * x + 1) + 1000 * x
-    np.testing.assert_array_equal(launch_for(space, 9, many, x, np.zeros(9))[1], want)
+    assert_array_equal(launch_for(space, 9, many, x, np.zeros(9))[1], want)
     assert scaled(2.0) == 4.5
 
 

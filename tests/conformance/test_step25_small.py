@@ -6,6 +6,8 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -26,15 +28,13 @@ def doubled(i, x, y, out):
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_integers(space, dtype, step):
     info = np.iinfo(dtype)
-    x, y = np.random.default_rng(1).integers(info.min // 2, info.max // 2, (2, 2 * N)).astype(dtype)
+    x, y = default_rng(1).integers(info.min // 2, info.max // 2, (2, 2 * N)).astype(dtype)
     x, y = (np.ascontiguousarray(v)[::step][:N] for v in (x, np.abs(y.astype(int)).astype(dtype) % 50))
     want = np.where(y > 0, 2 * x.astype(np.int32) - y, 7)
     out = launch_for(space, N, doubled, x, y, np.full(N, 7, np.int32))[2]
-    np.testing.assert_array_equal(out, want)
+    assert_array_equal(out, want)
     if space != "checked":  # which notes what does not fit int8 and int16
-        np.testing.assert_array_equal(
-            launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype)
-        )
+        assert_array_equal(launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
 
 
 @pk.kernel
@@ -49,7 +49,7 @@ def test_floats_are_cut_off_and_held_between_the_ends(space, dtype):
     want = np.array([0, 0, 1, info.max, info.min, info.max, 0, info.max, info.min, info.max], dtype)
     if space == "checked":
         x, want = x[[0, 1, 2, 7, 8]], want[[0, 1, 2, 7, 8]]
-    np.testing.assert_array_equal(launch_for(space, len(x), converted, x, np.ones(len(x), dtype))[1], want)
+    assert_array_equal(launch_for(space, len(x), converted, x, np.ones(len(x), dtype))[1], want)
 
 
 @np.errstate(all="ignore")
@@ -61,15 +61,15 @@ def test_every_short_float_is_loaded_and_stored(space, dtype, eps):
         x = x[::97]
     wide = x.astype(np.float32)
     got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float32))[1]
-    np.testing.assert_array_equal(got, wide)
+    assert_array_equal(got, wide)
     got = launch_for(space, len(x), converted, x, np.zeros(len(x), dtype))[1]
-    np.testing.assert_array_equal(got.astype(np.float32), wide)
+    assert_array_equal(got.astype(np.float32), wide)
     middles = wide[np.isfinite(wide)] * np.float32(1 + eps)
     middles = middles[np.isfinite(middles)] if dtype != np.float16 else middles[np.abs(middles) < 65500]
     for wide in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
         wide = wide[np.isfinite(wide.astype(dtype).astype(np.float32))]
         got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), dtype))[1]
-        np.testing.assert_array_equal(got.view(np.uint16), wide.astype(dtype).view(np.uint16))
+        assert_array_equal(got.view(np.uint16), wide.astype(dtype).view(np.uint16))
 
 
 @np.errstate(all="ignore")
@@ -79,7 +79,7 @@ def test_not_a_number_stays_so_in_bfloat16(space):
     for x in (bits.view(np.float32), bits.view(np.float32).astype(float)):
         got = launch_for(space, len(x), converted, x, np.zeros(len(x), ml_dtypes.bfloat16))[1]
         want = [0x7FC0, 0xFFC0, 0x7FC0, 0xFFC0, 0x7F80, 0xFF80, 0]
-        np.testing.assert_array_equal(got.view(np.uint16), want)
+        assert_array_equal(got.view(np.uint16), want)
 
 
 def test_bfloat16_on_the_host(space):
@@ -91,7 +91,7 @@ def test_bfloat16_on_the_host(space):
     pk.fence(space)
     array = view.to_numpy()
     assert array.dtype == ml_dtypes.bfloat16 and float(array[0, 0]) == float(ml_dtypes.bfloat16(0.1))
-    np.testing.assert_array_equal(array.astype(float)[:, 0] > 1, [False, True, True])
+    assert_array_equal(array.astype(float)[:, 0] > 1, [False, True, True])
     if view.memory == "host":
         again = pk.asview(Exported(view), space=space)
         assert again.dtype == view.dtype and again.strides == view.strides
@@ -125,10 +125,10 @@ def scaled(i, x, out):
 
 @pytest.mark.parametrize("dtype, eps", [(np.float16, 2e-3), (ml_dtypes.bfloat16, 2e-2)])
 def test_halves_are_computed_in_float32(space, dtype, eps):
-    x = np.random.default_rng(2).normal(size=N).astype(dtype)
+    x = default_rng(2).normal(size=N).astype(dtype)
     out = launch_for(space, N, scaled, x, np.zeros(N, dtype))[1]
     want = (np.float32(0.1) * x.astype(np.float32) + np.float32(1 / 3)).astype(dtype)
-    np.testing.assert_allclose(out.astype(float), want.astype(float), rtol=eps)
+    assert_allclose(out.astype(float), want.astype(float), rtol=eps)
     assert (out == want).mean() > 0.9
 
 
@@ -144,12 +144,10 @@ def counted(i, labels, table, out):
 
 
 def test_gathered_and_private(space):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     labels, table = rng.integers(0, 4, (N, 9)).astype(np.uint8), np.array([-7, 3, 100, -128], np.int8)
     want = np.stack([(labels == k).sum(1) + table[labels[:, k]].astype(int) for k in range(4)], 1)
-    np.testing.assert_array_equal(
-        launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want
-    )
+    assert_array_equal(launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want)
 
 
 @pk.kernel
@@ -158,7 +156,7 @@ def total(i, x):
 
 
 def test_sums_of_bytes(space):
-    x = np.random.default_rng(4).integers(0, 255, 1000).astype(np.uint8)
+    x = default_rng(4).integers(0, 255, 1000).astype(np.uint8)
     view = pk.empty(1000, np.uint8, space=space)
     pk.deep_copy(view, pk.asview(x, space="serial"))
     assert pk.parallel_reduce(pk.RangePolicy(0, 1000, space=space), total, view) == x.sum(dtype=int)
@@ -206,7 +204,7 @@ def times(i, x, by, out):
 def test_a_weak_float_beside_halves_alone(space):
     """The kernel's own float is float32, also for what the launch hands over."""
     out = launch_for(space, N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
-    np.testing.assert_array_equal(out, 3 * np.arange(N))
+    assert_array_equal(out, 3 * np.arange(N))
 
 
 @pk.kernel
@@ -216,4 +214,4 @@ def filled(i, by, x):
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, np.float16, ml_dtypes.bfloat16])
 def test_numpy_scalars_are_arguments(space, dtype):
-    np.testing.assert_array_equal(launch_for(space, 3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])
+    assert_array_equal(launch_for(space, 3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])

@@ -3,6 +3,7 @@ several views."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -31,7 +32,7 @@ def test_a_step_known_at_run_time(space, s):
         [sum(range(i, 30, s)), sum(j + 1 for j in range(0, 30, k) if j <= 20), sum(range(30, i, -k))]
         for i, k in enumerate(t.tolist())
     ]
-    np.testing.assert_array_equal(out, want)
+    assert_array_equal(out, want)
 
 
 def test_a_step_of_zero(space):
@@ -70,7 +71,7 @@ def test_views_enumerate_and_zip(space):
     a, x, want = np.arange(63.0).reshape(21, 3), np.arange(30.0), np.zeros((21, 7))
     for i in range(21):
         through.fn(i, a, x, want)
-    np.testing.assert_array_equal(launch_for(space, 21, through, a, x, np.zeros((21, 7)))[2], want)
+    assert_array_equal(launch_for(space, 21, through, a, x, np.zeros((21, 7)))[2], want)
 
 
 @pk.kernel
@@ -88,7 +89,7 @@ def test_a_name_that_holds_a_tuple_again_and_again(space):
     want = np.zeros((21, 2))
     for i in range(21):
         fibonacci.fn(i, want)
-    np.testing.assert_array_equal(launch_for(space, 21, fibonacci, np.zeros((21, 2))), want)
+    assert_array_equal(launch_for(space, 21, fibonacci, np.zeros((21, 2))), want)
 
 
 @pk.kernel
@@ -107,7 +108,7 @@ def test_two_views_take_turns(space):
         u, k = start.copy(), np.arange(20)
         for _ in range(n):
             u = 0.5 * (u[np.maximum(k - 1, 0)] + u[np.minimum(k + 1, 19)])
-        np.testing.assert_allclose(got, u)
+        assert_allclose(got, u)
 
 
 @pk.kernel
@@ -125,7 +126,7 @@ def test_a_name_holds_one_of_several_views(space):
         a, b, c, want = np.arange(5.0), np.arange(10.0)[::2] + 100, -np.arange(8.0), np.zeros(5)
         for i in range(5):
             one_of.fn(i, n, a, b, c, want)
-        np.testing.assert_array_equal(launch_for(space, 5, one_of, n, a, b, c, np.zeros(5))[3], want)
+        assert_array_equal(launch_for(space, 5, one_of, n, a, b, c, np.zeros(5))[3], want)
 
 
 @pk.kernel

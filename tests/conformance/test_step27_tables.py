@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -44,7 +45,7 @@ def test_tables(space, dtype):
     x, want = np.linspace(0, 1, 40).astype(dtype), np.zeros(40)
     for i in range(40):
         looked_up.fn(i, x.astype(float), want)
-    np.testing.assert_allclose(
+    assert_allclose(
         launch_for(space, 40, looked_up, x, np.zeros(40, dtype))[1], want, rtol=4 * np.finfo(dtype).eps
     )
 
@@ -58,7 +59,7 @@ def test_a_table_is_what_it_was_at_the_first_launch(space):
 
     launch_for(space, 3, copied, np.zeros(3))
     values[:] = 9
-    np.testing.assert_array_equal(launch_for(space, 3, copied, np.zeros(3)), [0, 1, 2])
+    assert_array_equal(launch_for(space, 3, copied, np.zeros(3)), [0, 1, 2])
 
 
 @pk.kernel
@@ -119,4 +120,4 @@ def test_a_breakpoint_is_for_the_checked_space(space, monkeypatch):
         return
     launch_for(space, 4, stops, x, np.zeros(4))
     assert [(s["i"], s["total"]) for s in seen] == [(1, 12.0), (2, 21.0), (3, 30.0)]
-    np.testing.assert_array_equal(seen[0]["x"], x)
+    assert_array_equal(seen[0]["x"], x)

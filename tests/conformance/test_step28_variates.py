@@ -3,6 +3,7 @@ and on the host."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -27,11 +28,11 @@ def test_the_same_numbers_everywhere(space):
     args = a, 0.7, weights, np.zeros((3, 24)), np.zeros((24, 5), np.int64)
     (got, places), (want, there) = (launch_for(where, 24, drawn, *args)[2:] for where in (space, "serial"))
     if space == "checked":
-        np.testing.assert_allclose(got, want, rtol=1e-12)
+        assert_allclose(got, want, rtol=1e-12)
     else:
-        np.testing.assert_array_equal(got, want)
-    np.testing.assert_array_equal(places, there)
-    np.testing.assert_array_equal(np.sort(places, axis=1), np.tile(np.arange(5), (24, 1)))
+        assert_array_equal(got, want)
+    assert_array_equal(places, there)
+    assert_array_equal(np.sort(places, axis=1), np.tile(np.arange(5), (24, 1)))
 
 
 @pk.kernel
@@ -107,10 +108,8 @@ def test_host_forms_take_arrays(name, of):
     assert got.shape == (3, 4) and got.dtype.name == {"poisson": "int64", "binomial": "int64"}.get(
         name, "float32" if name.endswith("32") else "float64"
     )
-    np.testing.assert_allclose(
-        got[1, 2], word(2**64 - 1, 6, 5, *of), rtol=1e-6 if name.endswith("32") else 1e-13
-    )
-    np.testing.assert_array_equal(word(1, 6, np.arange(3), *of)[1], word(1, np.full(1, 6), 1, *of)[0])
+    assert_allclose(got[1, 2], word(2**64 - 1, 6, 5, *of), rtol=1e-6 if name.endswith("32") else 1e-13)
+    assert_array_equal(word(1, 6, np.arange(3), *of)[1], word(1, np.full(1, 6), 1, *of)[0])
     assert word(1, np.arange(0), 0, *of).shape == (0,)
 
 

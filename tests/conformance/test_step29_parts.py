@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -27,10 +29,10 @@ def filtered(i, w, x, out):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_a_part_that_begins_at_the_index(space, dtype, step):
-    x = np.random.default_rng(1).integers(-9, 9, 2 * N + 8).astype(dtype)[::step][: N + 3]
+    x = default_rng(1).integers(-9, 9, 2 * N + 8).astype(dtype)[::step][: N + 3]
     w = np.arange(1, 5).astype(dtype)
     want = sum(int(w[k]) * x[k : k + N].astype(int) for k in range(4))
-    np.testing.assert_array_equal(launch_for(space, N, filtered, w, x, np.zeros(N))[2], want)
+    assert_array_equal(launch_for(space, N, filtered, w, x, np.zeros(N))[2], want)
 
 
 def test_packs_read_neighbours_at_once():
@@ -68,12 +70,12 @@ def lengths(i, x, a, b, out):
 
 def test_lengths_as_in_python(space):
     """Beyond the end, empty, to the end; parts of parts."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     x, (a, b) = rng.integers(0, 100, (N, 7)), rng.integers(0, 10, (2, N))
     want = np.zeros((N, 20), np.int64)
     for i in range(N):
         lengths.fn(i, x, a, b, want)
-    np.testing.assert_array_equal(launch_for(space, N, lengths, x, a, b, np.zeros_like(want))[3], want)
+    assert_array_equal(launch_for(space, N, lengths, x, a, b, np.zeros_like(want))[3], want)
 
 
 @pk.kernel
@@ -93,11 +95,11 @@ def windows(i, width, x, out):
 
 @pytest.mark.parametrize("width", [0, 2, 5])
 def test_writes_atomics_and_own_arrays(space, width):
-    x = np.random.default_rng(3).integers(-9, 9, 3 * N + 6).astype(float)
+    x = default_rng(3).integers(-9, 9, 3 * N + 6).astype(float)
     want = np.zeros(2 * N)
     for i in range(N):
         windows.fn(i, width, x, want)
-    np.testing.assert_array_equal(launch_for(space, N, windows, width, x, np.zeros(2 * N))[1], want)
+    assert_array_equal(launch_for(space, N, windows, width, x, np.zeros(2 * N))[1], want)
 
 
 @pk.kernel
@@ -115,7 +117,7 @@ def test_parts_that_a_team_shares_have_one_length(space):
     starts = np.array([0, 3, 3, 20, 53])
     x = np.arange(53.0)
     out = launch_for(space, pk.TeamPolicy(4), total_of_rows, starts, x, np.zeros(4))[2]
-    np.testing.assert_array_equal(out, [x[a:b].sum() for a, b in zip(starts, starts[1:])])
+    assert_array_equal(out, [x[a:b].sum() for a, b in zip(starts, starts[1:])])
 
 
 @pk.kernel
@@ -145,11 +147,9 @@ def six(a, b, c, x, out):
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 2, 3, 0, 1, 4)])
 def test_six_dimensions(space, order):
-    x = np.random.default_rng(4).integers(0, 99, (3, 2, 3, 2, 4, 5)).transpose(order)
+    x = default_rng(4).integers(0, 99, (3, 2, 3, 2, 4, 5)).transpose(order)
     policy = pk.MDRangePolicy((0, 0, 0), (*x.shape[:2], x.shape[3]))
-    np.testing.assert_array_equal(
-        launch_for(space, policy, six, x, np.zeros(x.shape, np.int64))[1], 2 * x + 6
-    )
+    assert_array_equal(launch_for(space, policy, six, x, np.zeros(x.shape, np.int64))[1], 2 * x + 6)
 
 
 @pk.kernel
@@ -158,9 +158,9 @@ def element_of_five(i, x):
 
 
 def test_five_dimensions(space):
-    x = np.random.default_rng(5).normal(size=(N, 2, 1, 3, 2))
+    x = default_rng(5).normal(size=(N, 2, 1, 3, 2))
     total = launch_reduce(space, N, element_of_five, x)
-    np.testing.assert_allclose(total, x[:, 1, 0, 2, 1].sum(), rtol=1e-12)
+    assert_allclose(total, x[:, 1, 0, 2, 1].sum(), rtol=1e-12)
 
 
 def test_views_of_six_dimensions_are_made_and_sliced():

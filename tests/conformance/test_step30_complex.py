@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
@@ -17,7 +19,7 @@ DTYPES = [np.complex64, np.complex128]
 
 def numbers(dtype, n=N, seed=1, whole=False):
     """Two arrays of complex numbers; small whole ones, of which sums and products are exact."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     parts = rng.integers(-9, 10, (4, n)) if whole else rng.normal(size=(4, n))
     return (parts[0] + 1j * parts[1]).astype(dtype), (parts[2] + 1j * parts[3]).astype(dtype)
 
@@ -54,10 +56,10 @@ def by_numpy(z, w, x, out):
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_operations_have_the_bits_of_numpy(space, dtype, step):
     z, w = (v[::step][:N] for v in numbers(dtype, 2 * N))
-    x = np.random.default_rng(2).normal(size=N).astype(z.real.dtype)
+    x = default_rng(2).normal(size=N).astype(z.real.dtype)
     want = np.zeros((N, 12), dtype)
     by_numpy(z, w, x, want)
-    np.testing.assert_array_equal(launch_for(space, N, arithmetic, z, w, x, np.zeros_like(want))[3], want)
+    assert_array_equal(launch_for(space, N, arithmetic, z, w, x, np.zeros_like(want))[3], want)
 
 
 def test_quotients_at_the_edges(space):
@@ -67,7 +69,7 @@ def test_quotients_at_the_edges(space):
     with np.errstate(all="ignore"):
         want = np.array([a / b for a, b in zip(z, w)])
     got = launch_for(space, len(z), divided, z, w, np.zeros_like(z))[2]
-    np.testing.assert_array_equal(got.view(float), want.view(float))
+    assert_array_equal(got.view(float), want.view(float))
 
 
 @pk.kernel
@@ -108,7 +110,7 @@ def expression(rng, depth):
 @pytest.mark.parametrize("seed", range(2))
 def test_random_expressions_have_the_bits_of_numpy(space, seed, tmp_path):
     """Six of them in one kernel, on numbers with zeros and infinities among them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     lines = [f"    out[i, {k}] = {expression(rng, 4)}" for k in range(6)]
     text = "def drawn(i, z, w, out):\n    a, b, c, d = z[i], w[i], z[i - i], z[i].real > 0.0\n" + "\n".join(
         lines
@@ -125,7 +127,7 @@ def test_random_expressions_have_the_bits_of_numpy(space, seed, tmp_path):
             scope["drawn"](i, z, w, want)
     for kernel in (pk.kernel(scope["drawn"]), pk.kernel(scope["drawn"], packed=False)):
         out = launch_for(space, N, kernel, z, w, np.zeros_like(want))[2]
-        np.testing.assert_array_equal(out.view(float), want.view(float), err_msg=text)
+        assert_array_equal(out.view(float), want.view(float), err_msg=text)
 
 
 @pk.kernel
@@ -140,9 +142,9 @@ def test_exp_and_abs(space, dtype):
     z[:3] = 0, 2, -1e30  # without an imaginary part exp has none
     _, out, sizes = launch_for(space, N, functions, z, np.zeros_like(z), np.zeros(N, z.real.dtype))
     eps = np.finfo(dtype).eps
-    np.testing.assert_allclose(out.real, np.exp(z).real, rtol=4 * eps, atol=0)
-    np.testing.assert_allclose(out.imag, np.exp(z).imag, rtol=4 * eps, atol=0)
-    np.testing.assert_allclose(sizes, abs(z), rtol=2 * eps)
+    assert_allclose(out.real, np.exp(z).real, rtol=4 * eps, atol=0)
+    assert_allclose(out.imag, np.exp(z).imag, rtol=4 * eps, atol=0)
+    assert_allclose(sizes, abs(z), rtol=2 * eps)
     assert (out.imag[:3] == 0).all()
 
 
@@ -173,8 +175,8 @@ def test_a_name_that_is_assigned_again(space):
                 z, n = z * z + c[i], n + 1
             ends[i], want[i] = z, n
     _, got, counts = launch_for(space, N, mandelbrot, c, 30, np.zeros(N, complex), np.zeros(N, np.int64))
-    np.testing.assert_array_equal(counts, want)
-    np.testing.assert_array_equal(got, ends)
+    assert_array_equal(counts, want)
+    assert_array_equal(got, ends)
 
 
 @pk.kernel
@@ -197,8 +199,8 @@ def test_choices_and_equality(space):
     for i in range(N):
         chosen.fn(i, z, w, want, same)
     _, _, out, got = launch_for(space, N, chosen, z, w, np.zeros(N, complex), np.zeros(N, bool))
-    np.testing.assert_array_equal(out, want)
-    np.testing.assert_array_equal(got, same)
+    assert_array_equal(out, want)
+    assert_array_equal(got, same)
 
 
 ROOTS = np.exp(2j * np.pi * np.arange(8) / 8)
@@ -221,7 +223,7 @@ def test_tables_constants_and_own_arrays(space):
     k = np.arange(8)
     want = [(x[:8] * ROOTS[i * k % 8]).sum() * UNITS[i % 4] + (0.5 - 0.5j) for i in range(16)]
     got = launch_for(space, 16, transformed, x, np.zeros(16, complex))[1]
-    np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)
+    assert_allclose(got, want, rtol=1e-13, atol=1e-13)
 
 
 class Wave(NamedTuple):
@@ -244,7 +246,7 @@ def test_arguments_and_rows(space, turn):
     want = 3j * values[:, 1:].sum(1) * (2 - 1j) + 6
     out = move(np.zeros(N, np.complex64), space)
     pk.parallel_for(pk.RangePolicy(0, N, space=space), scaled, Wave(3j, move(values, space)), turn, out)
-    np.testing.assert_array_equal(pk.asview(out).to_numpy(), want)
+    assert_array_equal(pk.asview(out).to_numpy(), want)
 
 
 @pk.kernel
@@ -265,7 +267,7 @@ def shared(team, z, out):
 def test_scratch_of_a_team(space):
     z = numbers(np.complex64, 40, whole=True)[0].reshape(5, 8)
     out = launch_for(space, pk.TeamPolicy(5), shared, z, np.zeros(5, np.complex64))[1]
-    np.testing.assert_array_equal(out, z.sum(1) * 1j + z[:, 3] * 1j + 2j + 2)
+    assert_array_equal(out, z.sum(1) * 1j + z[:, 3] * 1j + 2j + 2)
 
 
 @pk.kernel

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 
@@ -119,7 +120,7 @@ def test_numbers_in_all_places_mean_the_same(space, value, dtype):
         for text, got in zip(texts, results[-1]):
             if CASES[text] is not None:
                 wanted = dtype(CASES[text](dtype(value)))
-                np.testing.assert_array_equal(got, wanted, err_msg=text)
+                assert_array_equal(got, wanted, err_msg=text)
                 assert got != got or np.signbit(got) == np.signbit(wanted), text
 
 
@@ -150,7 +151,7 @@ def test_whole_numbers_too(space, value):
         out = run(space, 3, kernel, np.ones(3), np.zeros((len(texts), 3), np.int64), True, given)[1]
         results.append(out[:, 0])
     for other in results[1:]:
-        np.testing.assert_array_equal(results[0], other)
+        assert_array_equal(results[0], other)
     with np.errstate(all="ignore"):
         for text, got in zip(texts, results[-1]):
             wanted = INTEGERS[text](np.int64(value))
@@ -169,7 +170,7 @@ def test_a_whole_number_is_rounded_once(space):
     """By way of a float64 it would be rounded to the middle of two of float32, and then down."""
     out = launch_for(space, 1, large, np.zeros(4, f32))
     up = 2.0**60 + 2.0**37
-    np.testing.assert_array_equal(out, np.array([1e30, up, -up, 0.1], f32))
+    assert_array_equal(out, np.array([1e30, up, -up, 0.1], f32))
 
 
 TABLE, MIXED, SINGLE = (0.1, f32(0.1), 3), np.array([0.1, 1e40]), np.complex64(0.1 + 0.7j)
@@ -187,7 +188,7 @@ def tables(i, k, out):
 def test_tables_and_complex_constants(space):
     with np.errstate(over="ignore"):
         wanted = f64([f32(0.1), f32(0.1), f32(1e40), f32(0.1), f32(0.7)])
-    np.testing.assert_array_equal(launch_for(space, 1, tables, 0, np.zeros(5)), wanted)
+    assert_array_equal(launch_for(space, 1, tables, 0, np.zeros(5)), wanted)
 
 
 @pk.kernel
@@ -216,4 +217,4 @@ def test_a_float_cut_off_wraps_where_it_is_stored(space, value):
     for n in (value, pk.static(value)):
         arrays = np.zeros(3, np.int32), np.zeros(3, np.int64)
         found.append(launch_for(space, 3, pk.kernel(cuts_off), n, *arrays))
-    np.testing.assert_array_equal(found[0], found[1])
+    assert_array_equal(found[0], found[1])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -88,7 +89,7 @@ FUNCTIONS = square, cubic, pk.static(square), np.exp, pk.sqrt, math.sin, made(2)
 @pytest.fixture(autouse=True)
 def close():
     """The layer's elementary functions are within two units of NumPy's."""
-    return lambda got, wanted: np.testing.assert_allclose(got, wanted, rtol=1e-15)
+    return lambda got, wanted: assert_allclose(got, wanted, rtol=1e-15)
 
 
 def test_each_function_has_its_own_code(space, close):
@@ -110,7 +111,7 @@ def counted(i, draw, out):
 def test_random_functions_with_parameters(space):
     for draw in (pk.random.poisson, pk.random.gamma):
         found = launch_for(space, 4, counted, draw, np.zeros(4))
-        np.testing.assert_allclose(found, draw(1, np.arange(4), 0, 3.0), rtol=1e-14)
+        assert_allclose(found, draw(1, np.arange(4), 0, 3.0), rtol=1e-14)
 
 
 def test_reductions_scans_and_teams_take_functions(space, close):
@@ -170,4 +171,4 @@ def test_a_repeated_launch_with_a_function_finds_its_code():
     policy = pk.RangePolicy(0, len(X), space="serial")
     for f in (square, square, square, cubic, cubic, cubic, square):
         pk.parallel_for(policy, applied, f, x, y)
-        np.testing.assert_array_equal(y.to_numpy(), [f(v) for v in X])
+        assert_array_equal(y.to_numpy(), [f(v) for v in X])

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -64,28 +66,28 @@ KERNELS = stored, added, reversed_, reduced
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_slices_are_those_of_numpy(space, kernel, n):
     for dtype, tol in ((np.float64, 1e-13), (np.float32, 1e-4)):
-        x = np.random.default_rng(1).normal(size=(n, n)).astype(dtype)
+        x = default_rng(1).normal(size=(n, n)).astype(dtype)
         wanted = np.ones((n, n), dtype)
         for i in range(n):
             kernel(i, x, wanted)
         got = launch_for(space, n, kernel, x, np.ones((n, n), dtype))[1]
-        np.testing.assert_allclose(got, wanted, rtol=tol, atol=tol * n)
+        assert_allclose(got, wanted, rtol=tol, atol=tol * n)
 
 
 def test_reductions_teams_integers_and_complex_numbers(space):
-    x = np.random.default_rng(2).normal(size=(5, 6))
-    np.testing.assert_allclose(launch_reduce(space, 5, value, x), (x * x).sum(), rtol=1e-13)
+    x = default_rng(2).normal(size=(5, 6))
+    assert_allclose(launch_reduce(space, 5, value, x), (x * x).sum(), rtol=1e-13)
     rows = 2 * x[:, :4]
     rows[:, 1:] -= rows[:, :1]
     got = launch_for(space, pk.TeamPolicy(5, 32), held, x, np.zeros((5, 4)))[1]
-    np.testing.assert_allclose(got, rows + rows.sum(1)[:, None], rtol=1e-13)
+    assert_allclose(got, rows + rows.sum(1)[:, None], rtol=1e-13)
     for dtype in (np.int32, np.uint8, np.bool_):
         whole = np.array([[2**31 - 1, 2**31 - 2, 7]]).astype(dtype)
         got = launch_for(space, 1, pk.kernel(_sum), whole, np.zeros(1, np.int64))[1]
         assert got[0] == whole.sum()  # in 64 bits
     z = (x + 1j)[:, :3]
     got = launch_for(space, 5, pk.kernel(_scaled), z, np.zeros_like(z))[1]
-    np.testing.assert_allclose(got, z * 1j + z, rtol=1e-13)
+    assert_allclose(got, z * 1j + z, rtol=1e-13)
 
 
 def _sum(i, x, out):

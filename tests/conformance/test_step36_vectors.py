@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -106,13 +107,13 @@ def test_vectors_are_those_of_plain_python(space, kernel, dtype, tol):
     for i in range(9):
         kernel(i, x, wanted)
     got = launch_for(space, 9, kernel, x, np.ones((9, 6), dtype))[1]
-    np.testing.assert_allclose(got, wanted, rtol=tol, atol=tol)
+    assert_allclose(got, wanted, rtol=tol, atol=tol)
 
 
 def test_a_vector_is_an_argument(space):
     x, m = np.arange(12.0).reshape(4, 3), pk.matrix((1.0, 2.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0))
     got = launch_for(space, 4, pk.kernel(_mapped), m, DOWN, x, np.zeros((4, 3)))[1]
-    np.testing.assert_allclose(got, x @ m.T + DOWN, rtol=1e-13)
+    assert_allclose(got, x @ m.T + DOWN, rtol=1e-13)
 
 
 def _mapped(i, m, shift, x, y):
@@ -125,7 +126,7 @@ def test_complex_numbers_are_summed(space):
     wanted = np.zeros(3, complex)
     for i in range(6):
         _dots(i, z, wanted)
-    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    assert_allclose(got, wanted, rtol=1e-12)
 
 
 def _dots(i, z, out):

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.errors import InputError, LanguageError, ShapeError
@@ -32,17 +33,17 @@ def of(space, *args, kernel=scaled, **named):
 
 
 def test_what_has_a_default_may_be_left_out(space):
-    np.testing.assert_array_equal(of(space), 2 * X + 0.5)
-    np.testing.assert_array_equal(of(space, 3.0), 3 * X + 0.5)
-    np.testing.assert_allclose(of(space, 3.0, np.sqrt), np.sqrt(3 * X + 0.5), rtol=1e-15)
+    assert_array_equal(of(space), 2 * X + 0.5)
+    assert_array_equal(of(space, 3.0), 3 * X + 0.5)
+    assert_allclose(of(space, 3.0, np.sqrt), np.sqrt(3 * X + 0.5), rtol=1e-15)
 
 
 def test_arguments_have_names(space):
-    np.testing.assert_array_equal(of(space, shift=(1.0, 2)), 2 * X + 2)
-    np.testing.assert_allclose(of(space, link=np.sqrt, scale=4.0), np.sqrt(4 * X + 0.5), rtol=1e-15)
-    np.testing.assert_array_equal(of(space, kernel=functools.partial(scaled, scale=5.0)), 5 * X + 0.5)
+    assert_array_equal(of(space, shift=(1.0, 2)), 2 * X + 2)
+    assert_allclose(of(space, link=np.sqrt, scale=4.0), np.sqrt(4 * X + 0.5), rtol=1e-15)
+    assert_array_equal(of(space, kernel=functools.partial(scaled, scale=5.0)), 5 * X + 0.5)
     twice = functools.partial(functools.partial(scaled, scale=5.0, shift=(0.0, 0)), scale=6.0)
-    np.testing.assert_array_equal(of(space, kernel=twice), 6 * X)
+    assert_array_equal(of(space, kernel=twice), 6 * X)
 
 
 def test_reductions_and_scans_take_them_too(space):
@@ -50,7 +51,7 @@ def test_reductions_and_scans_take_them_too(space):
     assert pk.parallel_reduce(policy, entry, x) == 55.0
     assert pk.parallel_reduce(policy, entry, power=1, x=x) == 15.0
     assert pk.parallel_scan(policy, functools.partial(entry, power=1), x, out=out) == 15.0
-    np.testing.assert_array_equal(pk.asview(out).to_numpy(), np.cumsum(X))
+    assert_array_equal(pk.asview(out).to_numpy(), np.cumsum(X))
     assert pk.parallel_scan(policy, entry, x, out=out) == 55.0
     assert pk.check(5, entry, X.copy()).ok
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.launch.dispatch import describe_launch
@@ -60,7 +61,7 @@ FEW = [f for f in TRAPS if f.name in PEERS] + TRAPS[5::13]
 @pytest.mark.filterwarnings("ignore:kernel .* is a step")
 def test_traps(f, space):
     for found, wanted in zip(*both_ways(f, space)):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_traps(f, space):
 @pytest.mark.filterwarnings("ignore:kernel .* is a step")
 def test_all_traps(f):
     for found, wanted in zip(*both_ways(f, "serial")):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pk.kernel
@@ -81,10 +82,10 @@ def test_an_element_is_read_and_then_overwritten(space):
     x, y, ones = (move(a, space) for a in (X, np.empty(len(X)), np.ones(len(X))))
     policy = pk.RangePolicy(0, len(X), space=space)
     found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones})
-    np.testing.assert_array_equal(numpy_of(found), 2.0 * X)
+    assert_array_equal(numpy_of(found), 2.0 * X)
     found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones, "x": ones})
-    np.testing.assert_array_equal(numpy_of(found), 2.0 * X + 3.0)
-    np.testing.assert_array_equal(numpy_of(x), X)
+    assert_array_equal(numpy_of(found), 2.0 * X + 3.0)
+    assert_array_equal(numpy_of(x), X)
 
 
 class State(NamedTuple):
@@ -195,17 +196,17 @@ def all_adjoints(space):
 
 def test_each_kind_of_kernel(space):
     stencil, pairs, matrix, vector, carried, gathered, scattered, unordered = all_adjoints(space)
-    np.testing.assert_allclose(stencil, heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(pairs, energy_by_hand(), rtol=1e-12, atol=1e-11)
-    np.testing.assert_allclose(unordered, pairs, rtol=1e-12, atol=1e-11)
-    np.testing.assert_array_equal(matrix, np.outer(W[13,], VECTOR))
-    np.testing.assert_allclose(vector, MATRIX.T @ W[13,], rtol=1e-13)
+    assert_allclose(stencil, heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
+    assert_allclose(pairs, energy_by_hand(), rtol=1e-12, atol=1e-11)
+    assert_allclose(unordered, pairs, rtol=1e-12, atol=1e-11)
+    assert_array_equal(matrix, np.outer(W[13,], VECTOR))
+    assert_allclose(vector, MATRIX.T @ W[13,], rtol=1e-13)
     places, wanted = recurrence_by_differences(W[3, 150])
-    np.testing.assert_allclose([carried[p] for p in places], wanted, rtol=1e-6, atol=1e-8)
+    assert_allclose([carried[p] for p in places], wanted, rtol=1e-6, atol=1e-8)
     by_hand = np.zeros(11)
     np.add.at(by_hand, INDEX, 2.0 * X[INDEX] * W[11,])
-    np.testing.assert_allclose(gathered, by_hand, rtol=1e-13)
-    np.testing.assert_array_equal(scattered, 2.0 * X * W[11,][INDEX])
+    assert_allclose(gathered, by_hand, rtol=1e-13)
+    assert_array_equal(scattered, 2.0 * X * W[11,][INDEX])
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +223,7 @@ def test_the_same_bits_on_any_number_of_threads(threads, on_serial):
 def test_the_same_bits_everywhere(space, on_serial):
     for found, wanted in zip(all_adjoints(space)[:-1], on_serial):
         if space == "checked":  # whose arithmetic is Python's
-            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+            assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
         else:
             assert found.tobytes() == wanted.tobytes()
 
@@ -256,7 +257,7 @@ def test_numbers_of_trips(n):
         for _ in range(n):
             slope *= 1.01 + 0.1 * np.cos(at)
             at = at * 1.01 + 0.1 * np.sin(at)
-        np.testing.assert_allclose(found[k], slope, rtol=1e-12)
+        assert_allclose(found[k], slope, rtol=1e-12)
 
 
 def test_derivatives_are_added_to_arrays_of_a_dict(space):
@@ -266,8 +267,8 @@ def test_derivatives_are_added_to_arrays_of_a_dict(space):
     for _ in range(2):
         found = pk.adjoint(policy, product, a, x, y, wrt={"a": by_a, "x": by_x}, of={"y": w})
     assert found[0] is by_a
-    np.testing.assert_array_equal(numpy_of(by_a), 2.0 * np.outer(W[13,], VECTOR))
-    np.testing.assert_allclose(numpy_of(by_x), 1.0 + 2.0 * MATRIX.T @ W[13,], rtol=1e-13)
+    assert_array_equal(numpy_of(by_a), 2.0 * np.outer(W[13,], VECTOR))
+    assert_allclose(numpy_of(by_x), 1.0 + 2.0 * MATRIX.T @ W[13,], rtol=1e-13)
 
 
 def test_what_is_written_takes_a_new_array():
@@ -287,12 +288,12 @@ def workspace(i, x, own, y, factor=2.0):
 def test_an_array_that_is_not_named_is_followed():
     own, w = np.full(len(X), 5.0), RNG.random(len(X))
     found = pk.adjoint(len(X), workspace, X, own, np.empty(len(X)), wrt="x", of={"y": w})
-    np.testing.assert_allclose(found, w * np.where(X > 1.0, 4.0 * X, 5.0), rtol=1e-14)
+    assert_allclose(found, w * np.where(X > 1.0, 4.0 * X, 5.0), rtol=1e-14)
     found = pk.adjoint(
         len(X), workspace, X, own, y=np.empty(len(X)), factor=3.0, wrt=("own", "factor"), of={"y": w}
     )
-    np.testing.assert_allclose(found[0], np.where(X > 1.0, 0.0, X * w), rtol=1e-14)
-    np.testing.assert_allclose(found[1], [np.sum(w[X > 1.0] * X[X > 1.0] ** 2)], rtol=1e-14)
+    assert_allclose(found[0], np.where(X > 1.0, 0.0, X * w), rtol=1e-14)
+    assert_allclose(found[1], [np.sum(w[X > 1.0] * X[X > 1.0] ** 2)], rtol=1e-14)
 
 
 def test_numbers(space):
@@ -300,9 +301,9 @@ def test_numbers(space):
     u, w, new = (move(v, space) for v in (U, W[7, 19], np.zeros((7, 19))))
     box = pk.MDRangePolicy((1, 1), (6, 18), space=space)
     by_u, by_rate = pk.adjoint(box, heat, State(u, 0.3), new, wrt=("s.u", "s.rate"), of={"out": w})
-    np.testing.assert_allclose(numpy_of(by_u), heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
+    assert_allclose(numpy_of(by_u), heat_by_hand(W[7, 19]), rtol=1e-12, atol=1e-13)
     around = U[:-2, 1:-1] + U[2:, 1:-1] + U[1:-1, :-2] + U[1:-1, 2:] - 4.0 * U[1:-1, 1:-1]
-    np.testing.assert_allclose(by_rate, [np.sum(around * U[1:-1, 1:-1] * W[7, 19][1:-1, 1:-1])], rtol=1e-12)
+    assert_allclose(by_rate, [np.sum(around * U[1:-1, 1:-1] * W[7, 19][1:-1, 1:-1])], rtol=1e-12)
 
 
 @pk.kernel
@@ -317,8 +318,8 @@ def test_what_is_overwritten_had_no_influence():
     inner, wanted = w[:, 1:8], np.zeros((3, 9))
     wanted[:, :7] += inner * x[:, 2:]
     wanted[:, 2:] += inner * x[:, :7]
-    np.testing.assert_allclose(by_x, wanted, rtol=1e-14)
-    np.testing.assert_array_equal(by_y, np.where(np.arange(9) % 8 == 0, w, 0.0))
+    assert_allclose(by_x, wanted, rtol=1e-14)
+    assert_array_equal(by_y, np.where(np.arange(9) % 8 == 0, w, 0.0))
 
 
 @pk.kernel
@@ -335,7 +336,7 @@ def test_a_range_shorter_than_a_stencil_is_wide(n):
         wanted[i] += w[i + 1] * x[i + 5]
         wanted[i + 5] += w[i + 1] * x[i]
         wanted[i + 2] += w[i + 1]
-    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    assert_allclose(found, wanted, rtol=1e-14)
 
 
 @pk.kernel
@@ -350,8 +351,8 @@ def test_of_the_largest_the_derivative_is_that_of_one(space, reducer, pick):
     k, wanted = pick(np.sin(2.0 * X) * X), np.zeros(len(X))
     wanted[k] = 2.0 * np.cos(2.0 * X[k]) * X[k] + np.sin(2.0 * X[k])
     assert value == pk.parallel_reduce(policy, humps, x, 2.0, reducer=reducer)
-    np.testing.assert_allclose(numpy_of(by_x), wanted, rtol=1e-13)
-    np.testing.assert_allclose(by_c, [np.cos(2.0 * X[k]) * X[k] ** 2], rtol=1e-13)
+    assert_allclose(numpy_of(by_x), wanted, rtol=1e-13)
+    assert_allclose(by_c, [np.cos(2.0 * X[k]) * X[k] ** 2], rtol=1e-13)
 
 
 def test_float32():
@@ -359,7 +360,7 @@ def test_float32():
     ones = np.ones(len(X), np.float32)
     found = pk.adjoint(len(X), overwritten, x, out, wrt="x", of={"y": ones})
     assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, 2.0 * x)
+    assert_array_equal(found, 2.0 * x)
 
 
 # ---- what is refused

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.core.launch import dispatch
@@ -12,7 +14,7 @@ from portable.errors import DTypeError, InputError, LanguageError, LoweringError
 
 from ..launching import move
 
-TIMES = np.sort(np.random.default_rng(4).random(37) * 9.0)
+TIMES = np.sort(default_rng(4).random(37) * 9.0)
 
 
 class Parameters(NamedTuple):
@@ -81,11 +83,11 @@ def test_a_record(space):
 
     value, gradient = run(*at, gradient="p")
     assert value == run(*at)
-    np.testing.assert_allclose(gradient, differences(run, at), rtol=1e-7)
+    assert_allclose(gradient, differences(run, at), rtol=1e-7)
     again, same, hessian = run(*at, hessian=("p.omega", "p.mu"))
     assert (again, *same) == (value, gradient[2], gradient[0])
     slopes = differences(lambda *at: run(*at, gradient=("p.omega", "p.mu"))[1], at)
-    np.testing.assert_allclose(hessian, slopes[[2, 0]], rtol=1e-6)
+    assert_allclose(hessian, slopes[[2, 0]], rtol=1e-6)
     outs = tuple(pk.empty(1, space=space) for _ in range(2))
     assert run(*at, gradient="p.mu", out=outs) is None
     assert [float(out.to_numpy()[0]) for out in outs] == [value, gradient[0]]
@@ -96,19 +98,19 @@ def test_a_box(space):
     value, gradient = pk.parallel_reduce(policy, paired, 0.3, x, gradient="a")
     assert value == pk.parallel_reduce(policy, paired, 0.3, x)
     products = np.multiply.outer(TIMES[:12], TIMES[:12])[np.triu_indices(12, 1)]
-    np.testing.assert_allclose(gradient, [np.sum(products * np.cos(0.3 * products))], rtol=1e-12)
+    assert_allclose(gradient, [np.sum(products * np.cos(0.3 * products))], rtol=1e-12)
 
 
 def test_teams(space):
-    rows = np.random.default_rng(5).random((5, 7)) + 0.1
+    rows = default_rng(5).random((5, 7)) + 0.1
     x, policy = move(rows, space), pk.TeamPolicy(5, 8, scratch_bytes=4096, space=space)
 
     def run(a, b, **options):
         return pk.parallel_reduce(policy, by_teams, a, b, x, **options)
 
     value, gradient = run(1.2, 0.8, gradient=("a", "b"))
-    np.testing.assert_allclose(value, run(1.2, 0.8), rtol=1e-14)
-    np.testing.assert_allclose(gradient, differences(run, (1.2, 0.8)), rtol=1e-7)
+    assert_allclose(value, run(1.2, 0.8), rtol=1e-14)
+    assert_allclose(gradient, differences(run, (1.2, 0.8)), rtol=1e-7)
 
 
 def test_float32(space):
@@ -119,7 +121,7 @@ def test_float32(space):
     exact = pk.parallel_reduce(
         pk.RangePolicy(0, len(TIMES), space="serial"), hawkes, Parameters(0.7, 0.4, 1.3), TIMES, gradient="p"
     )
-    np.testing.assert_allclose(gradient, exact[1], rtol=1e-4)
+    assert_allclose(gradient, exact[1], rtol=1e-4)
 
 
 def test_float32_has_no_double_arithmetic():

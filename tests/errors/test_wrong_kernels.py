@@ -5,6 +5,7 @@ import traceback
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.errors import KernelError, LanguageError, LoweringError, PortableError
@@ -122,7 +123,7 @@ def test_nothing_is_written_before_a_kernel_is_refused(space):
     x = move(X, space)
     with pytest.raises(PortableError):
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.calls_the_system, x)
-    np.testing.assert_array_equal(x if isinstance(x, np.ndarray) else x.to_numpy(), X)
+    assert_array_equal(x if isinstance(x, np.ndarray) else x.to_numpy(), X)
 
 
 def test_a_reduction_wants_a_result(space):
@@ -142,9 +143,7 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
     except KernelError as error:
         assert "takes_a_number_from_and" in str(error)
     else:
-        np.testing.assert_array_equal(
-            np.asarray(k if isinstance(k, np.ndarray) else k.to_numpy()), [0, 5, 0, 5, 5]
-        )
+        assert_array_equal(np.asarray(k if isinstance(k, np.ndarray) else k.to_numpy()), [0, 5, 0, 5, 5])
 
 
 def test_a_reduction_wants_a_value_for_each_reducer(space):

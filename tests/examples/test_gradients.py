@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 
@@ -29,8 +30,8 @@ def test_the_model_has_right_derivatives(space, monkeypatch):
         value, slopes = model.value_and_gradient(*arrays)
     slopes = slopes if isinstance(slopes, np.ndarray) else slopes.to_numpy()
     rate = np.exp(x @ b)
-    np.testing.assert_allclose(value, counts @ (x @ b) - rate.sum() - 0.5 * b @ b, rtol=1e-12)
-    np.testing.assert_allclose(slopes, x.T @ (counts - rate) - b, rtol=1e-11)
+    assert_allclose(value, counts @ (x @ b) - rate.sum() - 0.5 * b @ b, rtol=1e-12)
+    assert_allclose(slopes, x.T @ (counts - rate) - b, rtol=1e-11)
 
 
 @pytest.mark.slow
@@ -52,8 +53,8 @@ def test_a_c_function_gives_the_same(monkeypatch):
     addresses = (a.ctypes.data_as(a_type) for a, a_type in _pointers(b, slopes, value))
     assert model.pointer(x, counts).ctypes(model.K, *addresses, None) == 0
     expected = sys.modules["nutpie_model"].value_and_gradient(b, x, counts)
-    np.testing.assert_allclose(value[0], expected[0], rtol=1e-12)
-    np.testing.assert_allclose(slopes, expected[1], rtol=1e-11)
+    assert_allclose(value[0], expected[0], rtol=1e-12)
+    assert_allclose(slopes, expected[1], rtol=1e-11)
 
 
 def _pointers(*arrays):

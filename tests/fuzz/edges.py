@@ -9,6 +9,7 @@ import dataclasses
 import math
 
 import numpy as np
+from numpy.random import default_rng
 from hypothesis import strategies as st
 
 from .grammar import Grammar, indented, templates
@@ -162,7 +163,7 @@ class Edges(Grammar):
 
 def chosen(draw, values, dtype):
     """N of the values that `dtype` has."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rng = default_rng(draw(st.integers(0, 2**32 - 1)))
     with np.errstate(over="ignore", under="ignore"):
         if np.dtype(dtype).kind == "f":
             fit = np.array(values).astype(dtype)
@@ -223,7 +224,7 @@ def programs(draw):
         + "@pk.kernel\ndef kernel(i, a, b, e, k, m, u, w, p, q, fo, io, uo, co, s0, s1, r, n, pairs, pad):\n"
     )
     text += "\n".join(indented(body)) + "\n"
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     bools = [rng.random(N) < 0.5, rng.random(N) < 0.5]
     shape = (lines + 1, N)
     ends = st.sampled_from([0, 1, 2, -1, -3, 5, N, N + 4, -N - 2, 2**62])

@@ -6,6 +6,7 @@ may be anything.
 """
 
 import numpy as np
+from numpy.random import default_rng
 from hypothesis import strategies as st
 
 from .grammar import Grammar, helpers, indented
@@ -130,7 +131,7 @@ def programs(draw):
         f"z, flag = u[{names[-1]} % 21], {names[0]} % 2 == 0",
         *g.block(1, 2),
     ]
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rng = default_rng(draw(st.integers(0, 2**32 - 1)))
     x = rng.integers(-16, 17, LENGTH) / 8
     x = np.where(
         rng.random(LENGTH) < draw(st.sampled_from([0.0, 0.2])),
@@ -199,7 +200,7 @@ def in_teams(draw, dtypes, what):
         "c": ["flag"],
     }
     g.variables |= {"f": ["a"], "i": ["m"], "u": ["z"], "c": ["flag"]}
-    rng, league = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from([3, 0, 1, 9]))
+    rng, league = default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from([3, 0, 1, 9]))
     x = np.round(rng.normal(size=LENGTH), 3)
     body = [
         "unused = wide(team.rank)",

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from numpy.random import default_rng
 
 from portable.models import edm, hawkes, mixture, resampling, tmap
 from portable.models.shared import store
@@ -31,7 +32,7 @@ SHORT = (
 
 
 def series():
-    x = np.random.default_rng(1).random((40, 6))
+    x = default_rng(1).random((40, 6))
     for t in range(39):
         x[t + 1] = 3.7 * x[t] * (1.0 - x[t])
     return x
@@ -59,7 +60,7 @@ def cross_map_test(folder, longer):
 def pmmh(folder, longer):
     """And particle Gibbs, which goes through the same store."""
     model = resampling.ready.linear_gaussian
-    y = np.random.default_rng(5).normal(size=12)
+    y = default_rng(5).normal(size=12)
     found = resampling.sample_pmmh(
         model,
         y,
@@ -84,7 +85,7 @@ def resampling_study(folder, longer):
 
 
 def posterior(folder, longer):
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     likelihood = hawkes.Likelihood(
         random.normal(size=(30, 2)), np.sort(random.random(30)) * 100.0, space=SPACE
     )
@@ -102,9 +103,7 @@ def posterior(folder, longer):
 
 
 def points():
-    return np.random.default_rng(1).normal(size=(60, 2)) + np.repeat(
-        [[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 20, axis=0
-    )
+    return default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 20, axis=0)
 
 
 def gibbs(folder, longer):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models import hawkes, tmap
@@ -131,7 +132,7 @@ def test_values_are_told_in_full():
         (one, np.float64(one)),
         (np.sin, np.cos),
         (np.sum, np.prod),
-        (np.random.default_rng(1), np.random.default_rng(2)),
+        (default_rng(1), default_rng(2)),
         (priors.normal(0.0, 0.0100000001), priors.normal(0.0, 0.0100000049)),
         (priors.normal(0.0, 1.0).draw, priors.half_normal(1.0).draw),
         (transient(2.0), transient(np.nextafter(2.0, 3.0))),

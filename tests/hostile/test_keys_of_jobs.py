@@ -7,6 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
@@ -85,7 +86,7 @@ MODELS = {name: lambda name=name: model(**{name: 2.0}) for name in resampling.st
 }
 SAMPLING = dict(
     model=lambda: model(),
-    observations=np.random.default_rng(5).normal(size=12),
+    observations=default_rng(5).normal(size=12),
     n_particles=8,
     priors={"phi": priors.uniform(-1.0, 1.0), "sigma": priors.normal(0.5, 0.0100000001)},
     fixed={"tau": 0.7},
@@ -97,7 +98,7 @@ SAMPLING = dict(
     space="serial",
 )
 OTHER_SAMPLING = dict(
-    observations=np.random.default_rng(6).normal(size=12),
+    observations=default_rng(6).normal(size=12),
     n_particles=9,
     priors=SAMPLING["priors"] | {"sigma": priors.normal(0.5, 0.0100000049)},
     fixed={"tau": np.nextafter(0.7, 1.0)},
@@ -140,7 +141,7 @@ def of_model(sample):
     return job
 
 
-RANDOM = np.random.default_rng(2)
+RANDOM = default_rng(2)
 EVENTS = dict(locations=RANDOM.normal(size=(30, 2)), times=np.sort(RANDOM.random(30)) * 100.0)
 START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 CHAINS = dict(

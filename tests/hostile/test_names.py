@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from rich.console import Console
 
 import portable as pk
@@ -80,7 +81,7 @@ def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys, monkeypatc
 
 
 def test_columns_and_files(tmp_path, capsys):
-    x = np.random.default_rng(1).random((60, 2))
+    x = default_rng(1).random((60, 2))
     path = tmp_path / os.fsdecode(b"t\xff\x1b.csv")
     with path.open("w", encoding="utf-8") as file:
         file.write("\x1b[2Ja,b,\x1bwords\n" + "".join(f"{a},{b},x\n" for a, b in x))
@@ -103,7 +104,7 @@ def test_columns_and_files(tmp_path, capsys):
 def test_channels_lose_no_fit(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "cells.npz"
-    X = np.random.default_rng(1).normal(size=(200, 2)) * 100.0
+    X = default_rng(1).normal(size=(200, 2)) * 100.0
     np.savez(path, X=X, channels=np.array(["\x1b[2JA", "B\udcff"]))
     assert (
         mixture_main(

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from portable.models.shared.files import check_no_input, replacing, write
 from portable.models.shared.store import Store
@@ -26,10 +27,10 @@ def test_parts_come_back_and_are_plain_npz(tmp_path):
         store.put("a", rows=np.zeros(0))
     with opened(tmp_path / "run") as store:
         assert store.names() == ["a", "b"] and store.names("b") == ["b"]
-        np.testing.assert_array_equal(store.get("b")["rows"], np.arange(3))
+        assert_array_equal(store.get("b")["rows"], np.arange(3))
         assert store.get("b")["words"].tolist() == ["é", "\x1b"] and store.get("c") is None
     with np.load(tmp_path / "run" / "b.npz") as file:
-        np.testing.assert_array_equal(file["rows"], np.arange(3))
+        assert_array_equal(file["rows"], np.arange(3))
 
 
 def test_without_a_folder_nothing_is_kept():
@@ -160,19 +161,17 @@ def test_a_chain_goes_on_over_a_hole(tmp_path):
             return np.concatenate([part["rows"] for part in store.chain("steps", n, run)])[:n]
 
     whole = rows(30)
-    np.testing.assert_array_equal(whole, np.cumsum(np.arange(30)))
-    np.testing.assert_array_equal(rows(10, tmp_path / "run"), whole[:10])
+    assert_array_equal(whole, np.cumsum(np.arange(30)))
+    assert_array_equal(rows(10, tmp_path / "run"), whole[:10])
     ran.clear()
-    np.testing.assert_array_equal(
-        rows(30, tmp_path / "run"), whole
-    )  # longer: from where the shorter one has ended
+    assert_array_equal(rows(30, tmp_path / "run"), whole)  # longer: from where the shorter one has ended
     assert ran[0] == (10, 30)
     ran.clear()
-    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)
-    np.testing.assert_array_equal(rows(5, tmp_path / "run"), whole[:5])
+    assert_array_equal(rows(30, tmp_path / "run"), whole)
+    assert_array_equal(rows(5, tmp_path / "run"), whole[:5])
     assert ran == []
     (tmp_path / "run" / "steps-000000000004.npz").unlink()
-    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)
+    assert_array_equal(rows(30, tmp_path / "run"), whole)
     assert ran == [(4, 8)]
 
 
@@ -256,7 +255,7 @@ def test_no_part_is_written_through_a_link(tmp_path, name):
         store.put("a", rows=np.ones(3))
     assert thesis.read_text() == "precious" and not (tmp_path / "run" / name).is_symlink()
     with opened(tmp_path / "run") as store:
-        np.testing.assert_array_equal(store.get("a")["rows"], np.ones(3))
+        assert_array_equal(store.get("a")["rows"], np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["a.npz", "run.json"])

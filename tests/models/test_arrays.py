@@ -1,6 +1,7 @@
 """Arrays of users on the way to a space, and back."""
 
 import numpy as np
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models.shared.arrays import Together, host_array, new_array
@@ -12,7 +13,7 @@ def test_a_large_array_of_the_host_has_the_memory_of_one_that_is_gone(space):
     with pk.use(space):
         view = pk.copy_of(np.arange(n, dtype=np.float64))
     first = host_array(view)
-    np.testing.assert_array_equal(first, np.arange(n))
+    assert_array_equal(first, np.arange(n))
     if view.memory == "host":
         assert np.shares_memory(first, view.to_numpy())
     else:
@@ -52,8 +53,8 @@ def test_small_arrays_go_there_and_back_by_one_copy_for_each_dtype(space):
         assert there == len(heard) - there == 2
     for name, array in arrays.items():
         assert together.views[name].shape == array.shape and together.views[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert_array_equal(found[name], array)
     pk.deep_copy(together.views["a"], -arrays["a"])
-    np.testing.assert_array_equal(found["a"], arrays["a"])  # memory of their own
-    np.testing.assert_array_equal(together.to_numpy()["a"], -arrays["a"])
-    np.testing.assert_array_equal(together.to_numpy()["b"], arrays["b"])
+    assert_array_equal(found["a"], arrays["a"])  # memory of their own
+    assert_array_equal(together.to_numpy()["a"], -arrays["a"])
+    assert_array_equal(together.to_numpy()["b"], arrays["b"])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.models.shared import command
 from portable.models.shared.files import write
@@ -219,7 +220,7 @@ def test_every_command_can_be_quiet_and_write_json(tmp_path, capsys):
     ],
 )
 def test_a_run_names_its_files_and_keeps_its_numbers(line, tmp_path, capsys):
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     runs = np.column_stack([np.repeat(np.arange(40), 3), random.exponential(2.0, 120)])
     for name, header, rows in (("runs", "run,gap", runs), ("table", "x", random.random((60, 1)))):
         np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=header, comments="")
@@ -332,7 +333,7 @@ def test_commands_of_the_page_of_edm_run(folder, capsys):
     for module in ("pandas", "matplotlib"):
         pytest.importorskip(module)
     (folder / "edm").mkdir()
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     x = [0.3]
     for _ in range(499):
         x.append(3.8 * x[-1] * (1.0 - x[-1]))
@@ -350,7 +351,7 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
     for module in ("pandas", "matplotlib"):
         pytest.importorskip(module)
     (folder / "tmap").mkdir()
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     for name in ("cdnow_interpurchase_days", "nasa_http_19950801_sessions"):
         np.savez(f"tmap/{name}.npz", values=random.integers(0, 9, 90).astype(float), lengths=np.full(30, 3))
     with open("EVENTS.csv", "w") as file:

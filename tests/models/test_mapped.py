@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models.shared import mapped
@@ -20,7 +22,7 @@ N, P = 3000, 2
 
 @pytest.fixture(scope="module")
 def X():
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     return (random.normal(size=(N, P)) + 5.0 * random.integers(0, 3, (N, 1))).astype(np.float32)
 
 
@@ -79,14 +81,14 @@ def test_rows(kind, X, tmp_path):
     found = mapped.opened(kind(X, tmp_path), "X")
     assert found.shape == X.shape and found.dtype == X.dtype and found.nbytes == X.nbytes
     for begin, end in ((0, N), (10, 20), (650, 1500), (1500, 1501), (699, 700), (N - 1, N), (7, 7)):
-        np.testing.assert_array_equal(found[begin:end], X[begin:end])
+        assert_array_equal(found[begin:end], X[begin:end])
         piece = pickle.loads(pickle.dumps(mapped.rows_of(found, begin, end)))
-        np.testing.assert_array_equal(mapped.read(piece), X[begin:end])
+        assert_array_equal(mapped.read(piece), X[begin:end])
         assert piece.nbytes == X[begin:end].nbytes and mapped.read(piece).flags.c_contiguous
-    at = np.random.default_rng(1).integers(0, N, 300)
+    at = default_rng(1).integers(0, N, 300)
     for key in (at, [5, 3], slice(3, 2000, 70), -1, (5, 1), (slice(600, 900), 1), X[:, 0] > 5.0):
-        np.testing.assert_array_equal(found[key], X[key])
-    np.testing.assert_array_equal(np.asarray(found), X)
+        assert_array_equal(found[key], X[key])
+    assert_array_equal(np.asarray(found), X)
     assert digest(found) == digest(X)
 
 
@@ -99,18 +101,18 @@ def test_a_mixture_has_the_bits_of_the_array_in_memory(kind, X, tmp_path, space)
     there = kind(X, tmp_path)
     streamed, whole = (mixture.DirichletMixture(2, **how).fit(data) for data in (there, X))
     for name in ("means_", "covariances_", "weights_", "objective_history_"):
-        np.testing.assert_array_equal(getattr(streamed, name), getattr(whole, name))
+        assert_array_equal(getattr(streamed, name), getattr(whole, name))
     if kind in (in_parquet, in_two_files):
         assert streamed.feature_names_in_.tolist() == ["x0", "x1"]
         del streamed.feature_names_in_  # X in memory has none
-    np.testing.assert_array_equal(streamed.predict(X), whole.predict(X))
+    assert_array_equal(streamed.predict(X), whole.predict(X))
 
 
 def test_whole_numbers_are_converted_as_they_are_read(X, tmp_path):
     whole = np.rint(10.0 * X).astype(np.int16)
     how = {"prior": None, "max_iter": 2, "tol": -1.0, "random_state": 0, "space": "serial"}
     streamed = mixture.DirichletMixture(2, **how).fit(in_zarr(whole, tmp_path))
-    np.testing.assert_array_equal(streamed.means_, mixture.DirichletMixture(2, **how).fit(whole).means_)
+    assert_array_equal(streamed.means_, mixture.DirichletMixture(2, **how).fit(whole).means_)
 
 
 def test_each_chunk_is_read_once(X):
@@ -126,10 +128,10 @@ def test_each_chunk_is_read_once(X):
 
     found = mapped.opened(Chunked(X), "X")
     for begin in range(0, N, 300):
-        np.testing.assert_array_equal(found[begin : begin + 300], X[begin : begin + 300])
+        assert_array_equal(found[begin : begin + 300], X[begin : begin + 300])
     assert read == [(0, 1000), (1000, 2500), (2500, N)]
     read.clear()
-    np.testing.assert_array_equal(found[[2600, 10, 2999, 11]], X[[2600, 10, 2999, 11]])
+    assert_array_equal(found[[2600, 10, 2999, 11]], X[[2600, 10, 2999, 11]])
     assert read == [(0, 1000), (2500, N)]
 
 
@@ -245,7 +247,7 @@ def test_a_checkpoint_of_the_array_in_memory(X, tmp_path):
         one = mixture.DirichletMixture(2, max_iter=4, **how).fit(
             in_zarr(X, tmp_path), checkpoint=tmp_path / "kept"
         )
-    np.testing.assert_array_equal(one.means_, mixture.DirichletMixture(2, max_iter=4, **how).fit(X).means_)
+    assert_array_equal(one.means_, mixture.DirichletMixture(2, max_iter=4, **how).fit(X).means_)
 
 
 def test_draws_from_the_posterior(X, tmp_path):
@@ -255,9 +257,9 @@ def test_draws_from_the_posterior(X, tmp_path):
     there = in_zarr(X, tmp_path)
     one, other = (model.sample_posterior(data, 3, n_warmup=1, seed=3) for data in (there, X))
     for name in ("means", "weights", "log_likelihood"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        assert_array_equal(getattr(one, name), getattr(other, name))
     densities = [one.log_density(data, space="serial") for data in (Users(X[:50]), X[:50])]
-    np.testing.assert_array_equal(*densities)
+    assert_array_equal(*densities)
     holes = X.copy()
     holes[1234, 1] = np.inf
     with pytest.raises(FiniteError, match=r"X\[1234, 1\] is inf"):
@@ -273,8 +275,8 @@ def test_gaps_of_a_tmap(X, tmp_path):
     da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
     for values in (zarr.array(gaps, chunks=(700,)), da.from_array(gaps, chunks=450), Users(gaps)):
         found = tmap.Runs(values, zarr.array(lengths))
-        np.testing.assert_array_equal(found.values, wanted.values)
-        np.testing.assert_array_equal(found.lengths, wanted.lengths)
+        assert_array_equal(found.values, wanted.values)
+        assert_array_equal(found.lengths, wanted.lengths)
     odd = da.from_array(gaps, chunks=500).map_blocks(
         lambda block, block_info=None: block.astype("f4") if block_info[0]["chunk-location"][0] else block,
         dtype=np.float64,

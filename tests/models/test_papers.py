@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable import roofline
@@ -93,7 +95,7 @@ def test_tmap():
             assert len(history) == 31 and (np.diff(history) > -1e-6 * abs(history[-1])).all()
         assert found.lost(data) < 1e-6 < 2.6e-4  # the paper's single precision
         same = times["serial", "float64"][0][-1], times[found.space, "float64"][0][-1]
-        np.testing.assert_allclose(*same, rtol=1e-12)
+        assert_allclose(*same, rtol=1e-12)
     assert sum(row.ours is None for row in found.page.compared) == 4  # the paper's GPU
     (fitted, fresh, _), (more_fitted, more_fresh, _) = found.ends["branches"], found.ends["unrestricted"]
     assert fitted > more_fitted and fresh > more_fresh  # section 5
@@ -103,8 +105,8 @@ def test_the_papers_start_of_tmap():
     """Rows go on with 1 - 1 / K, rates are r / T, and no gap times a rate is above 60."""
     runs = tmap.Runs([1.0, 2.0, 3.0, 2.0, 2.0], [2, 3])
     start = tmap.paper_start(runs, (3, 1, 2), seed=5)
-    np.testing.assert_allclose(start.switching.sum(axis=1), 1.0 - 2 / 5)
-    np.testing.assert_allclose(start.rates, np.array([1.0, 2.0, 3.0]) / 2.0)
+    assert_allclose(start.switching.sum(axis=1), 1.0 - 2 / 5)
+    assert_allclose(start.rates, np.array([1.0, 2.0, 3.0]) / 2.0)
     wide = tmap.Runs([1e-3, 1e-3, 1e-3, 1e6], [2, 2])
     assert wide.longest * tmap.paper_start(wide, ORDERS).rates.max() == pytest.approx(
         12.0
@@ -113,7 +115,7 @@ def test_the_papers_start_of_tmap():
     assert longer.longest * tmap.paper_start(longer, ORDERS).rates.max() == pytest.approx(60.0)
     a = tmap.fit(runs, orders=ORDERS, start="paper", seed=5, max_iter=4, tol=0.0)[1].history
     b = tmap.fit(runs, orders=ORDERS, start=start, max_iter=4, tol=0.0)[1].history
-    np.testing.assert_array_equal(a, b)
+    assert_array_equal(a, b)
     with pytest.raises(DTypeError, match="'papers'"):
         tmap.fit(runs, orders=ORDERS, start="papers")
 
@@ -212,7 +214,7 @@ def test_hawkes_posterior_means_are_in_the_printed_intervals():
 
 
 def test_algorithm_2_is_the_likelihood(space):
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     n = 12 if space == "checked" else 70
     locations, times = random.random((n, 2)), np.sort(random.random(n)) * 3.0
     params = Parameters(0.7, 0.6, 1.0, 0.3, 2.0, 0.2)
@@ -224,19 +226,19 @@ def test_algorithm_2_is_the_likelihood(space):
 
 
 def test_summaries_of_the_paper():
-    draws = np.random.default_rng(1).exponential(size=200_000)
+    draws = default_rng(1).exponential(size=200_000)
     low, high = highest_density(draws, 0.9)
     assert low < 1e-4 and high == pytest.approx(-np.log(0.1), rel=0.02)
     places = np.array([[0.0, 0.0], [0.05, 0.0], [0.05, 0.0], [5.0, 0.0], [5.0, 0.0]])
     times = np.array([0.0, 1.0, 100.0, 100.0, 100.5]) / 3600.0
-    np.testing.assert_array_equal(thin_near(places, times, 1 / 60, 0.1), [True, False, True, True, False])
-    random = np.random.default_rng(2)
+    assert_array_equal(thin_near(places, times, 1 / 60, 0.1), [True, False, True, True, False])
+    random = default_rng(2)
     many, at = random.random((3000, 2)), np.sort(random.random(3000))
     factor, kept = thin_share(many, at, 0.2)
     assert factor > 0.0 and 0.2 <= 1.0 - kept.mean() < 0.21
     share, density, middle = smoothed_share(np.arange(1000.0), np.full(1000, 0.25), width_h=100.0)
-    np.testing.assert_allclose(share, 0.25)
-    np.testing.assert_allclose(density[200], 1.0, rtol=0.01)
+    assert_allclose(share, 0.25)
+    assert_allclose(density[200], 1.0, rtol=0.01)
 
 
 def test_edm():
@@ -288,7 +290,7 @@ def test_unrestricted_matrices_check_themselves(capsys):
 def test_the_papers_kernels_lower_to_ptx(tmp_path):
     """The worked examples; kernels of the models are in test_ptx."""
     n, k = 40, 4
-    x = np.random.default_rng(1).random((2, n))
+    x = default_rng(1).random((2, n))
     distance, index = np.ones((n, k)), np.zeros((n, k), np.int32)
     kedm, blocks = page.example("kedm"), page.example("mv_normal_pdf")
     rows = pk.scratch_bytes((n, x.dtype), ((32, k), x.dtype), ((32, k), np.int32))

@@ -6,6 +6,8 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 from portable.errors import InputError
 from portable.models import hawkes, resampling
@@ -16,7 +18,7 @@ from .resampling.test_inference import FIXED, LG, PRIORS, Y
 
 
 def autoregressive(n_chains, n_draws, phi, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x = rng.normal(size=(n_chains, n_draws))
     for t in range(1, n_draws):
         x[:, t] += phi * x[:, t - 1]
@@ -59,7 +61,7 @@ def gibbs(**options):
 
 
 def metropolis(**options):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     times = np.sort(rng.uniform(0.0, 1000.0, 200))
     likelihood = hawkes.Likelihood(rng.normal(size=(200, 2)), times, space="serial")
     starts = [hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)] * 2
@@ -67,7 +69,7 @@ def metropolis(**options):
 
 
 def assignments(**options):
-    X = np.random.default_rng(1).normal(size=(200, 2)) + np.repeat([[0.0], [6.0]], 100, axis=0)
+    X = default_rng(1).normal(size=(200, 2)) + np.repeat([[0.0], [6.0]], 100, axis=0)
     model = DirichletMixture(3, random_state=0, space="serial").fit(X)
     return model.sample_posterior(X, **options)
 
@@ -103,8 +105,8 @@ def test_files_of_before_load_and_those_of_another_family_say_whose_they_are(sam
     for name in ("names", "fixed", "priors", "method", "seed", "complete"):
         assert getattr(again, name) == getattr(found, name)
     assert getattr(again, "attained_error", 0.0) == getattr(found, "attained_error", 0.0)
-    np.testing.assert_array_equal(frame[found.names[0]].to_numpy(), again.draws[:, :, 0].ravel())
-    np.testing.assert_array_equal(frame["log_likelihood"].loc[1], again.log_likelihood[1])
+    assert_array_equal(frame[found.names[0]].to_numpy(), again.draws[:, :, 0].ravel())
+    assert_array_equal(frame["log_likelihood"].loc[1], again.log_likelihood[1])
     found.save(tmp_path / "now.nc")
     other = hawkes.Posterior if sample is pmmh else resampling.Posterior
     with pytest.raises(InputError, match=f"holds draws of portable.models.{found.family}, whose Posterior"):
@@ -144,4 +146,4 @@ def test_ctrl_c_leaves_the_draws(sample, tmp_path):
     n = min(chains.shape[1], 20)
     again = sample(n_draws=n, n_warmup=3, seed=1)
     drawn = again.alpha[None] if sample is assignments else again.log_likelihood
-    np.testing.assert_array_equal(drawn, chains[:, :n])
+    assert_array_equal(drawn, chains[:, :n])

@@ -3,8 +3,8 @@
 import functools
 import math
 
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from portable.models.shared.processes import map_numbers, space_of
 from portable.models.resampling.calibration import calibrate
@@ -40,7 +40,7 @@ def test_calibrations_do_not_depend_on_the_number_of_processes():
         calibrate("pmmh", n_sets=3, n_kept=9, n_steps=40, long_enough=2.0, jobs=jobs, space="serial").ranks
         for jobs in (1, 2)
     ]
-    np.testing.assert_array_equal(*ranks)
+    assert_array_equal(*ranks)
 
 
 def test_chains_of_a_calibration_are_long():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.models import edm, mixture, tmap
 from portable.errors import DTypeError
@@ -22,7 +23,7 @@ def runs():
 
 
 def series():
-    return np.random.default_rng(2).random((80, 3)).cumsum(axis=0) % 1.0
+    return default_rng(2).random((80, 3)).cumsum(axis=0) % 1.0
 
 
 def fit(**how):
@@ -41,7 +42,7 @@ def cross_map_test(**how):
 
 
 def points():
-    return np.random.default_rng(1).normal(size=(100, 2)) + np.repeat([[0.0], [9.0]], 50, axis=0)
+    return default_rng(1).normal(size=(100, 2)) + np.repeat([[0.0], [9.0]], 50, axis=0)
 
 
 def mixture_fit(**how):

@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
@@ -83,7 +84,7 @@ COMPOSED = (hawkes.compose("omori", distance="power_law", marks=True, growth=Tru
 
 
 def run_hawkes():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     params = hawkes.Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.3, omega=1.0, h=0.1)
     for n_dims in (1, 2, 3):
         for precision in ("float64", "mixed"):
@@ -283,13 +284,13 @@ def run_inference():
 
 def run_mixture():
     for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
-        x = np.random.default_rng(1).normal(size=(40, p)).astype(dtype)
+        x = default_rng(1).normal(size=(40, p)).astype(dtype)
         for kind in ("diag", "full"):
             model = mixture.DirichletMixture(
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    many = np.random.default_rng(2).normal(size=(80, 18))  # components and features, for teams alone
+    many = default_rng(2).normal(size=(80, 18))  # components and features, for teams alone
     mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1, space="serial").fit(many)
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
@@ -298,7 +299,7 @@ def run_mixture():
 
 
 def run_edm():
-    x = np.random.default_rng(1).random((60, 3))
+    x = default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
         # as where many more teams run at a time than there are tiles of points
         with (

@@ -5,6 +5,7 @@ import math
 import numba
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from numba import njit
 
 import portable as pk
@@ -110,13 +111,13 @@ def launched(space, kernel, x=X, dtype=np.float64):
 @pytest.mark.parametrize("space", ["serial", "threads", "numba"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_the_bits_are_those_of_a_call_from_python(kernel, space):
-    np.testing.assert_array_equal(launched(space, kernel), [KERNELS[kernel](v) for v in X])
+    assert_array_equal(launched(space, kernel), [KERNELS[kernel](v) for v in X])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_checked_runs_the_text(kernel):
     few = X[:20]
-    np.testing.assert_allclose(launched("checked", kernel, few), launched("serial", kernel, few), rtol=1e-14)
+    assert_allclose(launched("checked", kernel, few), launched("serial", kernel, few), rtol=1e-14)
 
 
 def test_float32_stays_float32_in_numba_s_types():
@@ -129,7 +130,7 @@ def test_float32_stays_float32_in_numba_s_types():
         y[i] = square(x[i])
 
     x = X.astype(np.float32)
-    np.testing.assert_array_equal(launched("serial", squares, x, np.float32), x * x)
+    assert_array_equal(launched("serial", squares, x, np.float32), x * x)
     assert square.nopython_signatures[0].return_type == numba.float32
 
 
@@ -155,9 +156,9 @@ def test_teams_and_reductions_call_them():
     x, y = X[:200].reshape(4, 50), np.zeros(4)
     pk.parallel_for(pk.TeamPolicy(4, space="serial"), rows, x, y)
     wanted = [[polynomial(v) for v in row] for row in x]
-    np.testing.assert_allclose(y, np.sum(wanted, 1), rtol=1e-13)
+    assert_allclose(y, np.sum(wanted, 1), rtol=1e-13)
     for space in ("serial", "threads", "numba"):
-        np.testing.assert_allclose(
+        assert_allclose(
             pk.parallel_reduce(pk.RangePolicy(0, N, space=space), one, X), sum(map(polynomial, X)), rtol=1e-12
         )
 
@@ -207,8 +208,8 @@ def test_the_text_of_a_function_under_our_rules():
     def by_text(i, x, y):
         y[i] = ours(x[i], 5)
 
-    np.testing.assert_allclose(launched("serial", by_text), [horner(v, 5) for v in X], rtol=1e-13)
-    np.testing.assert_array_equal(launched("threads", by_text), launched("serial", by_text))
+    assert_allclose(launched("serial", by_text), [horner(v, 5) for v in X], rtol=1e-13)
+    assert_array_equal(launched("threads", by_text), launched("serial", by_text))
 
 
 def test_a_changed_function_is_not_taken_from_the_cache(program):

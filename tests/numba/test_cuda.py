@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.machines.cuda import engine
@@ -91,7 +92,7 @@ def test_our_functions_in_kernels_of_numba_cuda(cuda):
     x, y, counts = cuda.to_device(X), cuda.to_device(np.zeros(N)), cuda.to_device(np.zeros(7, np.int64))
     theirs[(N + 255) // 256, 256](x, y, counts)
     for got, ours in zip((y, counts), wanted()):
-        np.testing.assert_array_equal(got.copy_to_host(), ours)
+        assert_array_equal(got.copy_to_host(), ours)
 
 
 @pytest.mark.parametrize("blocks", [3, 200])
@@ -101,7 +102,7 @@ def test_a_kernel_of_ours_as_one_of_numba_cuda_s(cuda, blocks):
     pk.numba.cuda_kernel(mixed)[blocks, 128, stream](N, x, y, counts)
     stream.synchronize()
     for got, ours in zip((y, counts), wanted()):
-        np.testing.assert_array_equal(got.copy_to_host(), ours)
+        assert_array_equal(got.copy_to_host(), ours)
 
 
 @pytest.mark.parametrize("kind", ["njit", "device"])
@@ -141,8 +142,8 @@ def test_functions_of_numba_in_our_kernels(cuda, kind, text):
     x, y, z = cuda.to_device(X), cuda.to_device(np.zeros(N)), cuda.to_device(np.zeros(N))
     theirs[(N + 255) // 256, 256](x, y)
     pk.parallel_for(pk.RangePolicy(0, N, space="cuda"), ours, x, z)
-    np.testing.assert_array_equal(z.copy_to_host(), y.copy_to_host())
-    np.testing.assert_allclose(
+    assert_array_equal(z.copy_to_host(), y.copy_to_host())
+    assert_allclose(
         z.copy_to_host(), [text(v, *[30] * (n - 1)) if v > -1.5 else 0.0 for v in X], rtol=1e-12, atol=1e-12
     )
 
@@ -169,8 +170,8 @@ def test_arrays_go_both_ways_and_streams_are_shared(cuda):
     plain = X.copy()
     for _ in range(50):
         plain = plain * 3.0 * 0.5 * (2.0 / 3.0)
-    np.testing.assert_array_equal(theirs.copy_to_host(), plain)
-    np.testing.assert_array_equal(ours.to_numpy(), plain)
+    assert_array_equal(theirs.copy_to_host(), plain)
+    assert_array_equal(ours.to_numpy(), plain)
 
 
 def test_an_array_of_numba_s_on_a_space_of_the_host_is_refused(cuda):

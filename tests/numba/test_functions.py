@@ -6,6 +6,7 @@ from collections import namedtuple
 import numba
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from numba import cfunc, guvectorize, njit, prange, vectorize
 
 import portable as pk
@@ -98,7 +99,7 @@ ROUTES = {
 def test_every_route_has_the_bits_of_a_launch(route):
     out = np.empty(N)
     ROUTES[route](X, out)
-    np.testing.assert_array_equal(out, launched())
+    assert_array_equal(out, launched())
 
 
 def test_a_call_is_inlined():
@@ -122,8 +123,8 @@ def test_random_numbers_and_atomics_in_prange():
     out, wanted, counts = np.empty(N), np.empty(N), np.zeros(7, np.int64)
     loop(11, out, counts)
     pk.parallel_for(pk.RangePolicy(0, N, space="serial"), normals, 11, wanted)
-    np.testing.assert_array_equal(out, wanted)
-    np.testing.assert_array_equal(counts, np.bincount(np.arange(N) % 7))
+    assert_array_equal(out, wanted)
+    assert_array_equal(counts, np.bincount(np.arange(N) % 7))
 
 
 @pk.function
@@ -146,7 +147,7 @@ def test_arrays_of_any_layout(order, dtype):
     a = a[:, ::2] if order == "strided" else np.asarray(a[:, :5], order=order)
     out = np.empty(6)
     sums(a, out)
-    np.testing.assert_array_equal(out, a.sum(1))
+    assert_array_equal(out, a.sum(1))
 
 
 @pk.function

@@ -7,13 +7,15 @@ import threading
 import numba
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from numba import cfunc, njit, prange, types
 
 import portable as pk
 
 N = 40_013  # several blocks, chunks for every thread, and a rest
-X = np.random.default_rng(5).normal(size=N)
-A = np.random.default_rng(6).normal(size=(37, 61))
+X = default_rng(5).normal(size=N)
+A = default_rng(6).normal(size=(37, 61))
 
 
 @pk.kernel
@@ -158,7 +160,7 @@ def test_scans_of_states_of_several_numbers():
     total = scan(X, a, b)
     with pk.use("serial"):
         assert total == pk.parallel_scan(N, pair, X, out=(c, d), reducer=AFFINE)
-    np.testing.assert_array_equal((a, b), (c, d))
+    assert_array_equal((a, b), (c, d))
 
 
 def wanted(pattern):
@@ -236,7 +238,7 @@ ROUTES = {
 def test_every_route_has_the_bits_of_the_launch_from_python(route, pattern):
     y = np.zeros(N)
     ROUTES[route](pattern, y)
-    np.testing.assert_array_equal(y, wanted(pattern))
+    assert_array_equal(y, wanted(pattern))
 
 
 def test_float32_kernels_stay_float32():
@@ -250,7 +252,7 @@ def test_float32_kernels_stay_float32():
     with pk.use("serial"):
         pk.parallel_for(N, axpy, 0.1, x, z)
         assert total == pk.parallel_reduce(N, value, x)
-    np.testing.assert_array_equal(y, z)
+    assert_array_equal(y, z)
     assert launch.nopython_signatures[0].return_type == types.float32
 
 

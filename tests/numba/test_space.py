@@ -12,6 +12,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from tests import conformance
@@ -37,8 +38,8 @@ def test_a_user_s_number_of_threads_is_obeyed_and_put_back():
     for asked in {1, most}:
         numba.set_num_threads(asked)
         try:
-            np.testing.assert_array_equal(launched("numba"), launched("serial"))
-            np.testing.assert_array_equal(launched("numba:1"), launched("serial"))
+            assert_array_equal(launched("numba"), launched("serial"))
+            assert_array_equal(launched("numba:1"), launched("serial"))
             assert numba.get_num_threads() == asked
         finally:
             numba.set_num_threads(most)

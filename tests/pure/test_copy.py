@@ -6,6 +6,7 @@ import itertools
 import ml_dtypes  # noqa: F401  (bfloat16 by its name)
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from fake_cuda import fake_cuda  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -46,8 +47,8 @@ def test_copies_between_memories_and_strides(fake_cuda, target_space, source_spa
             source_view, target_view = _view(source, source_space), _view(target, target_space)
             pk.deep_copy(target_view[target_part], source_view[source_part], wait=wait)
             target[target_part] = source[source_part]
-            np.testing.assert_array_equal(target_view.to_numpy(), target, f"{of} to {to}, {wait}")
-            np.testing.assert_array_equal(source_view.to_numpy(), source, f"{of} to {to}, {wait}")
+            assert_array_equal(target_view.to_numpy(), target, f"{of} to {to}, {wait}")
+            assert_array_equal(source_view.to_numpy(), source, f"{of} to {to}, {wait}")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_overlapping_copies(fake_cuda, space, target, source):
     view = _view(array, space)
     pk.deep_copy(view[target], view[source])
     array[target] = array[source].copy()
-    np.testing.assert_array_equal(view.to_numpy(), array)
+    assert_array_equal(view.to_numpy(), array)
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -83,7 +84,7 @@ def test_dtypes_are_converted_only_if_asked(fake_cuda, space):
                 pk.deep_copy(target, source)
         pk.deep_copy(target, _view(source, space), cast=True)
         wanted = source.astype(target_dtype)
-        np.testing.assert_array_equal(target.to_numpy(), wanted, f"of {source_dtype}", strict=True)
+        assert_array_equal(target.to_numpy(), wanted, f"of {source_dtype}", strict=True)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -94,7 +95,7 @@ def test_fills(fake_cuda, space, value):
         view = _view(expected, space)
         pk.deep_copy(view[part], value)
         expected[part] = value
-        np.testing.assert_array_equal(view.to_numpy(), expected, strict=True)
+        assert_array_equal(view.to_numpy(), expected, strict=True)
 
 
 @settings(
@@ -106,7 +107,7 @@ def test_fills(fake_cuda, space, value):
 def test_large_fills_on_a_device(fake_cuda, value, n):
     view = pk.empty(n, space="cuda")
     pk.deep_copy(view, value)
-    np.testing.assert_array_equal(view.to_numpy(), np.full(n, value))
+    assert_array_equal(view.to_numpy(), np.full(n, value))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_values_that_do_not_fit(dtype, value):
 def test_casting_a_value_is_numpys_conversion():
     view = pk.zeros(3, "int32", space="serial")
     pk.deep_copy(view, 2.7, cast=True)
-    np.testing.assert_array_equal(view, [2, 2, 2])
+    assert_array_equal(view, [2, 2, 2])
 
 
 @pytest.mark.parametrize("source", ["text", None, [1.0, 2.0, 3.0], {}])
@@ -155,7 +156,7 @@ def test_targets_that_cannot_be_written(fake_cuda):
 def test_numpy_arrays_may_be_targets(fake_cuda):
     target = np.zeros(3)
     pk.deep_copy(target, _view(np.array([1.0, 2.0, 3.0]), "cuda"))
-    np.testing.assert_array_equal(target, [1, 2, 3])
+    assert_array_equal(target, [1, 2, 3])
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -206,10 +207,10 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):
         source = rng.integers(0, 2, n).astype(bool)
         view = pk.copy_of(source, "cuda")
-        np.testing.assert_array_equal(view.to_numpy(), source)
+        assert_array_equal(view.to_numpy(), source)
         back = np.zeros_like(source)
         pk.deep_copy(back, view)
-        np.testing.assert_array_equal(back, source)
+        assert_array_equal(back, source)
     assert list(fake_cuda.live.values()).count("pinned") == 1
 
 
@@ -241,7 +242,7 @@ def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda, n_bytes, first):
         with pytest.raises(pk.DeviceError, match=f"{n_bytes:,} bytes.*ILLEGAL_ADDRESS"):
             copy()
         fake_cuda.fail.clear()
-    np.testing.assert_array_equal(whole.to_numpy(), np.arange(n_bytes + first) < first)
+    assert_array_equal(whole.to_numpy(), np.arange(n_bytes + first) < first)
 
 
 def test_large_copies_of_the_host_take_all_threads(monkeypatch):
@@ -263,7 +264,7 @@ def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch)
     source = np.arange(1000.0)
     with pytest.warns(UserWarning, match="pinned memory is refused"):
         view = pk.copy_of(source, "cuda")
-    np.testing.assert_array_equal(view.to_numpy(), source)  # without another warning: they are errors here
+    assert_array_equal(view.to_numpy(), source)  # without another warning: they are errors here
 
 
 def test_pinned_arrays(fake_cuda):
@@ -271,7 +272,7 @@ def test_pinned_arrays(fake_cuda):
     array[:] = 2.0
     assert array.shape == (3, 4) and array.dtype == np.float32 and array.ctypes.data in fake_cuda.pinned
     view = pk.copy_of(array, "cuda")
-    np.testing.assert_array_equal(view.to_numpy(), array)
+    assert_array_equal(view.to_numpy(), array)
     assert pk.pinned(0).size == 0
 
 
@@ -290,7 +291,7 @@ def test_arrays_like_the_view_are_copied_without_a_view_of_their_own(fake_cuda, 
     with pk.listening(lambda phase, what, copy: heard.append((phase, copy)), copies=True):
         pk.deep_copy(view, array)
         pk.deep_copy(back, view)
-    np.testing.assert_array_equal(back, array)
+    assert_array_equal(back, array)
     assert [(phase, copy.source, copy.target, copy.nbytes) for phase, copy in heard] == [
         (phase, *way, array.nbytes)
         for way in (("host", "cuda:1"), ("cuda:1", "host"))
@@ -302,9 +303,9 @@ def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
     array = np.arange(12.0).reshape(3, 4)
     view, locked = pk.zeros((3, 4), space="cuda"), np.zeros((3, 4))
     pk.deep_copy(view, array[::-1])
-    np.testing.assert_array_equal(view.to_numpy(), array[::-1])
+    assert_array_equal(view.to_numpy(), array[::-1])
     pk.deep_copy(view, np.asfortranarray(array))
-    np.testing.assert_array_equal(view.to_numpy(), array)
+    assert_array_equal(view.to_numpy(), array)
     locked.flags.writeable = False
     with pytest.raises(pk.InputError, match="cannot be written"):
         pk.deep_copy(locked, view)
@@ -331,4 +332,4 @@ def test_a_large_array_that_comes_back_has_the_memory_of_one_that_is_gone(fake_c
     del first
     third = view.to_numpy()
     assert third.ctypes.data == places[0] != places[1] and not third.any()
-    np.testing.assert_array_equal(second, numbers)
+    assert_array_equal(second, numbers)

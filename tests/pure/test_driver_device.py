@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from portable.core.machines.cuda import driver
 from portable.errors import DeviceError, OutOfMemoryError
@@ -164,8 +165,8 @@ def test_memory(context):
     context.copy_to_host(pinned.pointer, b.pointer, 8 * N)
     context.copy_to_host(target.ctypes.data, b.pointer, 8 * N)
     source[0] = -1
-    np.testing.assert_array_equal(target, source)
-    np.testing.assert_array_equal((ctypes.c_int64 * N).from_address(pinned.pointer)[:], source)
+    assert_array_equal(target, source)
+    assert_array_equal((ctypes.c_int64 * N).from_address(pinned.pointer)[:], source)
     assert driver.device_of(a.pointer) == 0 and driver.device_of(target.ctypes.data) is None
     free = context.memory_info()[0]
     big = context.allocate(1 << 28)
@@ -185,7 +186,7 @@ def test_two_devices(context):
     context.copy_to_device(a.pointer, source.ctypes.data, 8 * N)
     other.copy(b.pointer, a.pointer, 8 * N, context)
     other.copy_to_host(target.ctypes.data, b.pointer, 8 * N)
-    np.testing.assert_array_equal(target, source)
+    assert_array_equal(target, source)
     assert (driver.device_of(a.pointer), driver.device_of(b.pointer)) == (0, 1)
     adders = Adder(context), Adder(other)
     for k in range(4):

@@ -11,6 +11,8 @@ import types
 import mpmath
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.texts import elementary, elementary_tables
@@ -101,7 +103,7 @@ def error_ulp(y, exact, dtype):
 
 def points(name, dtype):
     """Random arguments over the ranges that matter, and the hard places."""
-    rng = np.random.default_rng(20)
+    rng = default_rng(20)
     double = dtype == "float64"
     lowest, highest = (-1074, 1023.9) if double else (-149, 127.9)
 
@@ -171,7 +173,7 @@ def test_error_is_within_what_is_written_down(name, dtype):
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_pow(dtype):
-    rng = np.random.default_rng(21)
+    rng = default_rng(21)
     end = 1070 if dtype == "float64" else 148
     x = np.concatenate(
         [
@@ -232,7 +234,7 @@ SPECIAL = {
 def test_special_values(name, dtype):
     for x, wanted in [*SPECIAL[name], (NAN, NAN)]:
         got = run(name, dtype, x)
-        np.testing.assert_array_equal(got, FLOAT[dtype](wanted), err_msg=f"{name}({x})")
+        assert_array_equal(got, FLOAT[dtype](wanted), err_msg=f"{name}({x})")
         assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), (
             f"{name}({x}) is {got}, wanted {wanted}"
         )
@@ -247,11 +249,9 @@ def test_special_values_of_pow_are_those_of_numpy(dtype):
         with np.errstate(all="ignore"):
             wanted = np.power(np.full_like(values, x), values)
         got = np.array([run("pow", dtype, x, y) for y in values])
-        np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, ...)")
+        assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, ...)")
         numbers = ~np.isnan(wanted)
-        np.testing.assert_array_equal(
-            np.signbit(got[numbers]), np.signbit(wanted[numbers]), err_msg=f"pow({x}, ...)"
-        )
+        assert_array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers]), err_msg=f"pow({x}, ...)")
 
 
 @pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
@@ -305,7 +305,7 @@ def test_rsqrt_of_float32_is_rounded_correctly(monkeypatch):
     y = np.empty_like(x)
     pk.parallel_for(pk.RangePolicy(0, len(x), space="serial"), roots, x, y)
     exact = 1.0 / np.sqrt(x.astype(np.float64))
-    np.testing.assert_array_equal(y, exact.astype(np.float32))
+    assert_array_equal(y, exact.astype(np.float32))
     middle = np.abs(np.abs(exact - y) - np.spacing(y) / 2)
     for k in np.argpartition(middle, 12)[:12]:
         for off in range(-2, 3):

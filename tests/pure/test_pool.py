@@ -16,6 +16,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 from portable.core.machines.cpu import pool_code
 from portable.core.machines.cpu import pool as pool_module
@@ -119,9 +121,9 @@ def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
     block = Block(1000)
     pool.run(mark, block.address, begin, end, chunk)
     inside = (np.arange(1000) >= begin) & (np.arange(1000) < end)
-    np.testing.assert_array_equal(block.count, inside)
+    assert_array_equal(block.count, inside)
     indices = np.arange(1000)[inside]
-    np.testing.assert_array_equal(block.low[inside], begin + (indices - begin) // chunk * chunk)
+    assert_array_equal(block.low[inside], begin + (indices - begin) // chunk * chunk)
     assert np.all((block.worker >= 0) & (block.worker < pool.n_threads))
 
 
@@ -163,7 +165,7 @@ def test_many_launches(pool, mark):
     block = Block(16)
     for _ in range(n_launches):
         pool.run(mark, block.address, 0, 16, 1)
-    np.testing.assert_array_equal(block.count, n_launches)
+    assert_array_equal(block.count, n_launches)
 
 
 def test_launches_after_the_workers_fell_asleep(pool, mark):
@@ -171,7 +173,7 @@ def test_launches_after_the_workers_fell_asleep(pool, mark):
     for _ in range(30):
         pool.run(mark, block.address, 0, 64, 1)
         time.sleep(0.002)
-    np.testing.assert_array_equal(block.count, 30)
+    assert_array_equal(block.count, 30)
 
 
 def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
@@ -208,7 +210,7 @@ def test_uneven_work(pool, mark):
     block = Block(200, step=500)
     for _ in range(20):
         pool.run(mark, block.address, 0, 200, 1)
-    np.testing.assert_array_equal(block.count, 20)
+    assert_array_equal(block.count, 20)
 
 
 def test_every_thread_helps(pool):
@@ -240,7 +242,7 @@ def test_launches_from_several_python_threads(pool, mark):
     for thread in threads:
         thread.join()
     for block in blocks:
-        np.testing.assert_array_equal(block.count, n_launches)
+        assert_array_equal(block.count, n_launches)
 
 
 def test_two_pools_at_once(mark):
@@ -268,7 +270,7 @@ def test_native_launchers_may_call_run_address(mark):
     pool.start()
     with pool.lock:
         launch(pool.handle, mark, block.address, 0, 100, 3)
-    np.testing.assert_array_equal(block.count, 2)
+    assert_array_equal(block.count, 2)
 
 
 def test_idle_pools_use_no_processor_time(mark):
@@ -309,7 +311,7 @@ def test_closing_ends_the_threads_and_a_launch_makes_new_ones(mark):
     pool.close()
     assert _gone(threads)
     pool.run(mark, block.address, 0, 10, 1)
-    np.testing.assert_array_equal(block.count, 2)
+    assert_array_equal(block.count, 2)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
@@ -486,7 +488,7 @@ class _Queue:
 def test_copies_through_a_ring(n_threads):
     """Every byte and no other, in both directions, one copy after the other, from arrays that are written to
     as soon as a copy returns, wherever they begin."""
-    pool, driver, rng = Pool(n_threads), _Queue(), np.random.default_rng(1)
+    pool, driver, rng = Pool(n_threads), _Queue(), default_rng(1)
     segment = 1 << 20
     ring = np.zeros(8 * segment + 64, np.uint8)
     memory = ring.ctypes.data + -ring.ctypes.data % 64
@@ -505,17 +507,17 @@ def test_copies_through_a_ring(n_threads):
                 second[:] = 0
                 back = np.zeros(n + 2, np.uint8)
                 assert down(state, back.ctypes.data + 1, there.ctypes.data + 1, n) == 0
-            np.testing.assert_array_equal(back[1:-1], wanted)
+            assert_array_equal(back[1:-1], wanted)
             assert not back[0] and not back[-1] and not there[0] and not there[-1]
             driver.finish(None)
-            np.testing.assert_array_equal(here, kept)
+            assert_array_equal(here, kept)
     numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small ones, which fill the ring many times
     there, given = np.zeros_like(numbers), np.empty(777, np.uint8)
     for row, target in zip(numbers, there):
         given[:] = row
         assert up(state, target.ctypes.data, given.ctypes.data, 777) == 0
     driver.finish(None)
-    np.testing.assert_array_equal(there, numbers)
+    assert_array_equal(there, numbers)
     assert driver.longest > 4  # they were under way side by side
     pool.close()
 
@@ -527,7 +529,7 @@ class _Device:
     def __init__(self, late=0.0, launches=0, waits=0):
         address, number, handle = ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
         self.late, self.moves, self.launched, self.waited = late, queue.Queue(), 0, 0
-        self.random = np.random.default_rng(2)
+        self.random = default_rng(2)
 
         def launch(function, *shape_and_more):
             self.launched += 1
@@ -578,7 +580,7 @@ class _Device:
 def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
     """Every byte and no other, in whatever order pieces come, also where they come so late that the driver
     is asked to wait."""
-    pool, device, rng = Pool(n_threads), _Device(late), np.random.default_rng(1)
+    pool, device, rng = Pool(n_threads), _Device(late), default_rng(1)
     state, _, down, memory = device.ring(pool)
     pool.start()
     for n in (ring_code.MANY, 262_145, 999_999, 1 << 20, 1_048_577, 2_000_001, 2 << 20):
@@ -589,7 +591,7 @@ def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
             with pool.lock:
                 there[:] = source
                 assert down(state, back.ctypes.data + 1, there.ctypes.data, n) == 0
-            np.testing.assert_array_equal(back[1:-1], source)
+            assert_array_equal(back[1:-1], source)
             assert not back[0] and not back[-1]
     assert device.launched == 21 and (device.waited or not late)
     device.moves.put(None)

@@ -3,6 +3,7 @@ draws."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable import random
 
@@ -60,7 +61,7 @@ def test_arrays_on_the_host():
         lambda *at: random.randint(*at, 1000),
     ):
         got = drawn(5, 2, draws)
-        np.testing.assert_array_equal(got, [drawn(5, 2, k) for k in range(20)])
+        assert_array_equal(got, [drawn(5, 2, k) for k in range(20)])
         assert got.dtype == drawn(5, 2, 0).dtype
 
 
@@ -119,7 +120,7 @@ def test_four_streams_share_a_block(stream):
             np.sqrt(-2.0 * np.log1p(-(int(u) >> 8) * 2.0**-24)),
             2.0 * np.pi * (int(v) >> 8) * 2.0**-24,
         )
-        np.testing.assert_allclose(
+        assert_allclose(
             (cosine, sine), (radius * np.cos(turn), radius * np.sin(turn)), rtol=0, atol=1e-6 * radius
         )
 
@@ -133,7 +134,7 @@ def test_two_streams_of_normal_numbers_share_a_block(stream):
     turn = 2.0 * np.pi * ((words[3] << 32 | words[2]) >> 11) * 2.0**-53
     cosine, sine = random.normal(3, stream, 9), random.normal(3, stream + 32, 9)
     expected = radius * np.cos(turn), radius * np.sin(turn)
-    np.testing.assert_allclose((cosine, sine), expected, rtol=0, atol=1e-14 * radius)
+    assert_allclose((cosine, sine), expected, rtol=0, atol=1e-14 * radius)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 10**18, 2**63 - 1])

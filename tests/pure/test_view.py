@@ -11,6 +11,7 @@ import weakref
 import ml_dtypes  # noqa: F401  (bfloat16 by its name)
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from fake_cuda import BASE, MEMORY_BYTES, fake_cuda  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +54,7 @@ def test_views_are_zero_row_major_and_described(place, shape):
         assert view.spec == (dtype, expected.ndim, True, False, memory) and view.spec is view[...].spec
         assert _unpack(view.words) == (view.pointer, *view.shape, *view.strides)
         assert view.pointer % 64 == 0
-        np.testing.assert_array_equal(view.to_numpy(), expected, strict=True)
+        assert_array_equal(view.to_numpy(), expected, strict=True)
 
 
 def test_empty_is_not_filled(fake_cuda):
@@ -216,7 +217,7 @@ def test_slices_are_views_of_the_same_memory(case, transpose):
         return
     assert (part.shape, part.strides) == (expected.shape, expected.strides)
     assert part.pointer == expected.__array_interface__["data"][0]
-    np.testing.assert_array_equal(part, expected, strict=True)
+    assert_array_equal(part, expected, strict=True)
 
 
 def test_slices_on_a_device(fake_cuda):
@@ -226,7 +227,7 @@ def test_slices_on_a_device(fake_cuda):
     for index in [1, (0, 2), (..., 1), np.s_[:, ::-1], np.s_[1, ::2, 1:], np.s_[:0], ..., (1, 2, 3, ...)]:
         part = view[index]
         assert (part.shape, part.memory, part.label) == (array[index].shape, "cuda:0", "x")
-        np.testing.assert_array_equal(part.to_numpy(), array[index])
+        assert_array_equal(part.to_numpy(), array[index])
     assert view[1, 2, 3] == 23 and view.T[3, 2, 1] == 23
     assert isinstance(view[1, 2, 3], np.float64)
 
@@ -236,7 +237,7 @@ def test_assignment(fake_cuda):
     view[0, 1] = 5
     view[1] = pk.asview(np.array([1.0, 2.0, 3.0]))
     view[:, 2] = [7, 8]
-    np.testing.assert_array_equal(view, [[0, 5, 7], [1, 2, 8]])
+    assert_array_equal(view, [[0, 5, 7], [1, 2, 8]])
     frozen = np.zeros(3)
     frozen.flags.writeable = False
     with pytest.raises(pk.InputError, match="readonly.*cannot be written"):
@@ -299,7 +300,7 @@ def test_views_keep_what_they_view_alive():
     del array
     gc.collect()
     assert alive() is not None
-    np.testing.assert_array_equal(part, [1, 2])
+    assert_array_equal(part, [1, 2])
     del part
     gc.collect()
     assert alive() is None
@@ -379,7 +380,7 @@ def test_other_libraries_host_arrays(wrap):
         view = pk.asview(wrap(array))
         assert (view.shape, view.strides, view.dtype) == (array.shape, array.strides, array.dtype)
         assert view.pointer == array.ctypes.data and not view.readonly
-        np.testing.assert_array_equal(view, array)
+        assert_array_equal(view, array)
         parts.append(view[1:])
     del array, view
     gc.collect()

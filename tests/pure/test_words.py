@@ -8,6 +8,7 @@ from typing import NamedTuple
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 
@@ -239,7 +240,7 @@ def test_special_values(name, dtype):
         got = run(name, dtype, *args)
         with np.errstate(all="ignore"):
             wanted = FLOAT[dtype](wanted)
-        np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"{name}{args}")
+        assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"{name}{args}")
         assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), (
             f"{name}{args} is {got}, wanted {wanted}"
         )
@@ -249,7 +250,7 @@ def test_special_values(name, dtype):
 def test_plain_python_means_the_same(name):
     """pk's form on Python's numbers and on NumPy's scalars, which keep their dtype."""
     for args in points(name, "float64")[:20]:
-        np.testing.assert_allclose(
+        assert_allclose(
             getattr(pk, name)(*map(float, args)), run(name, "float64", *args), rtol=1e-15, atol=1e-300
         )
     assert type(getattr(pk, name)(*(np.float32(1.0) for _ in CASES[name].ranges))) is np.float32

@@ -9,6 +9,7 @@ import tempfile
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.errors import InputError
 from portable.roofline import __main__ as cli
@@ -30,13 +31,13 @@ def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
 def test_intervals_hold_the_median_as_often_as_they_say(between, within):
     """At least 182 of 200 intervals of 95 % hold the median: fewer come by chance once in 100. Rounds
     alone would tell 40 % with the second."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     found = [against.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
     assert sum(i.lower <= 1.3 <= i.upper for i in found) >= 182
 
 
 def test_an_interval_gets_narrower_with_more_rounds_and_more_sittings():
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     few, rounds, sittings = (
         against.interval(ratios(random, *shape, between=0.05, within=0.2)).width
         for shape in ((5, 4), (5, 80), (80, 4))
@@ -149,7 +150,7 @@ def test_both_sides_of_a_sample_make_as_many_calls():
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, NOT_SLOWER), (0.7, NOT_SLOWER), (1.06, IS_SLOWER)])
 def test_noise_does_not_hide_the_truth(factor, verdict):
-    sides = Sides({"a": 0.06 * factor}, {"a": 0.06}, np.random.default_rng(3), between=0.01)
+    sides = Sides({"a": 0.06 * factor}, {"a": 0.06}, default_rng(3), between=0.01)
     outcome = sides.run()
     assert outcome.verdict == verdict and outcome.rows[0].interval.width < against.NARROW
     assert outcome.seconds < 600
@@ -158,9 +159,7 @@ def test_noise_does_not_hide_the_truth(factor, verdict):
 def test_decided_rows_leave_the_time_to_the_others():
     outcome = Sides({"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}).run()
     assert [len(row.sittings) for row in outcome.rows] == [5, 5]
-    noisy = Sides(
-        {"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}, np.random.default_rng(4), between=0.1
-    )
+    noisy = Sides({"quiet": 0.06, "loud": 0.06}, {"quiet": 0.06, "loud": 0.06}, default_rng(4), between=0.1)
     once = noisy.run(40.0)
     assert 40 <= once.seconds < 45 and all(row.sittings for row in once.rows)
     assert any(row.verdict == UNDECIDED for row in once.rows) and not once.passed

@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from rich.console import Console
 
 import portable as pk
@@ -73,7 +74,7 @@ def test_executed_counts_on_a_gpu_are_its_own(name):
         assert executed["flops"] == wanted.flops
     assert executed["stored"] >= wanted.stored > 0 or wanted.options or wanted.atomics
     for old, new in zip(before, after, strict=True):
-        np.testing.assert_array_equal(old, new)
+        assert_array_equal(old, new)
 
 
 def test_masked_lanes_are_told_apart(counts):
@@ -98,7 +99,7 @@ def test_counting_changes_no_argument(space):
     kernel = COSTED["axpy"].kernel
     policy = pk.RangePolicy(0, 10, space=space)
     counted = roofline.count(policy, kernel, 2.0, *views)
-    np.testing.assert_array_equal(views[1].to_numpy(), np.ones(10))
+    assert_array_equal(views[1].to_numpy(), np.ones(10))
     assert counted.flops == 20 and counted.compulsory == 240
     assert (counted.ptx is not None) == (counted.alone > 0.0) == space.startswith("cuda")
 
@@ -106,7 +107,7 @@ def test_counting_changes_no_argument(space):
 def test_shared_memory_stays_shared():
     x = np.arange(10.0)
     roofline.count(10, COSTED["axpy"].kernel, 1.0, x, x)
-    np.testing.assert_array_equal(x, np.arange(10.0))
+    assert_array_equal(x, np.arange(10.0))
 
 
 @pk.kernel

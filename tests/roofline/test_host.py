@@ -3,7 +3,7 @@
 import itertools
 import time
 
-import numpy as np
+from numpy.random import default_rng
 
 from portable.roofline import host
 
@@ -16,7 +16,7 @@ def test_the_busiest_functions_are_named():
     told = host.busiest(slow)
     assert "(roofline/test_host.py:" in told and "%" in told
     assert host.busiest(lambda: time.sleep(0.05)).startswith("time.sleep ")
-    shuffled = np.random.default_rng(0).random(2_000_000)
+    shuffled = default_rng(0).random(2_000_000)
     assert host.busiest(lambda: shuffled.sort()).startswith("sort ")
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.models.hawkes import Parameters
 from portable import unavailable_because
@@ -13,7 +14,7 @@ PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=300.0, theta=0.4, omega=0.5, h=0.6
 
 
 def events(n=60):
-    random = np.random.default_rng(3)
+    random = default_rng(3)
     times = np.sort(np.round(random.uniform(0, 100, n), 0))  # with ties
     return random.uniform(0, 5, (n, 2)), times - times[0]
 
@@ -64,7 +65,7 @@ def test_mixture_peer_agrees_with_linear_algebra():
     pytest.importorskip("numba")
     from portable.roofline.cases.mixture import K, P, density
 
-    random = np.random.default_rng(4)
+    random = default_rng(4)
     x, rec = random.normal(size=(P, 9)), 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
     expected = np.zeros(9)
     for numbers in rec:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable import roofline
@@ -256,7 +257,7 @@ def gather_of(n, places):
 
 def test_a_gather_from_all_over_memory(with_gathers):
     n = 100_000
-    counts = gather_of(n, np.random.default_rng(0).permutation(500_000)[:n])
+    counts = gather_of(n, default_rng(0).permutation(500_000)[:n])
     assert counts.line_bytes > 1 << 20 and sum(counts.moves.values()) > n
     name, text = why(with_gathers, counts, n / 1e7)
     assert name == "overfetch" and "brings a line of 64 bytes from DRAM: up to " in text
@@ -270,7 +271,7 @@ def scattered(i, place, x, out):
 @pytest.mark.parametrize("slow, named", [(0.6, True), (1.0, True), (2.0, True), (3.9, True), (4.1, False)])
 def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers, slow, named):
     n = 100_000
-    places = np.random.default_rng(0).permutation(500_000)[:n]
+    places = default_rng(0).permutation(500_000)[:n]
     with pk.use("serial"):
         counts = roofline.count(n, scattered, places, np.ones(n), np.zeros(500_000))
     found = causes(shown_kernel(with_gathers, counts, slow * n / 1e7), with_gathers)
@@ -280,7 +281,7 @@ def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers
 def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
     """A sector for each element, at the rate of gathers: slower than its bytes at the bandwidth."""
     n = 100_000
-    counts = gather_of(n, np.random.default_rng(0).permutation(500_000)[:n])
+    counts = gather_of(n, default_rng(0).permutation(500_000)[:n])
     counts = dataclasses.replace(counts, executed=None, ptx={}, apart=n)
     name, text = why(with_gathers, counts, n / 1e7)
     assert name == "overfetch" and "brings 32 bytes from DRAM: up to " in text
@@ -297,7 +298,7 @@ def test_what_a_compiler_knows_nothing_of_is_apart_as_the_data_are():
     """A gather in order reaches a new sector of 32 bytes with each fourth element."""
     n = 4000
     policy, how = pk.RangePolicy(0, n), {"table": "strided or gathered"}
-    apart, _ = explained(gather_of(n, np.random.default_rng(0).permutation(500_000)[:n]), policy, **how)
+    apart, _ = explained(gather_of(n, default_rng(0).permutation(500_000)[:n]), policy, **how)
     assert apart == n
     apart, _ = explained(gather_of(n, np.arange(n)), policy, **how)
     assert apart == pytest.approx(n / 4, abs=2)
@@ -407,7 +408,7 @@ def test_atomics_that_cost_no_more_where_they_meet(machine):
 def test_a_gather_of_few_elements_is_not_told_to_move_lines(with_gathers):
     """100 hot elements come from the nearest cache, whatever the size of their array."""
     n = 4000
-    counts = gather_of(n, np.random.default_rng(0).integers(0, 100, n))
+    counts = gather_of(n, default_rng(0).integers(0, 100, n))
     for slow in (2.0, 5.0, 20.0, 300.0):
         assert why(with_gathers, counts, slow * bound(counts, with_gathers).seconds)[0] != "overfetch"
 

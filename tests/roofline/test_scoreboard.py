@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.errors import InputError
 from portable.roofline import __main__ as cli
@@ -63,7 +64,7 @@ def row(record=None, *sittings, limit=0.9, name="work"):
 
 
 def noisy(centre, spread, n=ROUNDS, seed=1):
-    return (centre * np.exp(spread * np.random.default_rng(seed).standard_normal(n))).tolist()
+    return (centre * np.exp(spread * default_rng(seed).standard_normal(n))).tolist()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_operations_counted_anew_are_the_same_work():
 def test_unchanged_code_is_not_called_slower(seed):
     """Processes differ by 4 %, rounds by 20 %; a moment that halves a sitting is asked again. Of 5 x 40 rows
     none is called slower, and of as many that lost a third at least nine of ten are."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
 
     def verdicts(centre):
         rows = [row(on_record(), name=str(k)) for k in range(40)]

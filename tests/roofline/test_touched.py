@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable import roofline
@@ -226,7 +227,7 @@ def test_rounds_of_a_sort_by_a_gpus_teams_are_counted(monkeypatch):
     sort is the same."""
     n, space = 50_000, pk.default_space()
     monkeypatch.setattr(algorithms, "_tiling", lambda space: (256, 8, 4096))
-    keys = np.random.default_rng(0).integers(0, 1 << 16, n).astype(np.uint64)
+    keys = default_rng(0).integers(0, 1 << 16, n).astype(np.uint64)
     state = algorithms._start_all_digits(keys, False, 8, space)
     even, odd = ((np.zeros(n, np.uint64), np.zeros(n, np.int32)) for _ in range(2))
     policy, order = pk.TeamPolicy(-(-n // 4096), 256), np.zeros(n, np.int64)
@@ -333,7 +334,7 @@ def grid_sum(j, i, n, a, place, out):
 )
 def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, policy, build):
     """Packs do what single indices do, and have the facts that are the same for all of them at once."""
-    place = np.random.default_rng(0).integers(0, N, N)
+    place = default_rng(0).integers(0, N, N)
     arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
     if kernel is weighted:
         reducer = (pk.Sum, pk.Sum if build == "touched:lanes" else larger)
@@ -348,7 +349,7 @@ def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, polic
 @pytest.mark.parametrize("build", ["touched:lanes", "touched:32"])
 def test_packs_touch_what_single_lanes_touch(kernel, build):
     """Complex numbers, whose parts packs load by rows; lanes that are off; gathers, gaps; one place."""
-    place = np.random.default_rng(0).integers(0, 900, N + 1)
+    place = default_rng(0).integers(0, 900, N + 1)
     wide, out = np.ones(N, np.float32), np.zeros(2 * N + 2)
     numbers = np.ones(N + 1, complex), np.zeros(N + 1, complex)
     args = {turned: numbers, some: (place, wide, out), rows: (np.ones((N + 1, 3)), wide, out)}[kernel]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.roofline.truth import traffic
@@ -50,7 +51,7 @@ def test_a_cache_keeps_as_much_of_what_was_written_as_went_through_it(gpu):
 def test_places_in_no_order_bring_a_sector_to_their_threads_and_a_line_from_memory(gpu):
     """Lines as an LRU of as many would fetch them."""
     n, second = 1 << 16, 1 << 17
-    place = np.random.default_rng(0).permutation(n)
+    place = default_rng(0).permutation(n)
     args = on_lines(place, np.ones(n), np.zeros(n))
     found = predicted(pk.RangePolicy(0, n, space="serial"), pairs.gather, args, (), second)
     assert found["L2"] == 16 * n + SECTOR * n
@@ -73,7 +74,7 @@ def test_blocks_take_anew_what_they_share(gpu):
         8 * n + 8 * n + LINE
     )
     many = 1 << 17
-    args = on_lines(np.random.default_rng(0).integers(0, n, many), np.ones(n), np.zeros(many))
+    args = on_lines(default_rng(0).integers(0, n, many), np.ones(n), np.zeros(many))
     few = pk.RangePolicy(0, many, space="serial"), pairs.gather, args, ()
     assert predicted(*few, 1 << 20)["L2"] == 16 * many + 132 * 8 * n
 

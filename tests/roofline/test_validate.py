@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable import roofline
@@ -173,7 +174,7 @@ def test_both_launches_of_a_pair_do_the_same_work(pair, monkeypatch):
     """Both take the same numbers in another order, or as many elements: the operations of both sources are
     as many, but for indices, and for the planted ones."""
     monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # to look at the work alone
-    random, space = np.random.default_rng(5), "threads:2"
+    random, space = default_rng(5), "threads:2"
     with pk.use(space):
         counts = [_counted(side) for side in pair.make(space, random, 0)]
     flops, special = ([sum(getattr(c, name) for c in found) for found in counts] for name in QUANTITIES)
@@ -201,7 +202,7 @@ def _counted(side):
 
 def test_data_are_drawn_anew():
     (one, _), (other, _), (same, _) = (
-        pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), 0) for seed in (1, 2, 1)
+        pairs.a_branch_that_few_lanes_take("serial", default_rng(seed), 0) for seed in (1, 2, 1)
     )
     values = [np.asarray(launch[2]) for launch in (one, other, same)]
     assert (values[0] == values[2]).all() and (values[0] != values[1]).any()

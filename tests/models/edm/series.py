@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 
 def logistic_maps(n_times, n_series, seed=1):
     """Coupled logistic maps with noise, so that no two distances are equal; each series depends on the one
     before it."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     r = random.uniform(3.6, 3.9, n_series)
     x = random.uniform(0.2, 0.8, n_series)
     out = np.empty((n_times, n_series))
@@ -27,7 +28,7 @@ def logistic_maps(n_times, n_series, seed=1):
 def driver_and_driven(n_times, seed=1):
     """Two chaotic logistic maps; the first drives the second."""
     x = np.empty((n_times + 100, 2))
-    x[0] = np.random.default_rng(seed).uniform(0.2, 0.4, 2)
+    x[0] = default_rng(seed).uniform(0.2, 0.4, 2)
     for t in range(len(x) - 1):
         x[t + 1, 0] = x[t, 0] * (3.8 - 3.8 * x[t, 0])
         x[t + 1, 1] = x[t, 1] * (3.7 - 3.7 * x[t, 1] - 0.3 * x[t, 0])

@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -13,7 +15,7 @@ from .series import driver_and_driven, logistic_maps
 
 
 def slow_series(n=400):
-    return np.sin(np.arange(n) / 6) + 0.1 * np.random.default_rng(3).normal(size=n)
+    return np.sin(np.arange(n) / 6) + 0.1 * default_rng(3).normal(size=n)
 
 
 def information(x, lag, n_bins):
@@ -33,7 +35,7 @@ def test_delay_by_mutual_information():
     x = slow_series()
     found = edm.embedding_delay(x, 15, n_bins=8)
     wanted = [information(x, lag, 8) for lag in range(16)]
-    np.testing.assert_allclose(found.information, wanted, rtol=1e-12)
+    assert_allclose(found.information, wanted, rtol=1e-12)
     assert found.best == next(lag for lag in range(1, 15) if wanted[lag + 1] > wanted[lag])
     assert 7 <= edm.embedding_delay(slow_series(5000)).best <= 12  # a quarter of a cycle is 9.4 steps
     assert edm.embedding_delay(np.arange(50.0), 3).best == 0
@@ -82,15 +84,15 @@ def false_share(x, E, tau, ratio=15.0, size=2.0, part=None):
 def test_false_neighbours(space):
     x = driver_and_driven(40 if space == "checked" else 300)[:, 1]
     found = edm.false_neighbours(x, 3, tau=1, space=space)
-    np.testing.assert_allclose(found.share, [false_share(x, E, 1) for E in (1, 2, 3)], rtol=1e-12)
+    assert_allclose(found.share, [false_share(x, E, 1) for E in (1, 2, 3)], rtol=1e-12)
     assert found.E.tolist() == [1, 2, 3]
     part = np.repeat([0, 1], len(x) // 2)
     cut = edm.false_neighbours(x, 2, tau=2, segments=part, space=space)
-    np.testing.assert_allclose(cut.share, [false_share(x, E, 2, part=part) for E in (1, 2)], rtol=1e-12)
+    assert_allclose(cut.share, [false_share(x, E, 2, part=part) for E in (1, 2)], rtol=1e-12)
 
 
 def test_noise_has_false_neighbours_at_any_dimension():
-    noise = np.random.default_rng(0).normal(size=300)
+    noise = default_rng(0).normal(size=300)
     found = edm.false_neighbours(noise, 8, space="threads")
     assert found.best == 0 and found.share.min() > 0.05
     logistic = edm.false_neighbours(driver_and_driven(300)[:, 0], 3, space="threads")
@@ -107,15 +109,15 @@ def test_a_rolling_origin_knows_the_past_alone(space, length):
     for t in origins:
         past = x[max(t + 1 - (length or len(x)), 0) : t + 1]
         wanted.append(reference.simplex(past, past, 2)[-1])
-    np.testing.assert_allclose(found.predicted, wanted, rtol=1e-9)
-    np.testing.assert_array_equal(found.times, [t + 1 for t in origins])
-    np.testing.assert_array_equal(found.observed, [x[t + 1] if t + 1 < len(x) else np.nan for t in origins])
+    assert_allclose(found.predicted, wanted, rtol=1e-9)
+    assert_array_equal(found.times, [t + 1 for t in origins])
+    assert_array_equal(found.observed, [x[t + 1] if t + 1 < len(x) else np.nan for t in origins])
     changed = x.copy()
     changed[-5:] = 0.5  # what is not yet known does not matter
     again = edm.rolling_origin(changed, 2, start, step=3, length=length, space=space)
     past = np.array(origins) < len(x) - 5
     # but for the mean and the spread by which sums are rounded
-    np.testing.assert_allclose(again.predicted[past], found.predicted[past], rtol=1e-12)
+    assert_allclose(again.predicted[past], found.predicted[past], rtol=1e-12)
 
 
 def test_a_rolling_origin_of_s_maps():
@@ -146,12 +148,10 @@ def test_many_views(space):
         skills.append(reference.rho(*own["lib"]))
         guesses.append(own["pred"])
     best = np.argsort(-np.array(skills), kind="stable")[:2]  # the root of 5
-    np.testing.assert_allclose(found.rho, np.array(skills)[best], atol=1e-9)
+    assert_allclose(found.rho, np.array(skills)[best], atol=1e-9)
     names = ["0(t)", "0(t-1)", "1(t)", "1(t-1)"]
     assert found.views == [[names[c] for c in views[v]] for v in best]
-    np.testing.assert_allclose(
-        found.prediction.predicted, np.mean([guesses[v][0] for v in best], axis=0), atol=1e-12
-    )
+    assert_allclose(found.prediction.predicted, np.mean([guesses[v][0] for v in best], axis=0), atol=1e-12)
     assert found.prediction.rho == pytest.approx(
         reference.rho(found.prediction.predicted, guesses[0][1]), abs=1e-9
     )

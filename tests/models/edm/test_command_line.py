@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -32,9 +33,9 @@ def test_readers(tmp_path, table):
     with pytest.warns(UserWarning, match="table.csv': date hold no numbers, and are left out"):
         found = files.read(path)
     assert list(found) == ["a", "b"]
-    np.testing.assert_array_equal(found["b"], x[:, 1])
+    assert_array_equal(found["b"], x[:, 1])
     np.save(tmp_path / "x.npy", x)
-    np.testing.assert_array_equal(files.read(tmp_path / "x.npy")["1"], x[:, 1])
+    assert_array_equal(files.read(tmp_path / "x.npy")["1"], x[:, 1])
 
 
 def test_hdf5(tmp_path):
@@ -42,7 +43,7 @@ def test_hdf5(tmp_path):
     x = logistic_maps(30, 2)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["recording/values"] = x
-    np.testing.assert_array_equal(files.read(tmp_path / "x.h5")["0"], x[:, 0])
+    assert_array_equal(files.read(tmp_path / "x.h5")["0"], x[:, 0])
     with pytest.raises(pk.InputError, match="has no dataset 'other'; it has recording/values"):
         files.read(tmp_path / "x.h5", "other")
 
@@ -57,10 +58,10 @@ def test_dates_of_a_file_are_kept(tmp_path, capsys):
     frame.to_csv(tmp_path / "x.csv", index=False)
     table = files.read(tmp_path / "x.csv")
     assert list(table) == ["a", "b"]
-    np.testing.assert_array_equal(table.times, months.to_numpy())
+    assert_array_equal(table.times, months.to_numpy())
     found = edm.simplex(table, 2, columns="a", target="b", space="threads")
     wanted = pandas.date_range("1985-03-01", periods=59, freq="MS")
-    np.testing.assert_array_equal(found.index, wanted.to_numpy())
+    assert_array_equal(found.index, wanted.to_numpy())
     assert (
         main(
             [
@@ -83,7 +84,7 @@ def test_dates_of_a_file_are_kept(tmp_path, capsys):
     written = pandas.read_csv(out)
     assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
     assert "warning" not in capsys.readouterr().err
-    np.testing.assert_allclose(written.predicted, found.predicted, rtol=1e-9)
+    assert_allclose(written.predicted, found.predicted, rtol=1e-9)
     frame["month"] = [*months[:-1].strftime("%Y-%m-%d %H:%M:%S"), "1999-13-01 00:00:00"]
     frame.to_csv(tmp_path / "x.csv", index=False)
     with pytest.warns(UserWarning, match="month hold no numbers, and are left out"):
@@ -102,9 +103,9 @@ def test_parquet(tmp_path):
     with pytest.warns(UserWarning, match="x.parquet': site hold no numbers, and are left out"):
         found = files.read(tmp_path / "x.parquet")
     assert list(found) == ["a", "b", "count"]
-    np.testing.assert_array_equal(np.column_stack([found["a"], found["b"]]), x)
-    np.testing.assert_array_equal(found["count"], [np.nan] + [3.0] * 39)
-    np.testing.assert_array_equal(found.times, dates.tz_convert(None).to_numpy())
+    assert_array_equal(np.column_stack([found["a"], found["b"]]), x)
+    assert_array_equal(found["count"], [np.nan] + [3.0] * 39)
+    assert_array_equal(found.times, dates.tz_convert(None).to_numpy())
     frame[["a", "b"]].reset_index(drop=True).iloc[5:].to_parquet(tmp_path / "part.parquet")
     part = files.read(tmp_path / "part.parquet")
     assert list(part) == ["a", "b"] and part.times is None
@@ -180,9 +181,7 @@ def test_commands(table, tmp_path, capsys):
     )
     found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
     assert f"rho = {found.rho:.6f}" in capsys.readouterr().out
-    np.testing.assert_allclose(
-        np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9
-    )
+    assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
     assert (
         main(["smap", str(path), "--columns", "a", "-E", "2", "--theta", "0", "2", "--space", "threads"]) == 0
     )
@@ -213,7 +212,7 @@ def test_commands(table, tmp_path, capsys):
     assert f"{wanted.mean[0]:.6g}" in printed and all(name in printed for name in wanted._columns())
     matrix = tmp_path / "rho.npy"
     assert main(["crossmap", str(path), "-E", "2", "--out", str(matrix), "--space", "threads"]) == 0
-    np.testing.assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
+    assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
 
 
 def test_a_convergent_cross_map_wants_its_target(table, capsys):
@@ -329,22 +328,20 @@ def test_figures_show_what_they_are_given(tmp_path):
     x = logistic_maps(80, 4)
     found = edm.embedding_dimension(x[:, 0], 3, space="threads")
     axes = figures.draw_dimensions(found)
-    np.testing.assert_array_equal(axes.lines[1].get_ydata(), found.rho)
+    assert_array_equal(axes.lines[1].get_ydata(), found.rho)
     theta = edm.smap(x[:, 0], 2, theta=[0.0, 1.0], space="threads")
-    np.testing.assert_array_equal(figures.draw_theta(theta).lines[1].get_ydata(), theta.rho)
+    assert_array_equal(figures.draw_theta(theta).lines[1].get_ydata(), theta.rho)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3, space="threads")
-    np.testing.assert_array_equal(figures.draw_convergence(grown).lines[1].get_ydata(), grown.mean)
+    assert_array_equal(figures.draw_convergence(grown).lines[1].get_ydata(), grown.mean)
     lags = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0, 1], space="threads")
     axes = figures.draw_lags(lags)
-    np.testing.assert_array_equal(axes.lines[1].get_ydata(), lags.rho)
+    assert_array_equal(axes.lines[1].get_ydata(), lags.rho)
     assert axes.lines[2].get_xdata()[0] == lags.peak and list(axes.lines[0].get_ydata()) == [0.0, 0.0]
     assert (axes.get_xticks() % 1 == 0).all() and axes.get_xlabel() == "lag Tp, steps"
     rho = edm.cross_map(x, 2, space="threads")
     order = figures.cluster_order(rho)
     assert sorted(order) == [0, 1, 2, 3]
-    np.testing.assert_array_equal(
-        figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)]
-    )
+    assert_array_equal(figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)])
     wide = figures.draw_cross_map(rho[:2, :3], names=list("abc"), libraries=["a + b", "c + b"])
     ticks = [[one.get_text() for one in axis.get_ticklabels()] for axis in (wide.xaxis, wide.yaxis)]
     assert ticks == [["a", "b", "c"], ["a + b", "c + b"]] and wide.get_title() == "cross map"

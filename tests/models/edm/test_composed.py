@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.errors import PortableError
 from portable.models import edm
@@ -27,7 +28,7 @@ def test_a_forecast_feeds_itself(space, theta):
             known.append(w @ x[near + 2] / w.sum())
         else:
             known.append(edm.smap(x, 2, theta=theta, points=known[-2:], **SERIAL).predicted[0, -1])
-    np.testing.assert_allclose(found[:, 0], known[80:], rtol=0, atol=1e-12)
+    assert_allclose(found[:, 0], known[80:], rtol=0, atol=1e-12)
     assert edm.forecast(np.column_stack([x, x[::-1]]), 2, 2, tau=2, space=space).shape == (2, 2)
     with pytest.raises(PortableError, match="n_steps is 0"):
         edm.forecast(x, 2, 0)
@@ -52,7 +53,7 @@ def test_penalised_maps_are_those_of_scikit_learn(space, penalty, l1_ratio):
                 else linear.Ridge(alpha=penalty * w.sum())
             ).fit(rows[:-1][other], y[3:][other], sample_weight=w)
             wanted = [map_of.intercept_, *map_of.coef_]
-            np.testing.assert_allclose(found.coefficients[h, i], wanted, rtol=0, atol=1e-7)
+            assert_allclose(found.coefficients[h, i], wanted, rtol=0, atol=1e-7)
             assert found.predicted[h, i] == pytest.approx(map_of.predict(rows[[i]])[0], abs=1e-8)
 
 
@@ -62,8 +63,8 @@ def test_coefficients_have_names():
     found = edm.smap(table, 2, theta=1.0, columns=["prey", "hunter"], target="prey", tau=3, **SERIAL)
     assert found.coordinates == ["prey(t)", "prey(t-3)", "hunter(t)", "hunter(t-3)"]
     shown = found.to_pandas()
-    np.testing.assert_array_equal(shown["d hunter(t-3)"], found.coefficients[0, :, 4])
-    np.testing.assert_array_equal(shown.intercept, found.coefficients[0, :, 0])
+    assert_array_equal(shown["d hunter(t-3)"], found.coefficients[0, :, 4])
+    assert_array_equal(shown.intercept, found.coefficients[0, :, 0])
 
 
 def chain(n):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -29,7 +30,7 @@ def dataset(space, seed=1):
 def test_all_pairs(space, tau, Tp, radius, dtype, tolerance):
     x = dataset(space)
     found = edm.cross_map(x, DIMS, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
-    np.testing.assert_allclose(
+    assert_allclose(
         found, reference.cross_map(x, DIMS, tau=tau, Tp=Tp, radius=radius), rtol=0, atol=tolerance
     )
 
@@ -39,7 +40,7 @@ def test_equal_to_kedm(seed):
     kedm = pytest.importorskip("kedm")
     x = logistic_maps(300, 6, seed).astype(np.float32)
     dims = np.random.default_rng(seed).integers(2, 9, 6)
-    np.testing.assert_allclose(
+    assert_allclose(
         edm.cross_map(x, dims, space="threads"), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5
     )
 
@@ -48,13 +49,13 @@ def test_equal_to_kedm(seed):
 def test_offsets_do_not_matter(space, offset):
     x = dataset(space)[:, :2]
     plain = edm.cross_map(x, DIMS[:2], space=space)
-    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
+    assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
 def test_equal_distances_go_by_time(space):
     x = np.round(8 * dataset(space)) / 8
     found = edm.cross_map(x, DIMS, dtype="float64", space=space)
-    np.testing.assert_allclose(found, reference.cross_map(x, DIMS), rtol=0, atol=1e-12)
+    assert_allclose(found, reference.cross_map(x, DIMS), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -65,14 +66,14 @@ def test_many_targets(space, dtype):
     few = edm.cross_map(x, dims, libraries=[1], dtype=dtype, space=space)
     which = np.repeat([0, 1], [33, 97])
     many = edm.cross_map(x[:, which], dims[which], libraries=[33], dtype=dtype, space=space)
-    np.testing.assert_allclose(many, few[:, which], rtol=0, atol=4 * np.finfo(dtype).eps)
+    assert_allclose(many, few[:, which], rtol=0, atol=4 * np.finfo(dtype).eps)
 
 
 def test_part_of_the_libraries_in_batches(space):
     x = dataset(space)[:, :3]
     whole = edm.cross_map(x, DIMS[:3], space=space)
     part = edm.cross_map(x, DIMS[:3], libraries=[2, 1], memory_mb=1e-6, space=space)
-    np.testing.assert_array_equal(part, whole[[2, 1]])
+    assert_array_equal(part, whole[[2, 1]])
 
 
 def test_memory_keeps_to_its_budget(space, monkeypatch):
@@ -91,7 +92,7 @@ def test_memory_keeps_to_its_budget(space, monkeypatch):
     found = edm.cross_map(x, DIMS, memory_mb=0.5, space=space)
     copies = 2 * 4 * len(DIMS) * (len(x) + 100)
     assert 0 < sum(taken) <= 2**19 + copies
-    np.testing.assert_array_equal(found, wanted)
+    assert_array_equal(found, wanted)
 
 
 def test_missing_values(space):
@@ -119,7 +120,7 @@ def test_constant_series_are_named(space):
         found = edm.cross_map(x, DIMS, space=space)
     expected = np.zeros((4, 4), bool)
     expected[2] = expected[:, 2] = True
-    np.testing.assert_array_equal(np.isnan(found), expected)
+    assert_array_equal(np.isnan(found), expected)
 
 
 def test_file_is_written_and_resumed(tmp_path, monkeypatch):
@@ -142,10 +143,10 @@ def test_file_is_written_and_resumed(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["rho.npy.checkpoint"]
     found = edm.cross_map(x, dims, out=path, space="threads")
     assert len(calls) == 5 + 31 and calls[5][0] == 8  # two libraries a part: four were kept
-    np.testing.assert_array_equal(found, plain)
-    np.testing.assert_array_equal(np.load(path), plain)
+    assert_array_equal(found, plain)
+    assert_array_equal(np.load(path), plain)
     written = path.stat().st_mtime_ns
-    np.testing.assert_array_equal(edm.cross_map(x, dims, out=path, space="threads"), plain)
+    assert_array_equal(edm.cross_map(x, dims, out=path, space="threads"), plain)
     assert len(calls) == 36 and path.stat().st_mtime_ns == written  # finished: nothing to do
 
 
@@ -153,17 +154,17 @@ def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
     x = logistic_maps(100, 12)
     plain = edm.cross_map(x, 2, space="threads")
     few = edm.cross_map(x, 2, libraries=[7, 3], checkpoint=tmp_path / "rows", space="threads")
-    np.testing.assert_array_equal(few, plain[[7, 3]])
+    assert_array_equal(few, plain[[7, 3]])
     ran, run = [], edm.mapping.Mapping.run
     monkeypatch.setattr(
         edm.mapping.Mapping, "run", lambda self, part, times: (ran.extend(part), run(self, part, times))[1]
     )
-    np.testing.assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads"), plain)
+    assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads"), plain)
     assert ran == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
     again = edm.cross_map(
         x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy", space="threads"
     )
-    np.testing.assert_array_equal(again, plain[[3, 3]])
+    assert_array_equal(again, plain[[3, 3]])
     assert len(ran) == 10
 
 
@@ -184,9 +185,7 @@ def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="belongs to another run: dims differ"):
         edm.cross_map(x, 2, out=path, space="threads")
     monkeypatch.setattr(edm.mapping.Mapping, "run", run)
-    np.testing.assert_array_equal(
-        edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads")
-    )
+    assert_array_equal(edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads"))
 
 
 def test_other_files_are_never_replaced(tmp_path):
@@ -205,7 +204,7 @@ def test_other_files_are_never_replaced(tmp_path):
     edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
     (tmp_path / "other.npy").write_bytes(b"damaged")  # of this run, so it is made again
     found = edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
-    np.testing.assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
+    assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
 
 
 @pytest.mark.parametrize("same", [False, True])
@@ -230,7 +229,7 @@ def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, 
             edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
     assert out.read_bytes() == theirs[0]
     found = edm.cross_map(x, 2, out=tmp_path / "s.npy", checkpoint=tmp_path / "a", space="serial")
-    np.testing.assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
+    assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
 
 
 def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
@@ -253,7 +252,7 @@ def test_names_come_back():
     pandas = pytest.importorskip("pandas")
     x = logistic_maps(60, 3)
     found = edm.cross_map(pandas.DataFrame(x, columns=["a", "b", "c"]), 2, space="threads")
-    np.testing.assert_array_equal(found.loc["b", "c"], edm.cross_map(x, 2, space="threads")[1, 2])
+    assert_array_equal(found.loc["b", "c"], edm.cross_map(x, 2, space="threads")[1, 2])
     assert found.index.name == "library" and found.columns.name == "target"
 
 
@@ -265,7 +264,7 @@ def test_names_of_xarray_come_back():
     )
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
     table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
-    np.testing.assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
+    assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
     with pytest.raises(
         ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"
     ):
@@ -308,7 +307,7 @@ def test_windows_of_a_cross_map(space):
         [edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)]
         for i in (0, 1)
     ]
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("windows", [{}, {"lib": [(0, 15), (17, 35)], "pred": (36, 50)}], ids=str)
@@ -323,7 +322,7 @@ def test_libraries_of_several_columns(space, windows):
         [edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho for j in range(4)]
         for group in groups
     ]
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
 def test_groups_have_their_own_checkpoint_and_names(tmp_path):
@@ -333,8 +332,8 @@ def test_groups_have_their_own_checkpoint_and_names(tmp_path):
     found = edm.cross_map(x, 2, libraries=[["a", "c"], ["b", "c"]], **keys)
     assert list(found.index) == ["a + c", "b + c"] and list(found.columns) == list("abc")
     again = edm.cross_map(x, 2, libraries=[[0, 2], [1, 2]], **keys)
-    np.testing.assert_array_equal(found, again)
-    np.testing.assert_array_equal(
+    assert_array_equal(found, again)
+    assert_array_equal(
         edm.cross_map(x, 2, libraries=["c", "a"], space="threads"),
         edm.cross_map(x, 2, space="threads").iloc[[2, 0]],
     )
@@ -367,7 +366,7 @@ def test_targets_that_are_none_lie_inside(n):
     x = logistic_maps(30, n)
     with pk.use("serial", debug=True):
         found = edm.cross_map(x, np.full(n, 2))
-    np.testing.assert_array_equal(found, edm.cross_map(x, np.full(n, 2), space="serial"))
+    assert_array_equal(found, edm.cross_map(x, np.full(n, 2), space="serial"))
 
 
 def test_each_library_has_its_own_dimension(space):
@@ -379,22 +378,22 @@ def test_each_library_has_its_own_dimension(space):
     by_E = {E: edm.cross_map(x, E, **keys) for E in (1, 2, 3)}
     pairs = np.array([[1, 2, 3], [3, 3, 1], [2, 1, 2]])
     wanted = np.array([[by_E[E][i, j] for j, E in enumerate(row)] for i, row in enumerate(pairs)])
-    np.testing.assert_allclose(edm.cross_map(x, pairs, **keys), wanted, rtol=0, atol=1e-12)
+    assert_allclose(edm.cross_map(x, pairs, **keys), wanted, rtol=0, atol=1e-12)
     rows = np.array([by_E[E][i] for i, E in enumerate((3, 1, 3))])
-    np.testing.assert_allclose(edm.cross_map(x, [[3], [1], [3]], **keys), rows, rtol=0, atol=1e-12)
+    assert_allclose(edm.cross_map(x, [[3], [1], [3]], **keys), rows, rtol=0, atol=1e-12)
     some = edm.cross_map(x, [[3], [1], [3]], libraries=[2, 1], **keys)
-    np.testing.assert_allclose(some, rows[[2, 1]], rtol=0, atol=1e-12)
+    assert_allclose(some, rows[[2, 1]], rtol=0, atol=1e-12)
     best = [max(1, edm.embedding_dimension(column, 3, space=space).best) for column in x.T]
     own = edm.cross_map(x, E_max=3, **keys)
-    np.testing.assert_allclose(own, [by_E[E][i] for i, E in enumerate(best)], rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(edm.cross_map(x, "target", E_max=3, **keys), edm.cross_map(x, best, **keys))
+    assert_allclose(own, [by_E[E][i] for i, E in enumerate(best)], rtol=0, atol=1e-12)
+    assert_array_equal(edm.cross_map(x, "target", E_max=3, **keys), edm.cross_map(x, best, **keys))
     n = 3 if space == "checked" else 19
     tested = edm.cross_map_test(x, pairs, surrogate="phase", n_surrogates=n, stop_after=None, **keys)
-    np.testing.assert_allclose(tested.rho, wanted, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(tested.E, pairs)
+    assert_allclose(tested.rho, wanted, rtol=0, atol=1e-12)
+    assert_array_equal(tested.E, pairs)
     for E in (1, 2, 3):
         alone = edm.cross_map_test(x, E, surrogate="phase", n_surrogates=n, stop_after=None, **keys)
-        np.testing.assert_array_equal(tested.n_better[pairs == E], alone.n_better[pairs == E])
+        assert_array_equal(tested.n_better[pairs == E], alone.n_better[pairs == E])
 
 
 def test_own_dimensions_go_on_and_are_told(tmp_path):
@@ -403,11 +402,11 @@ def test_own_dimensions_go_on_and_are_told(tmp_path):
     keys = {"E_max": 4, "space": "threads"}
     whole = edm.cross_map(x, **keys)
     part = edm.cross_map(x, libraries=[1, 3], checkpoint=tmp_path / "rows", **keys)
-    np.testing.assert_array_equal(part, whole[[1, 3]])
-    np.testing.assert_array_equal(edm.cross_map(x, checkpoint=tmp_path / "rows", **keys), whole)
+    assert_array_equal(part, whole[[1, 3]])
+    assert_array_equal(edm.cross_map(x, checkpoint=tmp_path / "rows", **keys), whole)
     tested = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
     again = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
-    np.testing.assert_array_equal(tested.p_values, again.p_values)
+    assert_array_equal(tested.p_values, again.p_values)
     named = edm.cross_map(pandas.DataFrame(x, columns=list("abcd")), **keys)
     best = [max(1, edm.embedding_dimension(column, 4, space="threads").best) for column in x.T]
     assert named.attrs["E"] == [[E] for E in best]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -37,7 +38,7 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
         x, dims, n_surrogates=n, stop_after=stop, seed=3, dtype="float64", space=space, **keys
     )
     maps = {k: v for k, v in keys.items() if k != "surrogate"} | {"dtype": "float64", "space": "serial"}
-    np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, **maps), rtol=0, atol=1e-12)
+    assert_allclose(found.rho, edm.cross_map(x, dims, **maps), rtol=0, atol=1e-12)
     standard = (x - x.mean(axis=0)) / x.std(axis=0)
     made = edm.surrogates(standard, n, keys["surrogate"], seed=3, E=dims, space="serial")
     for j in range(3):
@@ -64,8 +65,8 @@ def test_groups_of_targets_and_parts_of_points_change_nothing():
     part = edm.cross_map_test(
         x, [1, 4, 2, 2, 3], n_surrogates=70, surrogate="phase", memory_mb=0.6, space="threads"
     )
-    np.testing.assert_array_equal(whole.n_better, part.n_better)
-    np.testing.assert_array_equal(whole.p_values, part.p_values)
+    assert_array_equal(whole.n_better, part.n_better)
+    assert_array_equal(whole.p_values, part.p_values)
 
 
 def test_what_is_not_tested_says_why():
@@ -79,7 +80,7 @@ def test_what_is_not_tested_says_why():
         "",
     ]
     assert (found.reasons[1] == REASONS.index("the library does not vary")).all()
-    np.testing.assert_array_equal(np.isnan(found.p_values), found.reasons != 0)
+    assert_array_equal(np.isnan(found.p_values), found.reasons != 0)
     assert found.n_tests == 4 and "3 not tested: the library does not vary" not in found.summary()
     assert "4 not tested: the library does not vary" in found.summary()
     rare = np.zeros(80)
@@ -117,17 +118,17 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     assert wanted == int(np.ceil(few.n_tests / (0.05 * unmatched.sum()))) - 1 > 19
     more = edm.cross_map_test(x, 2, **longer)
     assert more.rejected()[1, 0] and wanted <= more.n_max <= 5000
-    np.testing.assert_array_equal(more.p_values[~unmatched], few.p_values[~unmatched])
+    assert_array_equal(more.p_values[~unmatched], few.p_values[~unmatched])
     whole = edm.cross_map_test(x, 2, n_surrogates=more.n_max, **keys)
     last = more.n_tried == more.n_max
     assert last[1, 0]
     for part in ("rho", "n_better", "n_tried", "p_values"):
-        np.testing.assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
+        assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
     went_on = int((more.n_tried > 19).sum())
     assert f"{went_on} that none of these matched went on to {more.n_max}" in more.summary()
     monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
     again = edm.cross_map_test(x, 2, **longer)
-    np.testing.assert_array_equal(again.p_values, more.p_values)
+    assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
         pk.InputError,
         match="max_surrogates is 5000; so many of a series of 200 times want memory_mb=12, got 5",
@@ -166,7 +167,7 @@ def test_libraries_of_several_columns_are_tested(space):
     found = edm.cross_map_test(
         x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4, space=space, **keys
     )
-    np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
+    assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
     same = "library and target are the same series"
     assert [[REASONS[c] == same for c in row] for row in found.reasons] == [
         [True, True, False, False],
@@ -177,7 +178,7 @@ def test_libraries_of_several_columns_are_tested(space):
     for j, E in enumerate(dims):
         both = np.column_stack([x, made[:, j]])
         skill = edm.cross_map(both, E, space="serial", **keys)[:, 4:]
-        np.testing.assert_array_equal(found.n_better[:, j], (skill >= found.rho[:, j, None]).sum(axis=1))
+        assert_array_equal(found.n_better[:, j], (skill >= found.rho[:, j, None]).sum(axis=1))
 
 
 @pytest.mark.parametrize("method", ["bh", "by"])
@@ -185,10 +186,10 @@ def test_adjusted_p_values(method):
     stats = pytest.importorskip("scipy.stats")
     p = np.random.default_rng(1).random((6, 7)) ** 3
     wanted = stats.false_discovery_control(p.ravel(), method=method).reshape(6, 7)
-    np.testing.assert_allclose(edm.adjust(p, method), wanted, rtol=1e-12)
+    assert_allclose(edm.adjust(p, method), wanted, rtol=1e-12)
     p[2, 3] = np.nan
     known = np.isfinite(p)
-    np.testing.assert_allclose(
+    assert_allclose(
         edm.adjust(p, method)[known], stats.false_discovery_control(p[known], method=method), rtol=1e-12
     )
     assert np.isnan(edm.adjust(p, method)[2, 3])
@@ -250,8 +251,8 @@ def test_several_targets_and_columns(space):
     }
     both = edm.ccm(x[:, 0], x[:, 1:], 2, **keys)
     alone = edm.ccm(x[:, 0], x[:, 1], 2, **keys)
-    np.testing.assert_array_equal(both.rho[0], alone.rho)
-    np.testing.assert_array_equal(both.p_values[0], alone.p_values)
+    assert_array_equal(both.rho[0], alone.rho)
+    assert_array_equal(both.p_values[0], alone.p_values)
     n = len(x)
     whole = edm.ccm(x[:, :2], x[:, 2], 2, library_sizes=[n - 1], n_samples=1, dtype="float64", space=space)
     wanted = edm.simplex(x[:, :2], 2, Tp=0, target=x[:, 2], space="serial").rho
@@ -261,15 +262,13 @@ def test_several_targets_and_columns(space):
     swept = edm.embedding_dimension(x[:, :2], 3, target=x[:, 1:], space=space)
     for q in (0, 1):
         wanted = [edm.simplex(x[:, :2], E, target=x[:, 1 + q], space="serial").rho for E in (1, 2, 3)]
-        np.testing.assert_allclose(swept.rho[q], wanted, rtol=0, atol=1e-12)
+        assert_allclose(swept.rho[q], wanted, rtol=0, atol=1e-12)
     found = edm.simplex(x[:, 0], 2, target=x[:, 1:], space=space)
-    np.testing.assert_array_equal(
-        found.predicted[:, 1], edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted
-    )
+    assert_array_equal(found.predicted[:, 1], edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted)
     maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 1:], space=space)
     alone = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 2], space=space)
     for part in ("predicted", "coefficients", "rank", "observed", "rho"):
-        np.testing.assert_array_equal(getattr(maps, part)[..., 1], getattr(alone, part))
+        assert_array_equal(getattr(maps, part)[..., 1], getattr(alone, part))
     windows = edm.ccm(
         x[:, 0],
         x[:, 1],
@@ -282,7 +281,7 @@ def test_several_targets_and_columns(space):
         space=space,
     )
     wanted = edm.simplex(x[:, 0], 2, Tp=0, target=x[:, 1], lib=(0, 21), pred=(20, n), space="serial").rho
-    np.testing.assert_allclose(windows.rho, [[wanted, wanted]], rtol=0, atol=1e-12)
+    assert_allclose(windows.rho, [[wanted, wanted]], rtol=0, atol=1e-12)
 
 
 def test_lagged_maps(space):
@@ -331,11 +330,11 @@ def test_lagged_maps_of_several_targets():
     for q in (0, 1):
         alone = edm.lagged_map(x[:, 0], x[:, 1 + q], 2, **keys)
         for part in ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p"):
-            np.testing.assert_array_equal(getattr(both, part)[q], getattr(alone, part))
+            assert_array_equal(getattr(both, part)[q], getattr(alone, part))
     frame = pandas.DataFrame(x, columns=list("abc"))
     named = edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys).to_pandas()
     assert named.target.tolist() == ["b"] * 3 + ["c"] * 3
-    np.testing.assert_array_equal(named.low, both.interval[:, 0].ravel())
+    assert_array_equal(named.low, both.interval[:, 0].ravel())
 
 
 def test_results_of_several_targets_have_their_names():
@@ -352,7 +351,7 @@ def test_results_of_several_targets_have_their_names():
         table = found.to_pandas()
         assert table.target.value_counts().to_dict() == {"c": n, "b": n}
     assert found.targets == ["c", "b"]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         table.predicted[table.target == "b"],
         edm.simplex(x, 2, columns="a", target="b", space="threads").predicted,
     )
@@ -371,9 +370,9 @@ def test_tables_with_names_and_dates():
         xarray.DataArray(x, dims=("index", "cell"), coords={"index": dates, "cell": ["a", "b"]}),
     ):
         found = edm.simplex(given, 2, columns="a", target="b", Tp=2, space="threads")
-        np.testing.assert_array_equal(found.predicted, plain.predicted)
+        assert_array_equal(found.predicted, plain.predicted)
         wanted = pandas.date_range("2020-04-30", periods=59, freq="ME").to_numpy()
-        np.testing.assert_array_equal(found.index, wanted)
+        assert_array_equal(found.index, wanted)
     assert (found.to_pandas().time == wanted).all()
     assert plain.index is None and (edm.knn(table["a"], 2, space="threads").index == dates[1:]).all()
     assert edm.smap(table, 2, columns="a", target="b", theta=1.0, space="threads").index[0] == dates[2]
@@ -384,9 +383,9 @@ def test_tables_with_names_and_dates():
     both = {"columns": "a", "library_sizes": [20], "n_samples": 1, "n_surrogates": 3, "space": "threads"}
     mixed = edm.ccm(season, ["b", "c"], 2, **both)
     alone = edm.ccm(season, ["b"], 2, **both, surrogate="seasonal", period=6)
-    np.testing.assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
+    assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
     # a season without weather is all that its surrogates are
-    np.testing.assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
+    assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
     with pytest.raises(pk.InputError, match="target is 'b', a column of the library: say by columns="):
         edm.simplex(table, 2, target="b")
     with pytest.raises(pk.InputError, match="other times: at 0 2020-01-30.* and 2020-01-31"):
@@ -394,4 +393,4 @@ def test_tables_with_names_and_dates():
     with pytest.raises(pk.InputError, match="target: there is no column 'z'"):
         edm.simplex(table, 2, columns="a", target="z")
     numbered = edm.simplex(table.reset_index()[["a"]], 2, Tp=2, space="threads")
-    np.testing.assert_array_equal(numbered.index, numbered.times)
+    assert_array_equal(numbered.index, numbered.times)

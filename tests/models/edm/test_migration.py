@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from portable.models import edm
 
@@ -30,11 +31,9 @@ def test_kedm(kedm, E, tau, Tp):
     lib, pred = X[slice(*LIB), 0].astype(np.float32), X[slice(*PRED), 0].astype(np.float32)
     keys = {"tau": tau, "Tp": Tp}
     found = edm.simplex(lib, E, points=pred, **keys, space="threads").predicted
-    np.testing.assert_allclose(found, kedm.simplex(lib, pred, E=E, **keys), rtol=0, atol=1e-5)
+    assert_allclose(found, kedm.simplex(lib, pred, E=E, **keys), rtol=0, atol=1e-5)
     found = edm.smap(lib, E, points=pred, theta=2.0, **keys, space="threads").predicted[0]
-    np.testing.assert_allclose(
-        found, kedm.smap(lib, pred, target=lib, E=E, theta=2.0, **keys), rtol=0, atol=1e-5
-    )
+    assert_allclose(found, kedm.smap(lib, pred, target=lib, E=E, theta=2.0, **keys), rtol=0, atol=1e-5)
 
 
 def test_kedm_dimension(kedm):
@@ -77,7 +76,7 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
     found = edm.simplex(X[:, 0], E, **ours)
     predicted = dict(zip(found.times, found.predicted))
     assert len(wanted) > 50
-    np.testing.assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
+    assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
     # candidates that are left out differ from point to point, and with them how many "all but one" are
     if radius:
         return
@@ -85,11 +84,11 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
     n = lib[1] - lib[0] - (E - 1) * tau - max(Tp, 0)
     found = edm.smap(X[:, 0], E, theta=2.0, k=n - 1, **ours)
     predicted = dict(zip(found.times, found.predicted[0]))
-    np.testing.assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
+    assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
 
 
 def test_pyedm_published_sweep_of_theta(pyedm):
     """PredictNonlinear's expected output; its series comes with pyEDM."""
     wanted, x = published("PredictNonlinear_valid"), pyedm.sampleData["TentMapNoise"].TentMap
     found = edm.smap(x, 4, theta=wanted[:, 0], lib=(0, 500), pred=(500, 800), k=495, space="threads")
-    np.testing.assert_allclose(found.rho, wanted[:, 1], rtol=0, atol=2e-6)
+    assert_allclose(found.rho, wanted[:, 1], rtol=0, atol=2e-6)

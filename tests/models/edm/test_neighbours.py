@@ -7,6 +7,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -31,19 +33,19 @@ def test_neighbours(space, E, tau, Tp, radius, dtype):
     found = edm.knn(x, E, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
     distances, rows = reference.knn(x, E, E + 1, tau=tau, Tp=Tp, radius=radius)
     # Differences of numbers near 1 that were rounded once.
-    np.testing.assert_allclose(found.distances, distances, rtol=0, atol=20 * np.finfo(dtype).eps)
+    assert_allclose(found.distances, distances, rtol=0, atol=20 * np.finfo(dtype).eps)
     if dtype == "float64":
-        np.testing.assert_array_equal(found.indices, rows)
-    np.testing.assert_array_equal(found.points, np.arange(len(rows)))
+        assert_array_equal(found.indices, rows)
+    assert_array_equal(found.points, np.arange(len(rows)))
 
 
 def test_ties_go_to_the_earlier_row(space):
     """Whole numbers: every distance is met many times, more often than a list has room for."""
-    x = np.random.default_rng(1).integers(0, 3, 60 if space == "checked" else 2000).astype(float)
+    x = default_rng(1).integers(0, 3, 60 if space == "checked" else 2000).astype(float)
     found = edm.knn(x, 2, k=5, space=space)
     distances, rows = reference.knn(x, 2, 5)
-    np.testing.assert_array_equal(found.distances, distances)
-    np.testing.assert_array_equal(found.indices, rows)
+    assert_array_equal(found.distances, distances)
+    assert_array_equal(found.indices, rows)
 
 
 @pytest.fixture(params=["sorted", "all pairs"])
@@ -59,13 +61,13 @@ def on_a_line(request, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ties_on_a_line(space, dtype, on_a_line):
     """Ties to the left and right, missing values, points that exclude others."""
-    x = np.random.default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
+    x = default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
     x[[3, 17]] = np.nan
     found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)
     known = np.isfinite(x)
     distances, rows = reference.knn(x, 1, 6, Tp=1, radius=2)
-    np.testing.assert_array_equal(found.distances[known], distances[known])
-    np.testing.assert_array_equal(found.indices[known], rows[known])
+    assert_array_equal(found.distances[known], distances[known])
+    assert_array_equal(found.indices[known], rows[known])
     assert np.isnan(found.distances[~known]).all() and (found.indices[~known] == -1).all()
 
 
@@ -75,7 +77,7 @@ def test_many_neighbours_of_another_series(space):
     found = edm.knn(x[:, :2], 2, tau=3, k=k, points=x[:30, 2:], space=space)
     distances, rows = reference.knn(x[:, :2], 2, k, tau=3, points=x[:30, 2:])
     assert_close(found.distances, distances, np.float64, 4, scale=1.0)
-    np.testing.assert_array_equal(found.indices, rows)
+    assert_array_equal(found.indices, rows)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
@@ -84,9 +86,9 @@ def test_simplex(space, offset):
     found = edm.simplex(x[:, 0] + offset, 3, target=x[:, 1] + offset, space=space)
     wanted = reference.simplex(x[:, 0], x[:, 1], 3)
     # An offset of 1e6 leaves differences of 1e-10, and a distance of a few thousandths divides them.
-    np.testing.assert_allclose(found.predicted - offset, wanted, rtol=0, atol=1e-12 if not offset else 1e-7)
+    assert_allclose(found.predicted - offset, wanted, rtol=0, atol=1e-12 if not offset else 1e-7)
     observed = np.append(x[3:, 1], np.nan) + offset
-    np.testing.assert_array_equal(found.observed, observed)
+    assert_array_equal(found.observed, observed)
     assert found.rho == pytest.approx(reference.rho(wanted[:-1], x[3:, 1]), abs=1e-7)
 
 
@@ -98,14 +100,14 @@ def test_windows_do_not_share_points(space):
     candidates = np.r_[0:18, 30:47]
     rows = reference.embedded(x, 3, 1)
     d = np.sqrt(((rows[found.points][:, None] - rows[candidates]) ** 2).sum(axis=2))
-    np.testing.assert_array_equal(found.indices, candidates[np.argsort(d, axis=1)[:, :4]])
+    assert_array_equal(found.indices, candidates[np.argsort(d, axis=1)[:, :4]])
 
 
 def test_equal_points_weigh_all_alike(space):
     """A period of four: the nearest distances are zero, and the prediction is exact."""
     x = np.tile([0.0, 1.0, 3.0, 2.0], 10)
     found = edm.simplex(x, 2, space=space)
-    np.testing.assert_allclose(found.predicted[:-1], x[2:], rtol=0, atol=1e-12)
+    assert_allclose(found.predicted[:-1], x[2:], rtol=0, atol=1e-12)
     assert found.rho == pytest.approx(1.0, abs=1e-12)
 
 
@@ -126,8 +128,8 @@ def test_tree_finds_the_same(monkeypatch, values, radius):
     monkeypatch.setattr(edm.tree, "build", lambda *args: None)
     by_kernel = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
     assert built[0] is not None
-    np.testing.assert_array_equal(by_tree.distances, by_kernel.distances)
-    np.testing.assert_array_equal(by_tree.indices, by_kernel.indices)
+    assert_array_equal(by_tree.distances, by_kernel.distances)
+    assert_array_equal(by_tree.indices, by_kernel.indices)
 
 
 FORMS = {
@@ -159,7 +161,7 @@ def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
     with ThreadPoolExecutor(1) as pool:
         for x, found in zip(series, again):
             for one, other in zip(found, pool.submit(call, x).result()):
-                np.testing.assert_array_equal(one, other)
+                assert_array_equal(one, other)
         assert np.isnan(again[1][2]).any() and (points and target) == bool(np.isnan(again[0][4]).all())
 
 
@@ -189,8 +191,8 @@ def test_what_is_kept_is_of_its_own_context(watched_first):
         with watching(seed=1) if watched else contextlib.nullcontext({"checked": 0}) as launches:
             found.append(edm.simplex(x, 2, space="serial").predicted)
         assert (launches["checked"] > 0) == watched
-    np.testing.assert_array_equal(found[watched_first], wanted)
-    np.testing.assert_allclose(found[not watched_first], wanted, rtol=1e-13)
+    assert_array_equal(found[watched_first], wanted)
+    assert_allclose(found[not watched_first], wanted, rtol=1e-13)
 
 
 def test_what_is_kept_of_calls_is_bounded(monkeypatch):
@@ -201,7 +203,7 @@ def test_what_is_kept_of_calls_is_bounded(monkeypatch):
     for n in (30, 40, 50):
         edm.simplex(x[:n], 2, space="serial")
         assert sum(one.nbytes for one in kept._calls.by_form.values()) <= 20_000
-    np.testing.assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
+    assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -214,7 +216,7 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
         found = edm.simplex(x[:, 0], 1, target=x[:, 1], exclusion_radius=1, dtype=dtype, space=space)
         both.append((found.predicted, found.variance, found.rho))
     for sorted_, met in zip(*both):
-        np.testing.assert_array_equal(sorted_, met)
+        assert_array_equal(sorted_, met)
 
 
 @pytest.mark.parametrize("by_teams", [True, False])
@@ -235,7 +237,7 @@ def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(b
         kept._calls.by_form.clear()
         alone = edm.simplex(x, 1, space="serial")
         for name in ("predicted", "variance", "rho"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+            assert_array_equal(getattr(found, name), getattr(alone, name))
 
 
 def test_points_without_neighbours_read_no_target():
@@ -308,7 +310,7 @@ def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkey
         found.append((near.distances, near.indices, rho))
         assert labels.count("edm.measure") == (0 if least > 1 else 2)
     for alone, together in zip(*found):
-        np.testing.assert_array_equal(alone, together)
+        assert_array_equal(alone, together)
 
 
 @pytest.mark.parametrize("share", [3, 10_000])
@@ -318,12 +320,12 @@ def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
     x = logistic_maps(40, 2)
     distances, rows = reference.knn(x[:, 0], 3, 4, Tp=1)
     found = edm.knn(x[:, 0], 3, Tp=1, space=space)
-    np.testing.assert_allclose(found.distances, distances, rtol=0, atol=1e-14)
-    np.testing.assert_array_equal(found.indices, rows)
+    assert_allclose(found.distances, distances, rtol=0, atol=1e-14)
+    assert_array_equal(found.indices, rows)
     drawn = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
     monkeypatch.setattr(search, "SHARE", 1 << 20)
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[12], n_samples=2, seed=3, space=space).rho
-    np.testing.assert_array_equal(drawn, wanted)
+    assert_array_equal(drawn, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -341,7 +343,7 @@ def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
         alone, whole = edm.simplex(x, E, **keys), edm.simplex(x[:, None], E, **keys)
         assert [len(one.launches) for one in kept._calls.by_form.values()] == [1, 7]
         for name in ("predicted", "observed", "variance", "times"):
-            np.testing.assert_array_equal(getattr(alone, name), getattr(whole, name))
+            assert_array_equal(getattr(alone, name), getattr(whole, name))
         assert alone.rho == whole.rho or np.isnan(alone.rho) and np.isnan(whole.rho)
 
 
@@ -368,7 +370,7 @@ def test_a_form_that_is_known_refuses_what_it_did(space):
     first = edm.simplex(x, 2, space=space)
     again = edm.simplex(x, 2, space=space)
     again.times[:] = 0  # of its own
-    np.testing.assert_array_equal(edm.simplex(x, 2, space=space).times, first.times)
+    assert_array_equal(edm.simplex(x, 2, space=space).times, first.times)
     with pytest.raises(pk.DTypeError, match="E must be an integer, got True"):
         edm.simplex(x, True, space=space)
     with pytest.raises(pk.FiniteError, match=r"library\[7\] is inf"):

@@ -5,6 +5,7 @@ The interpreter gets the shortest of them, or their first points: a search visit
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.models import edm
 
@@ -20,7 +21,7 @@ def shortened(space, begin, end):
 @pytest.mark.parametrize("E", [2, 3, 4, 5])
 def test_neighbours(space, E):
     found = edm.knn(published("knn_test_data"), E, k=4, space=space)
-    np.testing.assert_allclose(found.distances, published(f"knn_test_validation_E{E}"), rtol=0, atol=1e-6)
+    assert_allclose(found.distances, published(f"knn_test_validation_E{E}"), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("E", [2, 3, 4, 5])
@@ -31,14 +32,14 @@ def test_simplex(space, E):
     begin, end = shortened(space, E - 1, len(points))
     found = edm.simplex(x[:100], E, points=points, pred=(begin, end), space=space)
     wanted = published(f"simplex_test_validation_E{E}")[: end - begin]
-    np.testing.assert_array_equal(np.round(found.predicted[: len(wanted)], 4), wanted)
+    assert_array_equal(np.round(found.predicted[: len(wanted)], 4), wanted)
 
 
 def test_multivariate_simplex(space):
     x = published("block_3sp")
     begin, end = shortened(space, 99, 198)
     found = edm.simplex(x[:, [1, 4, 7]], 3, lib=(0, 99), pred=(begin, end), space=space)
-    np.testing.assert_allclose(found.predicted, published("block_3sp_validation")[: end - begin], rtol=1e-13)
+    assert_allclose(found.predicted, published("block_3sp_validation")[: end - begin], rtol=1e-13)
 
 
 def test_exclusion_radius(space):
@@ -49,9 +50,9 @@ def test_exclusion_radius(space):
         circle[:, 1], 2, target=circle[:, 2], lib=(0, 100), pred=(begin, end), exclusion_radius=5, space=space
     )
     n = end - begin
-    np.testing.assert_allclose(found.predicted, wanted[:n, 2], rtol=0, atol=5.1e-7)
-    np.testing.assert_allclose(found.variance, wanted[:n, 3], rtol=0, atol=5.1e-7)
-    np.testing.assert_array_equal(found.times + 1, wanted[:n, 0])
+    assert_allclose(found.predicted, wanted[:n, 2], rtol=0, atol=5.1e-7)
+    assert_allclose(found.variance, wanted[:n, 3], rtol=0, atol=5.1e-7)
+    assert_array_equal(found.times + 1, wanted[:n, 0])
 
 
 def test_missing_values(space):
@@ -62,8 +63,8 @@ def test_missing_values(space):
     wanted = published("Smplx_nan_valid")[1:]
     begin, end = shortened(space, 1, 95)
     found = edm.simplex(x, 2, target=y, lib=(0, 100), pred=(begin, end), space=space)
-    np.testing.assert_allclose(found.predicted, wanted[: end - begin, 2], rtol=0, atol=5.1e-7)
-    np.testing.assert_allclose(found.observed, wanted[: end - begin, 1], rtol=0, atol=5.1e-7)
+    assert_allclose(found.predicted, wanted[: end - begin, 2], rtol=0, atol=5.1e-7)
+    assert_allclose(found.observed, wanted[: end - begin, 1], rtol=0, atol=5.1e-7)
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_dimensions_of_the_tent_map(compiled):
     found = edm.embedding_dimension(
         published("TentMap_rEDM")[:, 1], 20, lib=(0, 100), pred=(200, 499), space=compiled
     )
-    np.testing.assert_allclose(found.rho, published("TentMap_rEDM_validation")[:, 1], rtol=0, atol=2e-6)
+    assert_allclose(found.rho, published("TentMap_rEDM_validation")[:, 1], rtol=0, atol=2e-6)
     assert found.best == 2
 
 
@@ -93,7 +94,7 @@ def test_dimensions_of_the_lorenz_model(compiled):
         exclusion_radius=20,
         space=compiled,
     )
-    np.testing.assert_allclose(found.rho, published("EmbedDim_valid")[:, 1], rtol=0, atol=2e-6)
+    assert_allclose(found.rho, published("EmbedDim_valid")[:, 1], rtol=0, atol=2e-6)
 
 
 def test_horizons(compiled):
@@ -102,7 +103,7 @@ def test_horizons(compiled):
         edm.simplex(x, 3, Tp=int(Tp), lib=(0, 150), pred=(150, 198), space=compiled).rho
         for Tp in wanted[:, 0]
     ]
-    np.testing.assert_allclose(rho, wanted[:, 1], rtol=0, atol=2e-6)
+    assert_allclose(rho, wanted[:, 1], rtol=0, atol=2e-6)
 
 
 def test_convergence(compiled):

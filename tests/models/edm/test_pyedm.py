@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from portable.errors import PortableError
 from portable.models import edm
@@ -157,7 +158,7 @@ def test_smap(case):
         found = edm.smap(x, theta=form["theta"], **ours)
     clock = data.assign(row=np.arange(1, len(data) + 1))[["row"]] if form.get("noTime") else data
     theirs, ours = compared(clock, done.Projection, found.times, found.predicted[0])
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=5e-6)
+    assert_allclose(ours, theirs, rtol=0, atol=5e-6)
 
 
 def test_embedded_smap_coefficients():
@@ -227,7 +228,7 @@ def test_ccm(case):
 
 
 def sweep(theirs, ours, atol=2e-6):
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
+    assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
 def quiet(function, data, columns, **form):
@@ -364,7 +365,7 @@ def test_generate(name, column, E, theta):
         )
         options = {} if theta is None else {"theta": theta, "k": n - E - 1}
         ours = edm.forecast(data[column], E, 20, **options, **SPACE)
-    np.testing.assert_allclose(ours[:8, 0], theirs.Predictions.dropna()[:8], rtol=0, atol=1e-3)
+    assert_allclose(ours[:8, 0], theirs.Predictions.dropna()[:8], rtol=0, atol=1e-3)
 
 
 def test_multiview_predictions_and_combos():
@@ -390,9 +391,9 @@ def test_multiview_predictions_and_combos():
     keys = {"target": data.x_t.to_numpy(float), "k": 4, "lib": (0, 100), "pred": (100, 198)} | SPACE
     found = {v: edm.simplex(block[:, v], **keys) for v in combinations(range(9), 3)}
     best = sorted(found, key=lambda v: found[v].rho, reverse=True)[:9]  # the root of 84
-    np.testing.assert_allclose([found[v].rho for v in best], theirs["View"].rho, rtol=0, atol=1e-4)
+    assert_allclose([found[v].rho for v in best], theirs["View"].rho, rtol=0, atol=1e-4)
     mean = np.mean([found[v].predicted for v in best], axis=0)
-    np.testing.assert_allclose(mean, theirs["Predictions"].Predictions.dropna(), rtol=0, atol=1e-4)
+    assert_allclose(mean, theirs["Predictions"].Predictions.dropna(), rtol=0, atol=1e-4)
 
 
 def test_all_of_its_tests_are_asked():

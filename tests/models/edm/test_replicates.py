@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.errors import PortableError
 from portable.models import edm
@@ -67,8 +69,8 @@ def held(found, wanted, Tp=0):
     """Predictions, observations and skill; points that reach back beyond their replicate are NaN."""
     t, predicted, observed = wanted
     row = np.searchsorted(found.times - Tp, t)
-    np.testing.assert_allclose(found.predicted[row], predicted, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.observed[row], observed)
+    assert_allclose(found.predicted[row], predicted, rtol=0, atol=1e-12)
+    assert_array_equal(found.observed[row], observed)
     assert np.isnan(np.delete(found.predicted, row)).all()
     assert found.rho == pytest.approx(rho(predicted, observed), abs=1e-12)
 
@@ -98,7 +100,7 @@ def test_simplex_of_several_columns_of_a_table():
     level = edm.simplex(
         table.set_index("site"), 2, columns=["x", "y"], target="y", Tp=0, k=5, segments="site", **SERIAL
     )
-    np.testing.assert_array_equal(level.predicted, found.predicted)
+    assert_array_equal(level.predicted, found.predicted)
     assert found.to_pandas().segment[0] == "north"
 
 
@@ -120,8 +122,8 @@ def test_knn():
             assert np.isnan(distances).all()
         else:
             d, s = neighbours(X[:, :1], NAMES, row + 2, 3, 1, 30)
-            np.testing.assert_allclose(distances, d, rtol=0, atol=1e-12)
-            np.testing.assert_array_equal(rows, s - 2)
+            assert_allclose(distances, d, rtol=0, atol=1e-12)
+            assert_array_equal(rows, s - 2)
 
 
 def test_smap():
@@ -134,7 +136,7 @@ def test_smap():
         w = np.exp(-1.5 * d / d.mean())
         rows = np.array([[1.0, *vector(X[:, :1], NAMES, one, 2, 1)] for one in s])
         wanted = np.linalg.lstsq(rows * w[:, None], w * X[s + 1, 1], rcond=None)[0]
-        np.testing.assert_allclose(solution, wanted, rtol=0, atol=1e-9)
+        assert_allclose(solution, wanted, rtol=0, atol=1e-9)
         assert predicted == pytest.approx(wanted @ [1.0, *vector(X[:, :1], NAMES, t, 2, 1)], abs=1e-10)
 
 
@@ -170,7 +172,7 @@ def test_ccm():
 def test_lagged_map_draws_replicates():
     lags = (-1, 2)
     found = edm.lagged_map(X[:, 0], X[:, 1], 2, Tp=lags, n_boot=40, seed=3, segments=NAMES, **SERIAL)
-    drawn = np.random.default_rng(3).multinomial(3, np.full(3, 1 / 3), 40)
+    drawn = default_rng(3).multinomial(3, np.full(3, 1 / 3), 40)
     for k, Tp in enumerate(lags):
         t, predicted, observed = simplex(X[:, :1], X[:, 1], NAMES, 2, Tp=Tp, horizons=lags)
         assert found.rho[k] == pytest.approx(rho(predicted, observed), abs=1e-10)
@@ -179,21 +181,21 @@ def test_lagged_map_draws_replicates():
             rows = [np.flatnonzero(NAMES[t.astype(int)] == name) for name in LENGTHS]
             chosen = np.concatenate([np.tile(own, n) for own, n in zip(rows, times)])
             skills.append(rho(predicted[chosen], observed[chosen]))
-        np.testing.assert_allclose(found.interval[:, k], np.quantile(skills, [0.025, 0.975]), atol=1e-9)
+        assert_allclose(found.interval[:, k], np.quantile(skills, [0.025, 0.975]), atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["phase", "block", "twin"])
 def test_surrogates_are_made_replicate_by_replicate(method):
     made = edm.surrogates(X, 3, method, segments=NAMES, E=2, seed=1, **SERIAL)
     alone = edm.surrogates(X[:11], 3, method, E=2, seed=1, **SERIAL)
-    np.testing.assert_array_equal(made[:11], alone)
+    assert_array_equal(made[:11], alone)
     for name in LENGTHS:
         own, of = X[NAMES == name], made[NAMES == name]
         for c in range(2):
             for s in range(3):
                 if method == "phase" and name == "south":  # of other lengths fewer times are transformed
                     spectra = (abs(np.fft.rfft(v)) for v in (own[:, c], of[:, c, s]))
-                    np.testing.assert_allclose(*spectra, atol=1e-9)
+                    assert_allclose(*spectra, atol=1e-9)
                 elif method != "phase":
                     assert np.isin(of[:, c, s], own[:, c]).all()
     assert not np.array_equal(made[:11], made[11:22])
@@ -270,13 +272,13 @@ def test_command(tmp_path):
     assert done.returncode == 0, done.stderr
     wanted = simplex(X[:, :1], X[:, 1], NAMES, 2, lib=["north", "east"], pred=["south"])
     found = pandas.read_csv(out).dropna()
-    np.testing.assert_allclose(found.predicted, wanted[1], rtol=0, atol=1e-9)
+    assert_allclose(found.predicted, wanted[1], rtol=0, atol=1e-9)
     assert set(found.segment) == {"south"} and found.time.tolist() == [*range(1, 16)]
     assert "no segment 'west'" in edm_of("simplex", *common, "--lib", "west").stderr
 
 
 def test_calibration_knows_replicates():
-    pairs = [calibrate.CLASSES["replicates, AR(1) 0.5"](np.random.default_rng(k), 400) for k in range(2)]
+    pairs = [calibrate.CLASSES["replicates, AR(1) 0.5"](default_rng(k), 400) for k in range(2)]
     assert all(len(one) == calibrate.APART.windows[-1][1] for one in pairs)
     coupled = [(one, one) for one in pairs]
     assert calibrate.rejections(coupled, None, 19, 0, calibrate.APART) == 1.0

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -33,7 +35,7 @@ def test_windows_that_touch_are_segments(space):
 
     cut = edm.Segments(("a", "b", "c"), tuple(REPLICATES))
     for ours, wanted in zip(every(lib=REPLICATES, pred=REPLICATES), every(segments=cut)):
-        np.testing.assert_array_equal(ours, wanted)
+        assert_array_equal(ours, wanted)
     near = edm.knn(
         x[:, 0], 3, k=33, pred=REPLICATES, space=space
     )  # the library is one window, and cut as well
@@ -78,7 +80,7 @@ def test_candidates_may_be_masked(space):
         wanted.append(w @ x[np.array(late)[near] + 1] / w.sum())
     found = edm.simplex(x, 2, valid=valid, space=space)
     assert np.isfinite(found.predicted).all() and len(found.times) == n - 1
-    np.testing.assert_allclose(found.predicted, wanted, rtol=0, atol=1e-12)
+    assert_allclose(found.predicted, wanted, rtol=0, atol=1e-12)
     swept = edm.embedding_dimension(x, 2, valid=valid, space=space)
     assert swept.rho[1] == pytest.approx(found.rho, abs=1e-12)
     two = np.column_stack([x, np.cos(np.arange(n) * 0.631)])
@@ -92,48 +94,48 @@ def test_candidates_may_be_masked(space):
     maps = edm.smap(x, 2, theta=0.0, valid=valid.tolist(), space=space)
     assert np.isfinite(maps.predicted).all()
     every = edm.simplex(x, 2, valid=np.ones(n, bool), space=space)
-    np.testing.assert_array_equal(every.predicted, edm.simplex(x, 2, space=space).predicted)
+    assert_array_equal(every.predicted, edm.simplex(x, 2, space=space).predicted)
 
 
 def test_masked_candidates_on_a_line(monkeypatch):
     """One coordinate, so many candidates that they are sorted."""
-    x = np.random.default_rng(1).random(3000)
+    x = default_rng(1).random(3000)
     valid = x > 0.3
     monkeypatch.setattr(edm.problem, "PAIRS", 1)
     found = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
     monkeypatch.setattr(edm.problem, "SORTED", 10**9)
     wanted = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
-    np.testing.assert_array_equal(found.indices, wanted.indices)
+    assert_array_equal(found.indices, wanted.indices)
     assert valid[found.indices].all()
 
 
 @pytest.mark.parametrize("first, last", [(0, 200), (0, 120), (80, 200), (50, 150)])
 def test_points_that_are_the_library_leave_themselves_out(first, last):
     """White noise has no skill, however its own rows are given as points: as an array, a copy, a list."""
-    x = np.random.default_rng(0).random(200)
+    x = default_rng(0).random(200)
     alone = edm.simplex(x, 2, lib=(0, 200), pred=(first + 1, last), space="threads")
     for points in (x[first:last], x[first:last].copy(), x[first:last].tolist()):
         found = edm.simplex(x, 2, points=points, space="threads")
-        np.testing.assert_array_equal(found.predicted, alone.predicted)
+        assert_array_equal(found.predicted, alone.predicted)
         assert abs(found.rho) < 0.3
-        np.testing.assert_array_equal(found.times, np.arange(2, last - first + 1))
+        assert_array_equal(found.times, np.arange(2, last - first + 1))
     wide = edm.simplex(x, 2, points=x[first:last], exclusion_radius=5, space="threads")
     radius = edm.simplex(x, 2, pred=(first + 1, last), exclusion_radius=5, space="threads")
-    np.testing.assert_array_equal(wide.predicted, radius.predicted)
-    y = np.random.default_rng(1).random(200)
+    assert_array_equal(wide.predicted, radius.predicted)
+    y = default_rng(1).random(200)
     other = edm.simplex(x, 2, points=x[first:last], target=y, space="threads")
     seen = edm.simplex(x, 2, pred=(first + 1, last), target=y, space="threads")
     assert other.rho == pytest.approx(seen.rho, abs=1e-12)
-    np.testing.assert_array_equal(other.observed, seen.observed)
+    assert_array_equal(other.observed, seen.observed)
     assert edm.embedding_dimension(x, 3, points=x[first:last], space="threads").rho.max() < 0.4
     assert abs(edm.smap(x, 2, theta=8.0, points=x[first:last], space="threads").rho[0]) < 0.4
 
 
 def test_copies_among_other_points_are_warned_of():
-    x = np.random.default_rng(0).random(200)
+    x = default_rng(0).random(200)
     with pytest.warns(RuntimeWarning, match="49 of 99 points are those of the library"):
         edm.simplex(x[:150], 2, points=x[100:], space="threads")
-    counts = np.random.default_rng(1).poisson(0.3, 200).astype(float)
+    counts = default_rng(1).poisson(0.3, 200).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # few values: equal points are no copies
         edm.simplex(counts[:100], 2, points=counts[100:], space="threads")
@@ -141,7 +143,7 @@ def test_copies_among_other_points_are_warned_of():
 
 
 def test_rows_are_found():
-    x = np.random.default_rng(0).random((50, 2))
+    x = default_rng(0).random((50, 2))
     x[5, 0] = np.nan
     assert found_in(x, x) == 0 and found_in(x[4:9], x) == 4 and found_in(x[4:5], x) == 4
     assert found_in(x[::-1], x) is None and found_in(np.r_[x, x], x) is None
@@ -154,14 +156,14 @@ def test_places():
     times = np.arange(10)
     places = segments.of(times)
     assert places.tolist() == [0, 1, 2, 3, 7, 8, 9, 13, 14, 15] and segments.n_places == 16
-    np.testing.assert_array_equal(segments.times(places), times)
+    assert_array_equal(segments.times(places), times)
     spread = segments.spread(times.astype(float)[:, None])[:, 0]
     assert np.isnan(spread).sum() == 6 and (spread[places] == times).all()
     there = segments.spread_view(pk.copy_of(times.astype(float)[:, None])).to_numpy()[:, 0]
-    np.testing.assert_array_equal(there, spread)
+    assert_array_equal(there, spread)
     part = segments.part(2, 6)
-    np.testing.assert_array_equal(part.of(np.arange(6)), places[2:8])
-    np.testing.assert_array_equal(part.times(places[2:8]), np.arange(6))
+    assert_array_equal(part.of(np.arange(6)), places[2:8])
+    assert_array_equal(part.times(places[2:8]), np.arange(6))
 
 
 @pytest.mark.parametrize(

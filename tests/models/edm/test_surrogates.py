@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -14,7 +16,7 @@ from .series import logistic_maps
 
 
 def autoregressive(n, phi, seed):
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     noise, x = random.normal(size=n + 200), np.zeros(n + 200)
     for t in range(1, n + 200):
         x[t] = phi * x[t - 1] + noise[t]
@@ -27,9 +29,7 @@ def test_phase_surrogates_keep_the_spectrum(space, n):
     made = edm.surrogates(x, 3, seed=5, space=space)
     assert made.shape == (n, 2, 3) and abs(np.corrcoef(made[:, 0].T)[0, 1]) < 0.9
     wanted = abs(np.fft.rfft(x, axis=0))
-    np.testing.assert_allclose(
-        abs(np.fft.rfft(made, axis=0)), wanted[:, :, None] * np.ones(3), rtol=0, atol=1e-10
-    )
+    assert_allclose(abs(np.fft.rfft(made, axis=0)), wanted[:, :, None] * np.ones(3), rtol=0, atol=1e-10)
 
 
 def test_phases_are_the_numbers_that_were_drawn():
@@ -45,20 +45,20 @@ def test_phases_are_the_numbers_that_were_drawn():
         size[1:15, None] * np.cos(2 * np.pi * np.outer(j, t) / 30 + angle[1:15, None])
     ).sum(axis=0)
     wanted += size[15] * (1 if angle[15] < np.pi else -1) * np.cos(np.pi * t)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
 def test_lengths_without_factors_are_nearly_kept():
     """A length of 47 is transformed as 45 = 5 * 9, and the surrogate is rotated."""
     x = autoregressive(47, 0.9, 1)
     made = edm.surrogates(x, 2, space="serial")
-    np.testing.assert_allclose(
+    assert_allclose(
         abs(np.fft.rfft(made[:45], axis=0)),
         abs(np.fft.rfft(x[:45]))[:, None] * np.ones(2),
         rtol=0,
         atol=1e-10,
     )
-    np.testing.assert_array_equal(made[45:], made[:2])
+    assert_array_equal(made[45:], made[:2])
 
 
 def test_seasonal_surrogates_keep_the_cycle(space):
@@ -67,7 +67,7 @@ def test_seasonal_surrogates_keep_the_cycle(space):
     made = edm.surrogates(x, 3, "seasonal", period=6, space=space)
     rest = made - mean_cycle(x[:, None], 6)[t % 6]
     own = x - mean_cycle(x[:, None], 6)[t % 6, 0]
-    np.testing.assert_allclose(
+    assert_allclose(
         abs(np.fft.rfft(rest, axis=0)), abs(np.fft.rfft(own))[:, None] * np.ones(3), rtol=0, atol=1e-10
     )
 
@@ -78,7 +78,7 @@ def test_random_and_block_surrogates_move_values(space):
     with pytest.warns(RuntimeWarning, match="'random' destroys autocorrelation"):
         made = edm.surrogates(x, 4, "random", space=space)
     assert np.isnan(made[7]).all() and len(np.unique(made[0])) > 1
-    np.testing.assert_array_equal(np.sort(made, axis=0), np.sort(x)[:, None] * np.ones(4))
+    assert_array_equal(np.sort(made, axis=0), np.sort(x)[:, None] * np.ones(4))
     made = edm.surrogates(np.arange(40.0), 4, "block", block=8, space=space)
     steps = np.diff(made, axis=0) % 40
     assert (np.delete(steps, [7, 15, 23, 31], axis=0) == 1).all() and len(np.unique(made[0])) > 1
@@ -109,13 +109,13 @@ def test_surrogates_do_not_depend_on_their_company():
     x = np.column_stack([autoregressive(40, 0.5, 1), autoregressive(40, 0.5, 2)])
     for method, keys in (("phase", {}), ("block", {}), ("twin", {"E": 2}), ("seasonal", {"period": 8})):
         many = edm.surrogates(x, 5, method, seed=3, space="serial", **keys)
-        np.testing.assert_array_equal(
+        assert_array_equal(
             edm.surrogates(x[:, 0], 2, method, seed=3, space="threads", **keys), many[:, 0, :2]
         )
 
 
 def test_traits():
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     t = np.arange(400)
     noise = autoregressive(400, 0.5, 4)
     assert edm.traits(noise) == edm.Traits(0, False, False)
@@ -146,7 +146,7 @@ def test_the_default_is_chosen_by_series():
     """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's
     sake.
     """
-    t, random = np.arange(200), np.random.default_rng(3)
+    t, random = np.arange(200), default_rng(3)
     plain, gaps = autoregressive(200, 0.5, 5), autoregressive(200, 0.5, 7)
     gaps[20:23] = np.nan
     season = 10.0 * np.sin(2 * np.pi * t / 8) + autoregressive(200, 0.5, 6)
@@ -165,7 +165,7 @@ def test_the_default_is_chosen_by_series():
         if alone is None:
             alone = edm.surrogates(np.nan_to_num(x), 3, kind, period=period, seed=1, space="threads")
         # sums over one column and over several are rounded otherwise
-        np.testing.assert_allclose(made[:, c], alone[:, c], rtol=0, atol=1e-10)
+        assert_allclose(made[:, c], alone[:, c], rtol=0, atol=1e-10)
     found = edm.cross_map_test(x[:, :4], 2, n_surrogates=3, space="threads")
     assert found.n_tests == 12 and found.surrogate == "seasonal (8 steps) and block"
 
@@ -182,7 +182,7 @@ def test_no_table_of_independent_series_is_refused():
 
 def test_mirrored_surrogates_keep_the_level_and_the_spectrum():
     """For a slow series whose ends differ, steps at the seam are as small as others."""
-    x = np.cumsum(np.random.default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
+    x = np.cumsum(default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
     made = edm.surrogates(x, 20, "mirror", space="threads")
     steps = np.std(np.diff(made, axis=0), axis=0)
     assert made.shape == (300, 20) and (steps < 1.5 * np.std(np.diff(x))).all()

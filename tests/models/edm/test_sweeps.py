@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -21,7 +23,7 @@ def test_embedding_dimension(space):
     x = logistic_maps(length(space), 1)[:, 0]
     found = edm.embedding_dimension(x, 4, tau=2, space=space)
     wanted = [edm.simplex(x, E, tau=2, space="serial").rho for E in (1, 2, 3, 4)]
-    np.testing.assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
+    assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
     assert found.best == 1 + int(np.argmax(wanted))
 
 
@@ -31,8 +33,8 @@ def test_smap_sweep(space):
     found = edm.smap(x[:, 0], 2, theta=theta, target=x[:, 1], space=space)
     for h, value in enumerate(theta):
         predicted, coefficients = reference.smap(x[:, 0], x[:, 1], 2, value)
-        np.testing.assert_allclose(found.predicted[h, :-1], predicted, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(found.coefficients[h, :-1], coefficients, rtol=0, atol=1e-8)
+        assert_allclose(found.predicted[h, :-1], predicted, rtol=0, atol=1e-9)
+        assert_allclose(found.coefficients[h, :-1], coefficients, rtol=0, atol=1e-8)
         assert found.rho[h] == pytest.approx(reference.rho(predicted, x[2:, 1]), abs=1e-9)
     assert (found.rank == 3).all()
 
@@ -56,7 +58,7 @@ def test_smap_says_where_it_is_singular(space):
     found = edm.smap(np.column_stack([x, x]), 1, theta=1.0, space=space)
     alone = edm.smap(x, 1, theta=1.0, space=space)
     assert (found.rank == 2).all() and (alone.rank == 2).all()
-    np.testing.assert_allclose(
+    assert_allclose(
         found.predicted[0, :-1],
         edm.smap(x[:, 0], 1, theta=np.sqrt(1.0), space=space).predicted[0, :-1],
         rtol=0,
@@ -69,7 +71,7 @@ def test_ccm_of_the_whole_library_is_the_cross_map(space):
     n = len(x) - 1
     found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n], n_samples=2, dtype="float64", space=space)
     wanted = edm.cross_map(x, 2, dtype="float64", space=space)[0, 1]
-    np.testing.assert_allclose(found.rho, np.full((1, 2), wanted), rtol=0, atol=1e-12)
+    assert_allclose(found.rho, np.full((1, 2), wanted), rtol=0, atol=1e-12)
     assert np.isnan(found.p_values).all()
 
 
@@ -88,7 +90,7 @@ def test_ccm_sample_by_sample(space):
         dtype="float64",
         space=space,
     )
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     targets = [x[:, 1], *edm.surrogates(x[:, 1], 2, "block", seed=5, space="serial").T]
     rows = reference.embedded(x[:, 0], 2, 1)
     for s, size in enumerate((10, 25)):
@@ -100,15 +102,15 @@ def test_ccm_sample_by_sample(space):
             nearest = np.argsort(d, axis=1, kind="stable")[:, :3]
             w = reference.weights(np.take_along_axis(d, nearest, axis=1))
             skills[sample] = [reference.rho((w * y[times[nearest]]).sum(axis=1), y[1:]) for y in targets]
-        np.testing.assert_allclose(found.rho[s], skills[:, 0], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(found.surrogate_rho[s], skills[:, 1:].mean(axis=0), rtol=0, atol=1e-12)
+        assert_allclose(found.rho[s], skills[:, 0], rtol=0, atol=1e-12)
+        assert_allclose(found.surrogate_rho[s], skills[:, 1:].mean(axis=0), rtol=0, atol=1e-12)
         assert found.p_values[s] == (1 + (skills[:, 1:].mean(axis=0) >= skills[:, 0].mean()).sum()) / 3
 
 
 def test_ccm_rises_where_there_is_a_cause():
     """A driver is found in the series that it drives, and not in noise that was never coupled."""
     x = driver_and_driven(400)
-    noise = np.random.default_rng(3).normal(size=400)
+    noise = default_rng(3).normal(size=400)
     sizes = [5, 40, 300]
     driven = edm.ccm(
         x[:, 1],
@@ -164,23 +166,21 @@ def test_units_do_not_matter(unit):
     big = x * unit
     keys = {"target": x[:, 1], "space": "threads"}, {"target": big[:, 1], "space": "threads"}
     a, b = (edm.simplex(v, 1, k=4, **key) for v, key in zip((x, big), keys))
-    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
+    assert_array_equal(b.predicted, a.predicted * unit)
     assert a.rho == b.rho
     a, b = (edm.smap(v, 1, theta=[0.0, 2.0], k=30, **key) for v, key in zip((x, big), keys))
-    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
-    np.testing.assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
+    assert_array_equal(b.predicted, a.predicted * unit)
+    assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
     mixed = np.column_stack([x[:, 0], big[:, 1]])
     for v in (big, mixed):
-        np.testing.assert_array_equal(
-            edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads")
-        )
+        assert_array_equal(edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads"))
 
 
 def test_undefined_skill_is_not_significant():
     """A target of three events that have nothing to do with the library: most libraries' predictions do not
     vary.
     """
-    x = np.random.default_rng(0).random(60)
+    x = default_rng(0).random(60)
     target = np.zeros(60)
     target[::20] = 1.0
     keys = {
@@ -193,7 +193,7 @@ def test_undefined_skill_is_not_significant():
     with pytest.warns(RuntimeWarning, match=r"of 200 samples have no skill, .*do not vary"):
         found = edm.ccm(x, target, 2, **keys)
     assert np.isnan(found.rho).any() and (found.n_defined == np.isfinite(found.rho).sum(axis=1)).all()
-    np.testing.assert_array_equal(found.mean, np.nanmean(found.rho, axis=1))
+    assert_array_equal(found.mean, np.nanmean(found.rho, axis=1))
     assert (found.p_values > 0.05).all()
     with pytest.warns(RuntimeWarning, match="target does not vary"):
         still = edm.ccm(x, np.ones(60), 2, **keys)
@@ -222,17 +222,17 @@ def test_results_become_tables():
     x = logistic_maps(60, 2)
     of = results(x)
     table = of["simplex"].to_pandas()[["time", "predicted"]].to_numpy()
-    np.testing.assert_array_equal(table, np.column_stack([of["simplex"].times, of["simplex"].predicted]))
+    assert_array_equal(table, np.column_stack([of["simplex"].times, of["simplex"].predicted]))
     table = of["smap"].to_pandas()
-    np.testing.assert_array_equal(table[table.theta == 2.0]["d 0(t)"], of["smap"].coefficients[1, :, 1])
+    assert_array_equal(table[table.theta == 2.0]["d 0(t)"], of["smap"].coefficients[1, :, 1])
     several = edm.smap(x[:, 0], 2, target=x, theta=[0.0, 2.0], space="threads")
     table = several.to_pandas().query("target == 1 and theta == 2.0")
-    np.testing.assert_array_equal(table["d 0(t)"], several.coefficients[1, :, 1, 1])
-    np.testing.assert_array_equal(table.observed, several.observed[:, 1])
+    assert_array_equal(table["d 0(t)"], several.coefficients[1, :, 1, 1])
+    assert_array_equal(table.observed, several.observed[:, 1])
     assert of["dimensions"].to_pandas().set_index("E").rho[2] == of["dimensions"].rho[1]
-    np.testing.assert_array_equal(of["ccm"].to_pandas().rho, of["ccm"].mean)
+    assert_array_equal(of["ccm"].to_pandas().rho, of["ccm"].mean)
     pairs = of["knn"].to_pandas()
-    np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, of["knn"].distances[:, 1])
+    assert_array_equal(pairs[pairs["rank"] == 2].distance, of["knn"].distances[:, 1])
 
 
 def test_results_are_saved_and_loaded(tmp_path):
@@ -250,7 +250,7 @@ def test_results_are_saved_and_loaded(tmp_path):
         for field in dataclasses.fields(one):
             wanted, got = getattr(one, field.name), getattr(again, field.name)
             assert type(got) is type(wanted) or got == wanted
-            np.testing.assert_array_equal(
+            assert_array_equal(
                 got, wanted.astype(str) if name == "periods" and field.name == "index" else wanted
             )
     with pytest.raises(pk.InputError, match="holds edm.Neighbours; edm.SMap is wanted"):
@@ -279,7 +279,7 @@ def test_smap_where_some_points_are_singular(space):
             rows = np.column_stack([np.ones(6), x[s] - x[t]]) * w[:, None]
             wanted = np.linalg.lstsq(rows, w * x[s + 1, 1], rcond=1e-10)[0]
             assert predicted == pytest.approx(wanted[0], abs=1e-9)
-            np.testing.assert_allclose(c[1:], wanted[1:], rtol=0, atol=1e-7)
+            assert_allclose(c[1:], wanted[1:], rtol=0, atol=1e-7)
             assert c[0] + c[1:] @ x[t] == pytest.approx(predicted, abs=1e-9)
 
 
@@ -304,17 +304,17 @@ def test_a_sweep_of_the_same_form_gives_what_a_first_one_gives(space, more):
     again = [sweep(x) for x in series]
     with ThreadPoolExecutor(1) as pool:  # a thread of its own has no call before
         for x, found in zip(series, again):
-            np.testing.assert_array_equal(found, pool.submit(sweep, x).result())
+            assert_array_equal(found, pool.submit(sweep, x).result())
 
 
 @pytest.mark.parametrize("theta", [0.0, 2.2])
 def test_smap_of_candidates_that_do_not_vary(space, theta):
     """Each target is 1, so each prediction is; slopes that nothing tells of are 0."""
-    x = np.r_[np.ones(20), np.random.default_rng(0).random(20)]
+    x = np.r_[np.ones(20), default_rng(0).random(20)]
     with pytest.warns(RuntimeWarning, match="20 of 20 predictions .*no slope is known there"):
         found = edm.smap(x, 3, theta=theta, lib=(0, 20), pred=(20, 40), space=space)
-    np.testing.assert_allclose(found.predicted, 1.0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.coefficients[0, 2:, 1:], 0.0, rtol=0, atol=1e-12)
+    assert_allclose(found.predicted, 1.0, rtol=0, atol=1e-12)
+    assert_allclose(found.coefficients[0, 2:, 1:], 0.0, rtol=0, atol=1e-12)
     assert (found.rank[0, 2:] == 1).all()
 
 
@@ -327,7 +327,7 @@ def test_smap_of_candidates_on_a_line(space):
     with pytest.warns(RuntimeWarning, match="no slope is known there"):
         found = edm.smap(both, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
     alone = edm.smap(x, 1, theta=0.0, lib=(0, 20), pred=(25, 35), space=space)
-    np.testing.assert_allclose(found.predicted, alone.predicted, rtol=0, atol=1e-10)
+    assert_allclose(found.predicted, alone.predicted, rtol=0, atol=1e-10)
 
 
 def test_k_is_asked_for_everywhere(space):
@@ -339,13 +339,13 @@ def test_k_is_asked_for_everywhere(space):
     wanted = np.corrcoef(predicted, x[1:, 1])[0, 1]
     keys = {"k": k, "space": space, "dtype": "float64"}
     lagged = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[0], n_boot=2, **keys)
-    np.testing.assert_allclose(lagged.rho, wanted, rtol=1e-9)
-    np.testing.assert_allclose(edm.cross_map(x, 2, **keys)[0, 1], wanted, rtol=1e-9)
+    assert_allclose(lagged.rho, wanted, rtol=1e-9)
+    assert_allclose(edm.cross_map(x, 2, **keys)[0, 1], wanted, rtol=1e-9)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n - 1], n_samples=1, **keys)
-    np.testing.assert_allclose(grown.mean, wanted, rtol=1e-9)
+    assert_allclose(grown.mean, wanted, rtol=1e-9)
     if space != "checked":
         tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", **keys)
-        np.testing.assert_allclose(tested.rho[0, 1], wanted, rtol=1e-9)
+        assert_allclose(tested.rho[0, 1], wanted, rtol=1e-9)
     with pytest.raises(pk.InputError, match="k is 0; at least 1"):
         edm.cross_map(x, 2, k=0)
 
@@ -357,13 +357,13 @@ def test_a_point_without_neighbours_is_missing(space):
         found = edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=4, space=space)
     lacking = np.isnan(found.predicted)
     candidates = (abs(np.arange(11)[:, None] - np.arange(11)) > 4).sum(axis=1)
-    np.testing.assert_array_equal(lacking, candidates < 3)
+    assert_array_equal(lacking, candidates < 3)
     distances, rows = reference.knn(x[:, 0], 2, 3, radius=4)
     wanted = (reference.weights(distances) * x[rows + 1, 0]).sum(axis=1)
-    np.testing.assert_allclose(found.predicted[~lacking], wanted[~lacking], rtol=1e-9)
+    assert_allclose(found.predicted[~lacking], wanted[~lacking], rtol=1e-9)
     with pytest.warns(RuntimeWarning, match="fewer than k = 3"):
         maps = edm.smap(x[:, 0], 2, theta=1.0, Tp=0, exclusion_radius=4, space=space)
-    np.testing.assert_array_equal(np.isnan(maps.predicted[0]), lacking)
+    assert_array_equal(np.isnan(maps.predicted[0]), lacking)
     with pytest.raises(pk.InputError, match="k is 3, but the library has 1 points once"):
         edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=9, space=space)
 
@@ -375,15 +375,15 @@ def test_skill_beside_simple_forecasts(tmp_path):
     known = np.isfinite(found.predicted + found.observed)
     errors = (found.predicted - found.observed)[known]
     assert told.n == known.sum() and abs(told.rho - found.rho) < 1e-9
-    np.testing.assert_allclose([told.mae, told.rmse], [abs(errors).mean(), np.sqrt((errors**2).mean())])
+    assert_allclose([told.mae, told.rmse], [abs(errors).mean(), np.sqrt((errors**2).mean())])
     o = found.observed[known]
-    np.testing.assert_allclose(told.persistence_rmse, np.sqrt((np.diff(o) ** 2).mean()))
+    assert_allclose(told.persistence_rmse, np.sqrt((np.diff(o) ** 2).mean()))
     line = np.polyval(np.polyfit(o[:-1], o[1:], 1), o[:-1])
-    np.testing.assert_allclose(told.autoregression_rmse, np.sqrt(((line - o[1:]) ** 2).mean()))
+    assert_allclose(told.autoregression_rmse, np.sqrt(((line - o[1:]) ** 2).mean()))
     assert told.against_persistence > 0.9 and 0.0 < told.against_autoregression < 1.0
     told.save(tmp_path / "skill.npz")
     assert edm.Skill.load(tmp_path / "skill.npz") == told
-    noise = np.random.default_rng(0).normal(size=300)
+    noise = default_rng(0).normal(size=300)
     assert edm.skill(noise[1:], noise[:-1]).against_autoregression < 0.0
     with pytest.raises(pk.InputError, match="predicted has 3 times, observed 4"):
         edm.skill([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 5.0])

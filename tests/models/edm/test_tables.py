@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
@@ -21,12 +23,10 @@ def test_columns_may_be_numbers():
     wanted = edm.simplex(X[:, 0], 2, target=X[:, 1], space="threads").predicted
     for columns, target in ((0, 1), ("0", "1"), ([0], ["1"]), (np.int64(0), 1)):
         found = edm.simplex(table, 2, columns=columns, target=target, space="threads").predicted
-        np.testing.assert_array_equal(found.reshape(len(wanted), -1)[:, 0], wanted)
-    np.testing.assert_array_equal(edm.simplex(X, 2, columns=0, target=1, space="threads").predicted, wanted)
+        assert_array_equal(found.reshape(len(wanted), -1)[:, 0], wanted)
+    assert_array_equal(edm.simplex(X, 2, columns=0, target=1, space="threads").predicted, wanted)
     years = pandas.DataFrame(X, columns=[1990, 2000, 2010])
-    np.testing.assert_array_equal(
-        edm.simplex(years, 2, columns=1990, target="2000", space="threads").predicted, wanted
-    )
+    assert_array_equal(edm.simplex(years, 2, columns=1990, target="2000", space="threads").predicted, wanted)
     with pytest.raises(pk.InputError, match="columns: there is no column 3; the columns are 0, 1, 2"):
         edm.simplex(table, 2, columns=3)
     with pytest.raises(pk.InputError, match="target: there is no column 0; the columns are 1990, 2000, 2010"):
@@ -56,14 +56,14 @@ def test_a_clock_is_no_series(clock, name):
     with pytest.warns(UserWarning, match=f"library: the first column, '{name}', counts the times"):
         found = edm.embedding_dimension(table, 3, space="threads")
     wanted = edm.embedding_dimension(X[:, :2], 3, space="threads")
-    np.testing.assert_array_equal(found.rho, wanted.rho)
+    assert_array_equal(found.rho, wanted.rho)
     with pytest.warns(UserWarning, match="dataset: the first column"):
         matrix = edm.cross_map(table, 2, space="threads")
     assert list(matrix.index) == ["a", "b"]
-    np.testing.assert_array_equal(matrix, edm.cross_map(X[:, :2], 2, space="threads"))
+    assert_array_equal(matrix, edm.cross_map(X[:, :2], 2, space="threads"))
     named = edm.simplex(table, 2, columns="a", target="b", space="threads")  # warnings are errors
     asked = edm.simplex(table, 2, columns=name, target="b", space="threads")
-    np.testing.assert_allclose(named.index[:-1], clock[2:])
+    assert_allclose(named.index[:-1], clock[2:])
     assert asked.predicted.shape == (59,)
 
 
@@ -116,7 +116,7 @@ def test_the_clock_of_a_file(tmp_path):
     table = files.read(tmp_path / "x.csv")
     assert table.clock == "year" and table.series == ["a", "b"] and list(table) == ["year", "a", "b"]
     found = edm.simplex(table, 2, columns="a", space="threads")
-    np.testing.assert_array_equal(found.index, 1902 + np.arange(59))
+    assert_array_equal(found.index, 1902 + np.arange(59))
     assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
     given = ["simplex", str(tmp_path / "x.csv"), "--columns", "a", "-E", "2", "--space", "threads"]
     assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
@@ -125,8 +125,8 @@ def test_the_clock_of_a_file(tmp_path):
 
 
 def test_messages_of_the_command_name_the_series(tmp_path, capsys):
-    walk = np.cumsum(np.random.default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
-    noise = np.random.default_rng(2).normal(size=80)
+    walk = np.cumsum(default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
+    noise = default_rng(2).normal(size=80)
     np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
     given = ["test", str(tmp_path / "x.csv"), "-E", "2", "--surrogates", "9", "--space", "threads"]
     assert main(given) == 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import portable as pk
 from portable.models import hawkes
@@ -154,11 +155,11 @@ def test_dates_want_the_function_that_reads_them(kind):
 
 def test_degrees_are_not_kilometres():
     """Places like longitude and latitude are warned of; an origin nearby says that they are lengths."""
-    degrees = np.random.default_rng(1).normal([-77.0, 38.9], 0.05, (5, 2))
+    degrees = default_rng(1).normal([-77.0, 38.9], 0.05, (5, 2))
     for places in (degrees, degrees[:, ::-1]):
         with pytest.warns(
             UserWarning, match="look like degrees, near .*read_catalogue.lonlat=True. projects"
         ):
             Likelihood(places, np.arange(5.0), space="serial")
     Likelihood(degrees - degrees.mean(axis=0), np.arange(5.0), space="serial")
-    Likelihood(np.random.default_rng(1).uniform(0.0, 90.0, (5, 2)), np.arange(5.0), space="serial")
+    Likelihood(default_rng(1).uniform(0.0, 90.0, (5, 2)), np.arange(5.0), space="serial")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.models.hawkes.cell_kernels import LONG, WIDTH
 from portable.models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
@@ -32,13 +33,13 @@ def test_grid(space, n_dims, reach_km):
     number = np.ravel_multi_index(cell.T, shape)
     order = np.argsort(number, kind="stable")
     assert grid.shape == tuple(shape)
-    np.testing.assert_array_equal(grid.order.to_numpy(), order)
-    np.testing.assert_array_equal(grid.cell.to_numpy(), cell[order].T)
-    np.testing.assert_array_equal(grid.t.to_numpy(), times[order])
+    assert_array_equal(grid.order.to_numpy(), order)
+    assert_array_equal(grid.cell.to_numpy(), cell[order].T)
+    assert_array_equal(grid.t.to_numpy(), times[order])
     rows = np.vstack([locations.T, marks])[:, order]
-    np.testing.assert_array_equal(grid.x.to_numpy(), rows.astype(np.float32))
+    assert_array_equal(grid.x.to_numpy(), rows.astype(np.float32))
     counts = np.bincount(number, minlength=np.prod(shape))
-    np.testing.assert_array_equal(grid.start.to_numpy(), np.concatenate([[0], np.cumsum(counts)]))
+    assert_array_equal(grid.start.to_numpy(), np.concatenate([[0], np.cumsum(counts)]))
 
 
 def test_all_events_in_one_place(space):
@@ -71,7 +72,7 @@ def test_rows_of_a_list(space):
         assert (counts[row] > LONG) == (k >= n_short)
         assert k >= n_short or length[k] == counts[row]
         own = dt_of[begin[rank] + lane :: WIDTH if k < n_short else 1][: counts[row]]
-        np.testing.assert_allclose(np.sort(own), np.sort(dt[row, near[row]]), rtol=1e-12)
+        assert_allclose(np.sort(own), np.sort(dt[row, near[row]]), rtol=1e-12)
     order = Grid(events, PARAMS.triggering.reach_km(p, 8.0, 0.0), np.float64).order.to_numpy()
     for of, rows in ((-counts, event[:n_short]), (0 * counts, event[n_short:])):
         rows, where = rows[rows >= 0], np.argsort(order)
@@ -89,4 +90,4 @@ def test_pairs_within_a_cut(space):
     exponent = 0.5 * r2 / PARAMS.h**2 + PARAMS.omega * dt
     wanted = np.argwhere((dt > 0.0) & (exponent <= 6.0))
     found = np.stack([later, earlier], axis=1)
-    np.testing.assert_array_equal(found[np.lexsort(found.T[::-1])], wanted)
+    assert_array_equal(found[np.lexsort(found.T[::-1])], wanted)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from portable.models.shared import extras
 from portable.models.hawkes import (
@@ -60,8 +61,8 @@ def write(path, *rows, header=HEADER):
 def test_simulate_then_read(events_csv):
     events = read_catalogue(events_csv)
     made = simulate(type(PARAMS)(1.0, 1.0, 1.0, 0.3, 5.0, 0.02), n_immigrants=150, horizon_h=1000.0, seed=3)
-    np.testing.assert_allclose(events.locations, made.locations)
-    np.testing.assert_allclose(events.times, made.times - made.times[0])
+    assert_allclose(events.locations, made.locations)
+    assert_allclose(events.times, made.times - made.times[0])
 
 
 @pytest.mark.parametrize("by", ["likelihood", "mode", "metropolis"])
@@ -226,11 +227,11 @@ def test_units_columns_and_formats(tmp_path):
     ]
     for name, options in calls:
         events = read_catalogue(tmp_path / name, **options)
-        np.testing.assert_allclose(events.locations, wanted[0], atol=1e-12)
-        np.testing.assert_allclose(events.times, wanted[1], atol=1e-9)
+        assert_allclose(events.locations, wanted[0], atol=1e-12)
+        assert_allclose(events.times, wanted[1], atol=1e-9)
     with open(tmp_path / "g.csv", "w", encoding="utf-8-sig") as file:  # as some spreadsheets write it
         file.write(f"{HEADER}\n0,0,2020-01-01T00:30:00+01:00\n1,1,2020-01-01T00:00:00Z\n")
-    np.testing.assert_allclose(read_catalogue(tmp_path / "g.csv").times, [0.0, 0.5])
+    assert_allclose(read_catalogue(tmp_path / "g.csv").times, [0.0, 0.5])
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -238,7 +239,7 @@ def test_units_columns_and_formats(tmp_path):
         pyarrow.table({"x_km": [0.0, 1, 3], "y_km": [0.0, 2, 1], "t_hours": wanted[1]}),
         tmp_path / "f.parquet",
     )
-    np.testing.assert_allclose(read_catalogue(tmp_path / "f.parquet").times, wanted[1])
+    assert_allclose(read_catalogue(tmp_path / "f.parquet").times, wanted[1])
 
 
 def test_longitude_and_latitude(tmp_path):

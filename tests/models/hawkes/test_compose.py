@@ -5,6 +5,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models import hawkes
@@ -93,7 +95,7 @@ PARAMS_OF_BACKGROUND = hawkes.Parameters(0.7, 1.6, 20.0, 0.3, 0.5, 0.4)
 def events(space):
     """Few for plain Python."""
     n = 7 if space == "checked" else 23
-    return *random_events(n, 2, seed=4), 2.5 + np.random.default_rng(4).exponential(0.5, n)
+    return *random_events(n, 2, seed=4), 2.5 + default_rng(4).exponential(0.5, n)
 
 
 @pytest.mark.parametrize("name", ["omori", "three decays, marks", "etas", "omori, growth"])
@@ -154,11 +156,9 @@ def test_what_else_is_asked(space):
     likelihood = Likelihood(locations, times, marks=marks, space=space)
     parents = hawkes.parent_probabilities(likelihood, params, least=1e-12)
     pi = likelihood.excitation_probabilities(params)
-    np.testing.assert_allclose(
-        np.bincount(parents.children, parents.probabilities, minlength=len(times)), pi, atol=1e-9
-    )
+    assert_allclose(np.bincount(parents.children, parents.probabilities, minlength=len(times)), pi, atol=1e-9)
     background, excitation = hawkes.intensity(likelihood, params, locations, times)
-    np.testing.assert_allclose(excitation / (background + excitation), pi, atol=1e-12)
+    assert_allclose(excitation / (background + excitation), pi, atol=1e-12)
     if space == "serial":
         pytest.importorskip("scipy")
         whole = hawkes.residuals(likelihood, params).rescaled[-1]
@@ -237,15 +237,15 @@ def test_a_users_own_decay(space):
     value, slopes = likelihood.gradient(Own(*PARAMS.values()))
     exact, wanted_slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(exact, rel=1e-12)
-    np.testing.assert_allclose(slopes, wanted_slopes, rtol=1e-11, atol=1e-11)
-    random = np.random.default_rng(1)
+    assert_allclose(slopes, wanted_slopes, rtol=1e-11, atol=1e-11)
+    random = default_rng(1)
     assert Own.triggering.draw(random, np.zeros(4000), 2, (0.5, 0.4))[0].mean() == pytest.approx(2.0, rel=0.1)
     assert Own.triggering.reach_h((0.5, 0.4), 3.0, 0.0) == pytest.approx(6.0)
 
 
 def test_wide_maps_in_mixed_precision(space):
     """Places 2,000 km apart and lengths of 10 m: 3e-4 off with one float32 a coordinate."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     n = 9 if space == "checked" else 200
     locations = np.repeat(random.uniform(-1000.0, 1000.0, (n // 4 + 1, 2)), 4, axis=0)[:n] + random.normal(
         0.0, 0.01, (n, 2)

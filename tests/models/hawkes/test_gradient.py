@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.hawkes import (
@@ -53,7 +54,7 @@ def test_gradient(space, method):
     value, slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
     # 1e-3 of a value, to the fourth power, and pairs left out
-    np.testing.assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)
+    assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["all_pairs", "windowed", "cells"])
@@ -69,7 +70,7 @@ def test_several_at_once_have_the_same_bits(space, method):
     found, wanted = likelihood.log_gradients(several), [likelihood.log_gradient(p) for p in several]
     for (value, slopes), (other, others) in zip(found, wanted):
         assert value == pytest.approx(other, rel=1e-13 if method == "cells" else 0.0)
-        np.testing.assert_allclose(slopes, others, rtol=1e-12 if method == "cells" else 0.0)
+        assert_allclose(slopes, others, rtol=1e-12 if method == "cells" else 0.0)
     first = choose(PARAMS, 2, n, likelihood.sums.span_h, 1e-6)
     assert method == "all_pairs" or likelihood.windows.cut > first.cut
 
@@ -98,7 +99,7 @@ def test_several_take_one_launch_of_each_kernel(space, method, given):
     for _ in range(2):
         (value, slopes), *_ = likelihood.log_gradients(several)
         assert value == pytest.approx(wanted[0][0], rel=1e-12)
-        np.testing.assert_allclose(slopes, wanted[0][1], rtol=1e-9)
+        assert_allclose(slopes, wanted[0][1], rtol=1e-9)
 
 
 def test_slopes_of_priors():
@@ -111,7 +112,7 @@ def test_slopes_of_priors():
         for params, row in zip(several, values)
     ]
     found = PriorSlopes(type(PARAMS), priors, free)(values)
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):
@@ -132,7 +133,7 @@ def test_gradient_in_mixed_precision(space):
         Likelihood(locations, times, method="all_pairs", dtype=p, space=space).gradient(PARAMS)[1]
         for p in ("float64", "mixed")
     )
-    np.testing.assert_allclose(mixed, exact, rtol=1e-5, atol=1e-5)  # float32 terms, of both signs
+    assert_allclose(mixed, exact, rtol=1e-5, atol=1e-5)  # float32 terms, of both signs
 
 
 def test_several_time_scales(space):
@@ -150,14 +151,10 @@ def test_several_time_scales(space):
     assert likelihood.log_likelihood(TWO) == pytest.approx(
         float(np.sum(np.log(mu + xi) - expected)), rel=1e-9
     )
-    np.testing.assert_allclose(
-        likelihood.excitation_probabilities(TWO), xi / (mu + xi), rtol=1e-9, atol=1e-12
-    )
+    assert_allclose(likelihood.excitation_probabilities(TWO), xi / (mu + xi), rtol=1e-9, atol=1e-12)
     for method in ("windowed", "cells"):
         other = Likelihood(locations, times, method=method, space=space)
-        np.testing.assert_allclose(
-            other.gradient(TWO)[1], differences(other.log_likelihood, TWO), rtol=1e-6, atol=1e-7
-        )
+        assert_allclose(other.gradient(TWO)[1], differences(other.log_likelihood, TWO), rtol=1e-6, atol=1e-7)
 
 
 def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
@@ -218,7 +215,7 @@ def test_posterior_mode(space):
         priors={name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")},
     )
     plain = fit(likelihood, start=PARAMS, fixed=("theta", "omega", "h"))
-    np.testing.assert_allclose(flat.params.values(), plain.params.values(), rtol=1e-4)
+    assert_allclose(flat.params.values(), plain.params.values(), rtol=1e-4)
     sharp = fit(
         likelihood,
         start=PARAMS,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models import hawkes
@@ -116,7 +117,7 @@ def test_events_before(space):
     with pk.use(space):
         t, before = pk.copy_of(times), pk.empty(len(times), np.int64)
         pk.parallel_for(len(times), kernels.count_before, t, before)
-    np.testing.assert_array_equal(before.to_numpy(), np.searchsorted(times, times))
+    assert_array_equal(before.to_numpy(), np.searchsorted(times, times))
 
 
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
@@ -125,8 +126,8 @@ def test_the_centre_has_the_bits_of_the_mean(n_dims, order):
     locations, times = random_events(1000, n_dims)
     locations = np.asarray(locations + 5.0, order=order)
     likelihood = Likelihood(locations, times, space="serial")
-    np.testing.assert_array_equal(likelihood.centre, locations.mean(axis=0))
-    np.testing.assert_array_equal(likelihood.sums.locations, locations - locations.mean(axis=0))
+    assert_array_equal(likelihood.centre, locations.mean(axis=0))
+    assert_array_equal(likelihood.sums.locations, locations - locations.mean(axis=0))
 
 
 @pytest.mark.parametrize("method", METHODS)

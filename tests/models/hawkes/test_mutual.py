@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from portable.errors import InputError, OrderError, ShapeError
 from portable.models import hawkes
@@ -26,7 +28,7 @@ def double_sum(times, types, mu, branching, rates, start, end):
 
 def drawn(n, n_types, n_rates):
     """Rounded times, of which a third are shared and some make whole blocks; parameters."""
-    random = np.random.default_rng(n)
+    random = default_rng(n)
     times = 7.0 + np.sort(np.round(random.uniform(0.0, n, n), 0 if n < 400 else 1))
     times[n // 2 : n // 2 + n // 10] = times[n // 2]
     params = hawkes.Mutual(
@@ -55,8 +57,8 @@ def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
     assert likelihood.log_likelihood(params) == value
     plain = likelihood.gradient(params, rates=False)[1]
     assert plain.rates is None
-    np.testing.assert_allclose(plain.branching, slopes.branching, rtol=1e-12, atol=1e-11)
-    random = np.random.default_rng(3)
+    assert_allclose(plain.branching, slopes.branching, rtol=1e-12, atol=1e-11)
+    random = default_rng(3)
     for part, got in enumerate(slopes):
         for at in random.choice(got.size, min(got.size, 3), replace=False):
             moved = [one.astype(complex) for one in parts]
@@ -136,7 +138,7 @@ def test_standard_errors_are_curvatures(found):
             )
         ]
     )
-    np.testing.assert_allclose(ours[free[:-1]] / z, errors[:-1], rtol=1e-3)
+    assert_allclose(ours[free[:-1]] / z, errors[:-1], rtol=1e-3)
     assert np.log(fit.interval("rates", 0.5)[1] / params.rates) / z == pytest.approx(
         errors[-1] / params.rates, rel=1e-3
     )
@@ -153,7 +155,7 @@ def test_residuals(found, space):
     dt = times[:, None] - times
     gone = np.where(dt > 0.0, -np.expm1(-1.5 * np.maximum(dt, 0.0)), 0.0)
     wanted = TRUTH.mu[types] * dt[:, 0] + (TRUTH.influence[types][:, types] * gone).sum(axis=1)
-    np.testing.assert_allclose(few.expected(TRUTH), wanted, rtol=1e-12, atol=1e-13)
+    assert_allclose(few.expected(TRUTH), wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_omori():
@@ -168,9 +170,7 @@ def test_omori():
     fit = hawkes.fit_mutual(likelihood, rates, weights=weights)
     low, high = fit.interval("influence", 0.9999)
     assert fit.n_free == 6 and ((low <= truth.influence) & (truth.influence <= high)).all()
-    np.testing.assert_allclose(
-        fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12
-    )
+    assert_allclose(fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12)
 
 
 def test_calibrate_runs(capsys):
@@ -190,7 +190,7 @@ def test_intensity_and_forecast(space):
         dt = asked[:, None] - made.times
         fade = np.where(dt > 0.0, rate * np.exp(-rate * np.maximum(dt, 0.0)), 0.0)
         wanted += truth.branching[k][:, made.types] @ fade.T
-    np.testing.assert_allclose(likelihood.intensity(truth, asked), wanted, rtol=1e-12)
+    assert_allclose(likelihood.intensity(truth, asked), wanted, rtol=1e-12)
     ahead = likelihood.forecast(truth, 2_000.0, n_draws=50, seed=1)
     counts = np.array([np.bincount(types, minlength=2) for types in ahead.types])
     mean = np.linalg.solve(np.eye(2) - truth.influence, truth.mu) * 2_000.0  # but for what the past adds

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.errors import InputError, ShapeError
 from portable.models import hawkes
@@ -30,7 +31,7 @@ def box(low, high):
 
 def test_area_places_and_masses():
     """An L with a hole is two boxes less one; widths from a thousandth of the region to ten times it."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     places, widths = random.uniform(-1.0, 11.0, (500, 2)), 10.0 ** random.uniform(-2.0, 2.0, 500)
     parts = box([0, 0], [5, 10]), box([5, 0], [10, 5]), box([1, 1], [2, 2])
     for rings in ([ELL, HOLE], [ELL[::-1], HOLE[::-1]]):
@@ -63,7 +64,7 @@ def test_what_a_polygon_may_be(tmp_path):
 
 def test_noise_in_a_disc():
     """Even events in a disc: a box calls its empty corners triggering, the polygon does not."""
-    random = np.random.default_rng(3)
+    random = default_rng(3)
     places = 19.9 * np.sqrt(random.uniform(size=(800, 1)))
     angle = random.uniform(0.0, 2.0 * np.pi, 800)
     places = places * np.c_[np.cos(angle), np.sin(angle)]
@@ -81,7 +82,7 @@ def test_noise_in_a_disc():
     grid = np.stack(np.meshgrid(*(np.arange(-19.9, 20.0, 0.4),) * 2), axis=-1).reshape(-1, 2)
     mass = spread.background.at(grid, np.full(len(grid), 4000.0)).sum() * 0.4**2 * 8766.0 / 800.0
     assert mass == pytest.approx(1.0, abs=0.02)  # kernels keep their mass within the disc
-    drawn = spread.background.draw(np.random.default_rng(1), 1.0, 0.0, 8766.0)[0]
+    drawn = spread.background.draw(default_rng(1), 1.0, 0.0, 8766.0)[0]
     assert (np.hypot(*drawn.T) <= 20.0).all() and abs(len(drawn) - 800) < 150
 
 
@@ -102,7 +103,7 @@ def test_longitude_and_latitude():
 
 
 def test_the_command(tmp_path, capsys):
-    random = np.random.default_rng(4)
+    random = default_rng(4)
     x, t = random.uniform(0.0, 9.0, (60, 2)), np.sort(random.uniform(0.0, 900.0, 60))
     rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, t))
     (tmp_path / "events.csv").write_text(f"x_km,y_km,t_hours\n{rows}\n")
@@ -148,7 +149,7 @@ def test_wrong_calls():
 
 def test_offspring_beyond_the_edge_are_told():
     """Families about the middle of a box as wide as h: half of a normal density's square lies outside."""
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     truth = hawkes.Parameters(1.0, 1.0, 1.0, 0.6, 1.0, 1.0)
     made = hawkes.simulate(
         truth,

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.models import hawkes
 from portable.models.hawkes import compose, simulate, Likelihood, Parameters, read_catalogue, sample_posterior
@@ -22,14 +24,14 @@ TRUTH = Parameters(1.0, 1.6, 336.0, 0.4, 0.5, 0.1)
 def table():
     """250 simulated events in no order, with dates, names and magnitudes."""
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
-    order = np.random.default_rng(0).permutation(len(made.times))
+    order = default_rng(0).permutation(len(made.times))
     dates = np.datetime64("2025-03-01T00:00:00") + np.rint(3600 * made.times[order]).astype("timedelta64[s]")
     return {
         "case": np.array([f"A{k}" for k in order]),
         "when": dates,
         "x_km": made.locations[order, 0],
         "y_km": made.locations[order, 1],
-        "mag": np.random.default_rng(1).exponential(0.4, len(order)).round(2) + 2.0,
+        "mag": default_rng(1).exponential(0.4, len(order)).round(2) + 2.0,
     }
 
 
@@ -57,8 +59,8 @@ def test_frames_and_files_say_the_same(table, tmp_path):
         read_catalogue(source, **options) for source in (table, frame, tmp_path / "a.csv", tmp_path / "b.csv")
     ]
     for one in found:
-        np.testing.assert_allclose(one.times, found[0].times, atol=1e-9)
-        np.testing.assert_allclose(one.locations, found[0].locations)
+        assert_allclose(one.times, found[0].times, atol=1e-9)
+        assert_allclose(one.locations, found[0].locations)
         assert one.ids.tolist() == found[0].ids.tolist() and one.horizon_h == pytest.approx(
             found[0].horizon_h
         )
@@ -66,10 +68,10 @@ def test_frames_and_files_say_the_same(table, tmp_path):
     assert (np.diff(one.times) >= 0.0).all() and one.ids[0] == table["case"][np.argmin(table["when"])]
     joined = one.joined(t=one.times)
     assert joined["id"].tolist() == table["case"].tolist() and (joined["when"] == table["when"]).all()
-    np.testing.assert_allclose(joined["t"], (table["when"] - table["when"].min()) / np.timedelta64(1, "h"))
+    assert_allclose(joined["t"], (table["when"] - table["when"].min()) / np.timedelta64(1, "h"))
     back = found[1].joined(t=one.times)  # a frame, with its index and time zone
     assert back.index.equals(frame.index) and back.when.equals(frame.when)
-    np.testing.assert_allclose(back.t, joined["t"])
+    assert_allclose(back.t, joined["t"])
     assert one.dates(one.times[3]) == np.sort(table["when"])[3]
     assert one.likelihood(space="serial").horizon_h == pytest.approx(one.horizon_h)
 
@@ -112,8 +114,8 @@ def test_a_posterior_comes_back(tmp_path):
         )
         posterior.save(tmp_path / "a.nc")
         again = hawkes.Posterior.load(tmp_path / "a.nc")
-        np.testing.assert_array_equal(again.draws, posterior.draws)
-        np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
+        assert_array_equal(again.draws, posterior.draws)
+        assert_array_equal(again.log_likelihood, posterior.log_likelihood)
         assert (
             again.free == posterior.free and again.kind.names() == posterior.kind.names() and again.seed == 1
         )

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.hawkes import (
@@ -93,8 +94,8 @@ def test_every_step_is_the_papers(space, free):
             7,
             chain,
         )
-        np.testing.assert_allclose(found.draws[chain], wanted[:, :-1], rtol=1e-9)
-        np.testing.assert_allclose(found.log_likelihood[chain], wanted[:, -1], rtol=1e-9)
+        assert_allclose(found.draws[chain], wanted[:, :-1], rtol=1e-9)
+        assert_allclose(found.log_likelihood[chain], wanted[:, -1], rtol=1e-9)
     assert (
         found.attained_error <= 1e-12
         and found.complete
@@ -120,7 +121,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     assert len(lists) > 3
     monkeypatch.setattr("portable.models.hawkes.cells.MOST_PAIRS", 0)
     windowed = sample_posterior(likelihood, **options)
-    np.testing.assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
+    assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
     for k in (0, 300, 599):  # the log-likelihoods along the chain are those of all pairs
         wanted = Likelihood(locations, times, method="all_pairs", space=space).log_likelihood(
             listed.params(1, k)
@@ -159,7 +160,7 @@ def test_chains_evaluate_each_start_once(space, monkeypatch):
 def test_seeds(small):
     one, two, other = (sample_posterior(small, **OPTIONS | {"seed": seed}).draws for seed in (1, 1, 2))
     assert one.shape == (2, 300, 4)
-    np.testing.assert_array_equal(one, two)
+    assert_array_equal(one, two)
     assert (one != other).any()
 
 
@@ -177,8 +178,8 @@ def test_no_replays_after_the_last_step(small):
 def test_thinned_draws_are_among_the_others(small):
     whole = sample_posterior(small, **OPTIONS | {"n_draws": 300, "n_warmup": 30})
     thinned = sample_posterior(small, **OPTIONS | {"n_draws": 100, "n_warmup": 10, "n_thin": 3})
-    np.testing.assert_array_equal(thinned.draws, whole.draws[:, 2::3])
-    np.testing.assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, 2::3])
+    assert_array_equal(thinned.draws, whole.draws[:, 2::3])
+    assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, 2::3])
 
 
 def stop_after(monkeypatch, n, error):
@@ -207,12 +208,12 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
     part = stop.value.posterior
     n_kept = part.draws.shape[1]
     assert not part.complete and 20 < n_kept < 200 and len(list(path.glob("looks-*.npz"))) == 9
-    np.testing.assert_array_equal(part.draws, whole.draws[:, :n_kept])
+    assert_array_equal(part.draws, whole.draws[:, :n_kept])
 
     def assert_whole(**options):
         resumed = sample_posterior(small, **OPTIONS | options, checkpoint=path)
         for name in ("draws", "log_likelihood", "acceptance", "attained_error"):
-            np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+            assert_array_equal(getattr(resumed, name), getattr(whole, name))
         assert resumed.complete and resumed.start == whole.start
 
     assert_whole()
@@ -322,7 +323,7 @@ def test_wrong_bounds(small, sampler, least, priors, error, words):
 def test_posterior_object(small, tmp_path):
     found = sample_posterior(small, **OPTIONS)
     assert isinstance(found, Posterior)
-    np.testing.assert_allclose(found["1/omega"], 1.0 / found["omega"])
+    assert_allclose(found["1/omega"], 1.0 / found["omega"])
     assert found.mean().theta == pytest.approx(found["theta"].mean())
     assert found.params(1, 5).h == found["h"][1, 5] and found.params(1, 5).tau_x == TRUTH.tau_x
     assert len(list(found.thinned(50))) == 50
@@ -345,7 +346,7 @@ def test_arviz(small, tmp_path):
     assert 10 < rows["theta"]["ess_bulk"] < 600
     found.save(tmp_path / "posterior.nc")
     tree = xarray.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf")
-    np.testing.assert_array_equal(tree["posterior"]["omega"], found["omega"])
+    assert_array_equal(tree["posterior"]["omega"], found["omega"])
     assert (
         tree["posterior"]["omega"].attrs["units"] == "1/h"
         and tree["posterior"].attrs["fixed tau_t"] == TRUTH.tau_t

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from portable.errors import DTypeError, InputError, ShapeError
@@ -14,7 +15,7 @@ YEAR, N, SD = 8766.0, 400, 0.6
 
 def ahead(n_draws=200, seed=1):
     """Draws of about 20 events over a square of 10 km, most on its left, with exponential marks."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     counts = random.poisson(20, n_draws)
     places = [np.column_stack([10 * random.random(n) ** 2, 10 * random.random(n)]) for n in counts]
     marks = [random.exponential(0.4, n) for n in counts]
@@ -24,7 +25,7 @@ def ahead(n_draws=200, seed=1):
 def test_numbers_places_and_marks():
     made = ahead()
     times = np.linspace(90.0, 199.0, 26)  # two of them before the forecast begins
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     likely = np.column_stack([10 * random.random(26) ** 2, 10 * random.random(26)])
     likely[[0, 1]] = [0.1, 0.1], [9.9, 9.9]
     found = hawkes.score_forecast(made, times, likely, random.exponential(0.4, 26))
@@ -62,7 +63,7 @@ def test_the_forecast_of_marks():
 
 
 def test_information_gain():
-    random = np.random.default_rng(4)
+    random = default_rng(4)
     ours, theirs = random.normal(0.3, 1.0, 80), random.normal(0.0, 1.0, 80)
     found = hawkes.information_gain(ours, theirs, level=0.9)
     interval = stats.ttest_1samp(ours - theirs, 0.0).confidence_interval(0.9)
@@ -74,7 +75,7 @@ def test_information_gain():
 
 def test_magnitudes():
     """b = 1.2 above 2.05, and half of what is below it missing."""
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     marks = 1.05 + random.exponential(np.log10(np.e) / 1.2, 40_000)
     kept = np.round(marks[(marks > 2.05) | (random.random(40_000) < 0.05)], 1)
     found = hawkes.magnitudes(kept)
@@ -92,7 +93,7 @@ def density(places, sd=SD):
 
 def likelihood_of(at, seed):
     """Events about two towns, and a likelihood whose background has them at `at`."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     places = TOWNS[random.integers(0, 2, N)] + random.normal(0.0, SD, (N, 2))
     times = np.sort(random.uniform(0.0, YEAR, N))
     background = hawkes.Background(N * at(places) / YEAR, N, at=lambda x, t: N * at(x) / YEAR)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.models import hawkes
 from portable.models.hawkes.coverage import _TOWN_KM, _TOWNS, SHAPES
@@ -16,7 +17,7 @@ YEAR = 8766.0
 
 
 def even(seed, n=300):
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     return random.uniform(0.0, 10.0, (n, 2)), np.sort(random.uniform(0.0, YEAR, n))
 
 
@@ -29,7 +30,7 @@ def test_level(shape):
     """120 sets without triggering: a right test of 5 % rejects more than 16 of them once in 20,000 times."""
     sets = []
     for k in range(120):
-        places, times = SHAPES[shape](np.random.default_rng([5, k]), 70)
+        places, times = SHAPES[shape](default_rng([5, k]), 70)
         order = np.argsort(times)
         sets.append((places[order], times[order]))
     found = several_tests(sets, n_simulations=39, seeds=range(120), space="threads")
@@ -50,8 +51,8 @@ def test_the_statistic_by_numpy(space):
 
     locations, times = even(3, 40)
     tables = significance._Tables([(locations, times)])
-    shares, roots = tables.gains([np.random.default_rng(1)], 3)
-    random = np.random.default_rng(1)
+    shares, roots = tables.gains([default_rng(1)], 3)
+    random = default_rng(1)
     orders = np.tile(np.arange(40), (4, 1))
     orders[1:] = random.permuted(np.tile(np.arange(40, dtype=np.int32), (4, 1))[1:], axis=1)
     x, t = locations - locations.mean(axis=0), times
@@ -101,7 +102,7 @@ def test_the_default_finds_what_was_simulated():
 def test_towns_have_narrow_kernels():
     """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing
     law."""
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     places, times = SHAPES["two towns"](random, 800)
     order = np.argsort(times)
     places, times = places[order], times[order]
@@ -125,7 +126,7 @@ def test_towns_have_narrow_kernels():
 
 
 def test_seasons_are_found():
-    places, times = SHAPES["season"](np.random.default_rng(4), 900)
+    places, times = SHAPES["season"](default_rng(4), 900)
     order = np.argsort(times)
     found = hawkes.fit_background(places[order], times[order], n_simulations=0, max_iter=2, space="threads")
     assert len(found.rates_per_h) >= 6
@@ -133,7 +134,7 @@ def test_seasons_are_found():
 
 
 def test_repeated_places_are_refused_by_fits_and_samplers():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     lattice = np.column_stack([0.3 * random.integers(0, 10, 300), np.zeros(300)])
     times = np.sort(random.uniform(0.0, YEAR, 300))
     for call in (hawkes.fit, hawkes.sample_posterior):
@@ -159,7 +160,7 @@ def test_coarse_times_are_noted(unit, words):
 
 def test_events_reported_twice_are_noted():
     places, times = even(6, 400)
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     again = random.choice(400, 20, replace=False)
     near = np.concatenate([places, places[again] + random.normal(0.0, 0.015, (20, 2))])
     soon = np.concatenate([times, times[again] + random.exponential(1.0 / 60.0, 20)])
@@ -210,7 +211,7 @@ def test_few_events_say_nothing():
 
 
 def test_events_in_time_alone():
-    random = np.random.default_rng(2)
+    random = default_rng(2)
     times = np.sort(random.uniform(0.0, 1000.0, 300))
     found = hawkes.TemporalLikelihood(times, horizon_h=1000.0, space="threads").fit()
     assert found.interval("theta")[0] == 0.0 and found.interval("theta")[1] < 1.5
@@ -229,7 +230,7 @@ def test_level_in_time_alone():
     """100 sets: more than 14 rejections come once in 10,000 times."""
     p_values = [
         hawkes.TemporalLikelihood(
-            np.sort(np.random.default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial"
+            np.sort(default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial"
         )
         .fit(n_simulations=39)
         .p_value

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from portable.models.hawkes import (
     intensity,
@@ -38,9 +39,9 @@ def test_probabilities_over_a_posterior(space):
     found = posterior_probabilities(likelihood, posterior, n_draws=50, quantiles=(0.5,), keep=True)
     wanted = [reference.excitation_probabilities(locations, times, p) for p in posterior.thinned(50)]
     assert found.draws.shape == (50, 13)
-    np.testing.assert_allclose(found.draws, wanted, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.mean, np.mean(wanted, axis=0), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.sd, np.std(wanted, axis=0), atol=1e-8)
+    assert_allclose(found.draws, wanted, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.mean, np.mean(wanted, axis=0), rtol=1e-9, atol=1e-12)
+    assert_allclose(found.sd, np.std(wanted, axis=0), atol=1e-8)
     # A median of 50 draws lies between two of them; a histogram of 512 bins adds one bin.
     ordered = np.sort(wanted, axis=0)
     assert (found.quantiles[0] >= ordered[23] - 1 / 512).all() and (
@@ -58,8 +59,8 @@ def test_parents(space, params):
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
     triggered = np.bincount(found.children, found.probabilities, minlength=41)
     # at most so much is left out of each row
-    np.testing.assert_allclose(triggered + found.background, 1.0, atol=41e-9)
-    np.testing.assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
+    assert_allclose(triggered + found.background, 1.0, atol=41e-9)
+    assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
     fewer = parent_probabilities(likelihood, params, least=0.01)
     assert 0 < len(fewer.parents) < len(found.parents) and fewer.probabilities.min() >= 0.01
 
@@ -86,8 +87,8 @@ def test_intensity(space):
     likelihood = Likelihood(locations, times, space=space)
     mu, xi = reference.rates(locations, times, PARAMS)
     background, excitation = intensity(likelihood, PARAMS, locations, times)
-    np.testing.assert_allclose(background, mu, rtol=1e-12)
-    np.testing.assert_allclose(excitation, xi, rtol=1e-12)
+    assert_allclose(background, mu, rtol=1e-12)
+    assert_allclose(excitation, xi, rtol=1e-12)
     axes = [np.linspace(-1, 1, 3), np.linspace(0, 1, 2)]
     grid = intensity_grid(likelihood, PARAMS, axes, [times[4]])
     assert grid.shape == (1, 3, 2)
@@ -202,7 +203,7 @@ def test_probabilities_of_one_parameter_agree_with_time_scales_that_are_equal():
     locations, times = random_events(41, 2)
     same = replace(TWO, omega_1=0.5, omega_2=0.5, h=PARAMS.h)
     one = excitation_probabilities(locations, times, PARAMS, space="serial")
-    np.testing.assert_allclose(
+    assert_allclose(
         excitation_probabilities(locations, times, same, space="serial"), one, rtol=1e-9, atol=1e-12
     )
 

@@ -3,6 +3,8 @@ as a catalogue holds."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from portable.models import hawkes
 from portable.models.hawkes import TemporalFit, TemporalLikelihood
@@ -23,7 +25,7 @@ def double_sum(times, mu, theta, omega, horizon):
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
 def test_the_double_sum(space, n):
     """Whole hours: a third of the events share a time with another, also where blocks of 256 meet."""
-    times = 7.0 + np.sort(np.round(np.random.default_rng(n).uniform(0.0, n, n)))
+    times = 7.0 + np.sort(np.round(default_rng(n).uniform(0.0, n, n)))
     likelihood = TemporalLikelihood(times, horizon_h=float(times[-1]) + 3.0, space=space)
     at = 0.5, 0.4, 0.7
     value, slopes = likelihood.gradient(*at)
@@ -41,7 +43,7 @@ def test_the_double_sum(space, n):
 
 def test_found_again():
     """A branching process in time; each parameter within four standard errors."""
-    random, times = np.random.default_rng(5), []
+    random, times = default_rng(5), []
     young = random.uniform(0.0, 20_000.0, random.poisson(4_000))
     while young.size:
         times.append(young)
@@ -57,7 +59,7 @@ def test_found_again():
 
 def test_residuals_intensity_and_forecast(space):
     """A type that excites itself: the same likelihood, sums over earlier events, the mean of futures."""
-    random = np.random.default_rng(8)
+    random = default_rng(8)
     times = 100.0 + np.sort(np.round(random.uniform(0.0, 300.0, 200), 1))
     one = TemporalLikelihood(times, horizon_h=400.0, space=space)
     found = TemporalFit(0.4, 0.3, 0.5, 0.0, {}, True)
@@ -66,11 +68,11 @@ def test_residuals_intensity_and_forecast(space):
     asked = np.array([250.0, times[20], 99.0, 410.0])
     dt = asked[:, None] - times
     wanted = 0.4 + 0.15 * np.where(dt > 0.0, np.exp(-0.5 * np.maximum(dt, 0.0)), 0.0).sum(axis=1)
-    np.testing.assert_allclose(one.intensity(found, asked), wanted, rtol=1e-12)
+    assert_allclose(one.intensity(found, asked), wanted, rtol=1e-12)
     rescaled = one.residuals(found).rescaled
     dt = np.maximum(times[:, None] - times, 0.0)
     wanted = 0.4 * (times - times[0]) + 0.3 * (1.0 - np.exp(-0.5 * dt)).sum(axis=1)
-    np.testing.assert_allclose(rescaled, wanted, rtol=1e-10, atol=1e-10)
+    assert_allclose(rescaled, wanted, rtol=1e-10, atol=1e-10)
     ahead = one.forecast(found, 50.0, n_draws=400, seed=1)
     left = np.exp(
         -0.5 * (400.0 - times)

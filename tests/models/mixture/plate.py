@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
+from numpy.random import default_rng
 
 from portable.models.mixture import cytometry
 
@@ -27,7 +27,7 @@ def write_plate(folder, n_files, n_cells, seed=0):
     samples, _ = cytometry.simulate(
         n_cells=n_cells, n_samples=KINDS, n_populations=12, n_markers=10, seed=seed
     )
-    random, paths = np.random.default_rng(seed), []
+    random, paths = default_rng(seed), []
     for number in range(n_files):
         sample = samples[number % KINDS]
         own = sample.take(random.choice(n_cells, n_cells))

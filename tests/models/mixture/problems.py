@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 WIDE = 26  # coordinates: the kernels' loops unroll up to 24
 
 
 def random_mixture(n_components, n_features, seed=1):
     """Weights, means and covariances."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     means = 2.0 * random.normal(size=(n_components, n_features))
     factors = random.normal(size=(n_components, n_features, n_features)) / np.sqrt(n_features)
     covariances = factors @ factors.transpose(0, 2, 1) + 0.2 * np.eye(n_features)
@@ -20,7 +21,7 @@ def random_mixture(n_components, n_features, seed=1):
 
 def draw(n_samples, weights, means, covariances, seed=2):
     """Points of a mixture, in random order, shape (n_samples, n_features)."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     labels = random.choice(len(weights), n_samples, p=weights)
     noise = random.normal(size=(n_samples, means.shape[1]))
     return means[labels] + np.einsum("iab,ib->ia", np.linalg.cholesky(covariances)[labels], noise)

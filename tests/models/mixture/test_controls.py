@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.mixture import cytometry
@@ -20,7 +22,7 @@ SPILL = np.array([[1.0, 0.12, 0.01], [0.05, 1.0, 0.0], [0.002, 0.08, 1.0]])
 
 def stained(channel, name=None, share=0.6, n=3000, seed=0):
     """Cells of which a share carries one dye, or none, as an instrument sees them."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     light = random.normal(40.0, 20.0, (n, 3))
     if channel is not None:
         own = np.flatnonzero(random.random(n) < share)
@@ -45,14 +47,14 @@ def test_spillover_of_single_stains(tmp_path):
         cytometry.spillover_of({c: stained(c) for c in COLOURS}),
     ):
         assert found[0] == COLOURS
-        np.testing.assert_allclose(found[1], SPILL, atol=2e-3)
+        assert_allclose(found[1], SPILL, atol=2e-3)
     paths = [tmp_path / f"{channel}.fcs" for channel in COLOURS]
     for path, sample in zip(paths, controls()):
         cytometry.write(sample, path)
     assert main(["compensate", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
     names, matrix = cytometry.read_spillover(tmp_path / "out" / "spillover.csv")
     assert names == COLOURS
-    np.testing.assert_allclose(matrix, SPILL, atol=2e-3)
+    assert_allclose(matrix, SPILL, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_a_detector_without_a_control():
 
 def disturbed(n=20_000, seed=0):
     """A sample with doublets, and a stretch of time in which a detector is off; which cells these are."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     clock = np.sort(random.uniform(0.0, 1000.0, n))
     height = random.normal(6e4, 6e3, n)
     doublet = random.random(n) < 0.05
@@ -103,7 +105,7 @@ def test_doublets_and_unsteady_times_are_left_out():
     assert (panel.points(cleaned)[1] == (found == 0)).all()
     assert (cleaned.take(np.arange(50)).left_out == found[:50]).all()
     X = sample.X[~off]
-    X[:, 4] = np.sort(np.random.default_rng(1).uniform(0.0, 1000.0, len(X)))  # without the gap
+    X[:, 4] = np.sort(default_rng(1).uniform(0.0, 1000.0, len(X)))  # without the gap
     steady = cytometry.clean(replace(sample, X=X))
     assert (steady.left_out == 2).sum() == 0
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture import cytometry, figures, DirichletMixture
@@ -37,7 +38,7 @@ def test_component_densities_add_up_to_the_marginal(kind):
     places = np.linspace(-12.0, 12.0, 2001)
     for column in range(2):
         parts = figures.component_densities(model, column, places)
-        np.testing.assert_allclose(parts.sum(axis=1) * (places[1] - places[0]), model.weights_, rtol=1e-6)
+        assert_allclose(parts.sum(axis=1) * (places[1] - places[0]), model.weights_, rtol=1e-6)
 
 
 def test_probabilities_are_those_of_the_components():
@@ -48,14 +49,14 @@ def test_probabilities_are_those_of_the_components():
     own = np.stack(
         [of_components[:, found.members == k].sum(axis=1) for k in range(found.n_populations)], axis=1
     )
-    np.testing.assert_allclose(labels.probabilities[good], own, rtol=1e-6, atol=1e-30)
-    np.testing.assert_array_equal(labels.population[good], own.argmax(axis=1))
-    np.testing.assert_allclose(labels.probability[good], own.max(axis=1), rtol=1e-12)
+    assert_allclose(labels.probabilities[good], own, rtol=1e-6, atol=1e-30)
+    assert_array_equal(labels.population[good], own.argmax(axis=1))
+    assert_allclose(labels.probability[good], own.max(axis=1), rtol=1e-12)
     assert (found.members[labels.component[good]] == labels.population[good]).all()
     assert labels.counts.tolist() == np.bincount(own.argmax(axis=1), minlength=found.n_populations).tolist()
     shares = cytometry.shares([labels, found.predict(simulated()[0][1])])
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(shares[0], labels.counts / good.sum(), rtol=1e-12)
+    assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-12)
+    assert_allclose(shares[0], labels.counts / good.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
         assert (
             one.population == other.population
         ).all() and one.probability.tobytes() == other.probability.tobytes()
-    np.testing.assert_array_equal(again.medians, found.medians)
+    assert_array_equal(again.medians, found.medians)
     assert (DirichletMixture.load(tmp_path / "p.npz").means_ == found.model.means_).all()
 
 
@@ -177,8 +178,8 @@ def test_labels_as_fcs(tmp_path):
     back = cytometry.read(tmp_path / "l.fcs")
     assert back.channels == (*sample.channels, "population", "probability", "component")
     assert back.X[:, :-3].tobytes() == sample.X.tobytes()
-    np.testing.assert_array_equal(back.X[:, -3], labels.population)
-    np.testing.assert_array_equal(back.X[:, -2], labels.probability.astype(np.float32))
+    assert_array_equal(back.X[:, -3], labels.population)
+    assert_array_equal(back.X[:, -2], labels.probability.astype(np.float32))
     assert [back.keywords[f"population_{k}"] for k in range(found.n_populations)] == list(found.names)
     again = found.predict(back)  # labels are no colours, have no limits, and are written over
     assert (again.population == labels.population).all() and cytometry.Panel.of(
@@ -217,9 +218,9 @@ def test_labels_as_anndata(tmp_path):
         and back.obs["population"].tolist() == labels.population.tolist()
     )
     values, good = found.panel.values(sample)
-    np.testing.assert_allclose(back.layers["raw"], values)
-    np.testing.assert_allclose(back.X[good], np.arcsinh(values[good] / 150.0), rtol=1e-10, atol=1e-12)
-    np.testing.assert_array_equal(back.obsm["probabilities"], labels.probabilities)
+    assert_allclose(back.layers["raw"], values)
+    assert_allclose(back.X[good], np.arcsinh(values[good] / 150.0), rtol=1e-10, atol=1e-12)
+    assert_array_equal(back.obsm["probabilities"], labels.probabilities)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_ellipses_hold_nine_tenths():
     covariance = np.array([[2.0, 0.7], [0.7, 0.5]])
     outline = figures_of_cells._ellipse(np.array([1.0, -1.0]), covariance) - [1.0, -1.0]
     radius = np.einsum("ia,ab,ib->i", outline, np.linalg.inv(covariance), outline)
-    np.testing.assert_allclose(radius, radius[0], rtol=1e-9)
+    assert_allclose(radius, radius[0], rtol=1e-9)
     away = np.random.default_rng(1).multivariate_normal([0.0, 0.0], covariance, 100_000)
     inside = np.einsum("ia,ab,ib->i", away, np.linalg.inv(covariance), away) < radius[0]
     assert abs(inside.mean() - 0.9) < 0.004

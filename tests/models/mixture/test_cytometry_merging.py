@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture.__main__ import main
@@ -33,7 +35,7 @@ def test_entropies_of_groups_agree_with_numpy(space, dtype, weighted):
     weights, means, covariances = random_mixture(5, 2)
     means[4] += 1e3  # nobody is there
     X = draw(n, weights[:4] / weights[:4].sum(), means[:4], covariances[:4]).astype(dtype)
-    counts = np.random.default_rng(3).integers(0, 4, n).astype(float) if weighted else None
+    counts = default_rng(3).integers(0, 4, n).astype(float) if weighted else None
     points = Points(X, 5, space, X.mean(axis=0, dtype=float), False, weights=counts)
     groups, pairs = [(0, 2), (1,), (3, 4)], np.array([[0, 1], [0, 2], [2, 1]])
     got = points.group_entropies(Components(np.log(weights), means, factors_of(covariances)), groups, pairs)
@@ -41,7 +43,7 @@ def test_entropies_of_groups_agree_with_numpy(space, dtype, weighted):
         X.astype(float), weights, means, covariances, groups, pairs, 1.0 if counts is None else counts
     )
     # float32: l_ij is off by some units in the last place of its terms, here up to 1e2 * 2^-24
-    np.testing.assert_allclose(got, wanted, rtol=1e-10 if dtype == np.float64 else 1e-4)
+    assert_allclose(got, wanted, rtol=1e-10 if dtype == np.float64 else 1e-4)
 
 
 WEIGHTS = np.array([0.4, 0.2, 0.2, 0.2, 0.0])
@@ -52,7 +54,7 @@ MEANS = np.array(
 
 def chain(kind="full", space="serial"):
     """A mixture with these components, of covariance 1, and points of it with the component of each."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     own = random.choice(5, 2000, p=WEIGHTS)
     X = MEANS[own] + random.normal(size=(2000, 2))
     model = DirichletMixture(5, covariance=kind, random_state=0, space=space, max_iter=1, tol=-1.0).fit(
@@ -116,7 +118,7 @@ def test_some_cells_are_no_population(options):
 
 def test_two_cells_are_one_population():
     """The largest group is a population, however small."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for n in (2, 3, 15, 200):
         X = rng.normal([100.0, 70.0], [20.0, 50.0], (n, 2))
         model = DirichletMixture(5, random_state=0, space="serial").fit(X)
@@ -154,7 +156,7 @@ def test_signatures_name_the_markers_that_part_populations():
     medians = np.array([[0.0, 5.0, 1.0], [4.0, 5.2, 1.1], [4.2, 0.0, 1.0], [4.1, 5.1, 1.2]])
     deviations = np.full((4, 3), 0.4)
     limits = thresholds(medians, deviations)
-    np.testing.assert_allclose(limits[:2], [2.0, 2.5])
+    assert_allclose(limits[:2], [2.0, 2.5])
     assert np.isnan(limits[2])
     short, whole = signatures(medians, deviations, ("CD3", "CD4", "CD8"))
     assert short == ["CD4+", "CD3+ CD4+ (1)", "CD3+", "CD3+ CD4+ (2)"]
@@ -196,7 +198,7 @@ def test_equal_weight_for_each_sample():
 def test_rare_populations_are_looked_for():
     """Three populations, of which the smallest has 40 of 4,000 cells, where only two components were
     offered."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     own = np.repeat([0, 1, 2], [2000, 1960, 40])
     X = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])[own] + random.normal(size=(4000, 2))
     sample = cytometry.Sample(X, ["A", "B"], limits=[np.inf] * 2)
@@ -204,13 +206,13 @@ def test_rare_populations_are_looked_for():
         panel = cytometry.Panel.of([sample], transform="none")
         found = cytometry.fit([sample], 2, panel=panel, rare=rare, space="serial")
         assert found.n_populations == number
-    np.testing.assert_array_equal(found.predict(sample).population == 2, own == 2)
+    assert_array_equal(found.predict(sample).population == 2, own == 2)
 
 
 @pytest.mark.parametrize("n_cells", [2, 3, 5, 9])
 def test_few_cells_are_one_population(n_cells):
     """Fewer than components, none of which has a cell of its own."""
-    X = np.random.default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
+    X = default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
     sample = cytometry.Sample(X, ("FL1", "FL2"))
     for method in ("entropy", "modes", "none"):
         found = cytometry.fit([sample], method=method, space="serial")

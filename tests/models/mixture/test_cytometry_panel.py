@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture import cytometry
@@ -25,14 +27,14 @@ def test_colours_become_standardised_points():
         and np.flatnonzero(~good).tolist() == [7, 11]
         and points.shape == (300, 2)
     )
-    np.testing.assert_allclose(panel.intensities(points[good]), X[good][:, [1, 3]], rtol=1e-12)
-    np.testing.assert_allclose(points[good].mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(points[good].std(axis=0), 1.0, rtol=1e-12)
+    assert_allclose(panel.intensities(points[good]), X[good][:, [1, 3]], rtol=1e-12)
+    assert_allclose(points[good].mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(points[good].std(axis=0), 1.0, rtol=1e-12)
 
 
 def test_compensation_takes_back_what_spilled_over():
     """Cells whose light is known, mixed by the matrix that the sample carries."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     light, spill = (
         random.uniform(0.0, 1e4, (50, 3)),
         np.array([[1.0, 0.1, 0.0], [0.02, 1.0, 0.3], [0.0, 0.05, 1.0]]),
@@ -40,16 +42,14 @@ def test_compensation_takes_back_what_spilled_over():
     X = np.column_stack([np.full(50, 5e4), light @ spill[:, [1, 0, 2]], np.arange(50)])
     mixed = Sample(X, ["FSC-A", "B", "A", "C", "Time"], spillover=(["A", "B", "C"], spill))
     panel = Panel.of([mixed], channels=["A", "C"])
-    np.testing.assert_allclose(panel.values(mixed)[0], light[:, [0, 2]], rtol=1e-10)
-    np.testing.assert_array_equal(
-        Panel.of([mixed], channels=["A"], compensation="none").values(mixed)[0][:, 0], X[:, 2]
-    )
+    assert_allclose(panel.values(mixed)[0], light[:, [0, 2]], rtol=1e-10)
+    assert_array_equal(Panel.of([mixed], channels=["A"], compensation="none").values(mixed)[0][:, 0], X[:, 2])
     own = Panel.of([mixed], channels=["A"], compensation=(["A", "B"], [[1.0, 0.1], [0.0, 1.0]]))
-    np.testing.assert_allclose(own.values(mixed)[0][:, 0], X[:, 2], rtol=1e-12)
+    assert_allclose(own.values(mixed)[0][:, 0], X[:, 2], rtol=1e-12)
     pytest.importorskip("flowutils")
     from flowutils.compensate import compensate
 
-    np.testing.assert_allclose(panel.values(mixed)[0], compensate(X, spill, [2, 1, 3])[:, [2, 3]], rtol=1e-12)
+    assert_allclose(panel.values(mixed)[0], compensate(X, spill, [2, 1, 3])[:, [2, 3]], rtol=1e-12)
 
 
 GATING_ML = {  # Gating-ML 2.0, examples of the logicle scale with T = 1000, W = 1, M = 4, A = 0
@@ -70,15 +70,15 @@ def test_logicle_scales_have_the_published_values():
     pytest.importorskip("flowutils")
     scale = Scale("logicle", (1000.0, 1.0, 4.0))
     x = np.array(list(GATING_ML))
-    np.testing.assert_allclose(scale.apply(x), list(GATING_ML.values()), atol=1e-6)
-    np.testing.assert_allclose(scale.invert(scale.apply(x)), x, atol=1e-9)
+    assert_allclose(scale.apply(x), list(GATING_ML.values()), atol=1e-6)
+    assert_allclose(scale.invert(scale.apply(x)), x, atol=1e-9)
 
 
 def test_a_logicle_scale_makes_room_for_negative_values():
     """W by the fifth percentile of the negative values, T by the range (Parks, Roederer and Moore 2006)."""
     pytest.importorskip("flowutils")
     X = raw_cells().astype(float)
-    X[:, 1] = np.random.default_rng(2).normal(0.0, 200.0, 300)
+    X[:, 1] = default_rng(2).normal(0.0, 200.0, 300)
     panel = Panel.of([sample(X)], transform="logicle")
     good = panel.values(sample(X))[1]
     below = X[good & (X[:, 1] < 0.0), 1]
@@ -94,7 +94,7 @@ def test_scatter_is_linear_and_a_mass_cytometer_has_its_own_cofactor():
     assert [scale.kind for scale in panel.scales] == ["none", "arcsinh"] and panel.scales[1].numbers == (
         150.0,
     )
-    X = np.random.default_rng(1).exponential(20.0, (50, 2))
+    X = default_rng(1).exponential(20.0, (50, 2))
     mass = Panel.of([Sample(X, ["Yb172Di", "Er168Di"])])
     assert [scale.numbers for scale in mass.scales] == [(5.0,), (5.0,)] and mass.points(
         Sample(X, ["Yb172Di", "Er168Di"])
@@ -124,7 +124,7 @@ def test_samples_are_matched_by_channel():
     turned = Sample(
         np.column_stack([np.ones(300), X[:, ::-1]]), ["extra", *CHANNELS[::-1]], limits=np.full(5, 262143.0)
     )
-    np.testing.assert_array_equal(panel.points(turned)[0], panel.points(sample(X))[0])
+    assert_array_equal(panel.points(turned)[0], panel.points(sample(X))[0])
     with pytest.raises(pk.InputError, match="other lacks R660-A; it has FSC-A, B515-A, Time"):
         panel.points(Sample(X[:, :3], CHANNELS[:3], name="other"))
 
@@ -175,7 +175,7 @@ def test_panels_that_cannot_be(samples, options, words):
 def test_files_that_were_compensated_elsewhere_are_left_as_they_are():
     """Their channels have other names than those of the matrix."""
     exported = compensated("FITC-A", "PE-A")
-    np.testing.assert_array_equal(Panel.of([exported]).values(exported)[0], raw_cells()[:, [1, 3]])
+    assert_array_equal(Panel.of([exported]).values(exported)[0], raw_cells()[:, [1, 3]])
 
 
 def test_simulated_panels_are_as_asked():

@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.mixture import cytometry
@@ -108,7 +109,7 @@ def test_tables_and_arrays_are_read_alike(tmp_path):
     np.savez(tmp_path / "cells.npz", X=X, channels=CHANNELS, markers=[" ", *MARKERS[1:]])
     np.savetxt(tmp_path / "cells.csv", X, delimiter=",", header=",".join(CHANNELS), comments="")
     array, table = cytometry.read(tmp_path / "cells.npz"), cytometry.read(tmp_path / "cells.csv")
-    np.testing.assert_allclose(table.X, array.X, rtol=1e-7)
+    assert_allclose(table.X, array.X, rtol=1e-7)
     assert array.channels == table.channels == tuple(CHANNELS)
     assert array.markers == tuple(MARKERS) and table.markers == ("",) * 4
     assert array.limits.tolist() == [262143.0, 262143.0, np.inf, 262143.0]
@@ -199,13 +200,11 @@ def test_logarithmic_integers_become_linear(tmp_path):
         fcs(INTEGERS, struct.pack(">6H", 10, 512, 100, 20, 1023, 1023), kind="I", order="4,3,2,1")
     )
     sample = cytometry.read(tmp_path / "i.fcs")
-    np.testing.assert_allclose(
-        sample.X, [[10, 10.0**2, 50], [20, 10.0 ** (4 * 1023 / 1024), 511.5]], rtol=1e-12
-    )
+    assert_allclose(sample.X, [[10, 10.0**2, 50], [20, 10.0 ** (4 * 1023 / 1024), 511.5]], rtol=1e-12)
     assert (sample.X >= sample.limits).tolist() == [[False] * 3, [False, True, True]]
     cytometry.write(sample, tmp_path / "f.fcs")
     again = cytometry.read(tmp_path / "f.fcs")
-    np.testing.assert_allclose(again.X, sample.X, rtol=1e-7)
+    assert_allclose(again.X, sample.X, rtol=1e-7)
     assert again.gains.tolist() == [1, 1, 1]
     for own in (sample, again):  # also where float32 has rounded the limit
         panel = cytometry.Panel.of([own], transform="none", saturation=1e9)

@@ -3,6 +3,8 @@ of points, finite numbers under a prior, refusals by name."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from numpy.linalg import inv, slogdet
 
 import portable as pk
@@ -22,7 +24,7 @@ def expectation(X, weights, means, covariances):
 
 
 def far_apart(n, p, k):
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     means = 4.0 * rng.normal(size=(k, p))
     return means[rng.integers(0, k, n)] + rng.normal(size=(n, p)), means + rng.normal(size=(k, p))
 
@@ -38,9 +40,9 @@ def test_a_given_start_is_where_em_begins(n, p, k, space):
     found = DirichletMixture(k, prior=None, max_iter=1, tol=-1.0, reg_covar=0.0, **options).fit(X)
     shares, before = expectation(X, weights, means, covariances)
     counts = shares.sum(axis=0)
-    np.testing.assert_allclose(found.means_, shares.T @ X / counts[:, None], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.weights_, counts / n, rtol=1e-9)
-    np.testing.assert_allclose(found.objective_history_[0] / n, before, rtol=1e-11)
+    assert_allclose(found.means_, shares.T @ X / counts[:, None], rtol=1e-9, atol=1e-9)
+    assert_allclose(found.weights_, counts / n, rtol=1e-9)
+    assert_allclose(found.objective_history_[0] / n, before, rtol=1e-11)
 
 
 @pytest.mark.filterwarnings("ignore:Best performing initialization did not converge")
@@ -59,7 +61,7 @@ def test_many_points_as_scikit_learn(kind):
         2, covariance_type=kind, tol=0.0, precisions_init=eye[kind], **options
     ).fit(X)
     for name in ("weights_", "means_", "covariances_"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
+        assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("prior", ["default", None])
@@ -70,12 +72,12 @@ def test_a_warm_start_of_many_points_goes_on(prior):
     before, score = model.means_, model.lower_bound_
     model.set_params(warm_start=True, max_iter=1, tol=-1.0, moves=False).fit(X)
     assert model.lower_bound_ >= score - 1e-12 * abs(score)
-    np.testing.assert_allclose(model.means_, before, atol=1e-3)
+    assert_allclose(model.means_, before, atol=1e-3)
 
 
 def test_a_given_start_of_many_points_has_all_moves():
     """Too many components are merged as they are of fewer points, though no start was sought among some."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     centres = 6.0 * rng.normal(size=(4, 2))
     X = centres[rng.integers(0, 4, 25_000)] + rng.normal(size=(25_000, 2))
     assert DirichletMixture(10, means_init=X[:10], space="serial").fit(X).n_active_ <= 5
@@ -100,7 +102,7 @@ DEPENDENT = "a copy", "a sum", "linear", "far", "one hot", "shares", "nearly a c
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", DEPENDENT)
 def test_dependent_columns_have_finite_fits(name, dtype):
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     for n in (20, 300, 2000):
         X = dependent(name, n, rng).astype(dtype)
         for kind, k in (("full", 1), ("full", 3), ("tied", 2), ("diag", 2), ("spherical", 3)):
@@ -112,7 +114,7 @@ def test_dependent_columns_have_finite_fits(name, dtype):
 
 def test_dependent_columns_leave_the_number_of_clusters():
     """A third column that says nothing new leaves two clusters two."""
-    rng = np.random.default_rng(6)
+    rng = default_rng(6)
     Y = rng.normal(size=(1000, 2)) + np.repeat([[0.0], [8.0]], 500, axis=0)
     for X in (np.c_[Y, Y[:, 0]], np.c_[Y, Y @ [1.0, -2.0]], np.c_[Y, Y] + 1e5):
         assert DirichletMixture(5, random_state=0, space="serial").fit(X).n_active_ == 2
@@ -128,8 +130,8 @@ def test_two_points_far_apart_in_float32(kind):
             2, prior=None, covariance=kind, reg_covar=0.1, random_state=0, space="serial"
         )
         model.fit(X)
-        np.testing.assert_allclose(model.covariances_.ravel(), 0.1, rtol=1e-6)
-        np.testing.assert_allclose(np.sort(model.means_.ravel()), [0.0, far], rtol=1e-6)
+        assert_allclose(model.covariances_.ravel(), 0.1, rtol=1e-6)
+        assert_allclose(np.sort(model.means_.ravel()), [0.0, far], rtol=1e-6)
 
 
 def test_maximum_likelihood_still_collapses():
@@ -149,7 +151,7 @@ def test_maximum_likelihood_still_collapses():
     ],
 )
 def test_every_scale_is_fitted_or_refused(dtype, scales, beyond, prior):
-    X = np.random.default_rng(0).normal(size=(300, 2))
+    X = default_rng(0).normal(size=(300, 2))
     options = {"prior": prior, "random_state": 0, "space": "serial", "reg_covar": 0.0}
     for scale in scales:
         model = DirichletMixture(2, **options).fit((X * scale).astype(dtype))
@@ -166,18 +168,18 @@ def test_every_scale_is_fitted_or_refused(dtype, scales, beyond, prior):
 @pytest.mark.parametrize("kind", KINDS)
 def test_repetitions_of_fewer_points_than_coordinates(kind):
     """Counts are whole there, and thresholds are: what differs by rounding decides nothing."""
-    rng = np.random.default_rng(42)
+    rng = default_rng(42)
     X, repeats = rng.random((15, 30)), rng.integers(0, 5, 15)
     for k in (2, 3, 5):
         options = {"covariance": kind, "random_state": 0, "space": "serial"}
         repeated = DirichletMixture(k, **options).fit(X.repeat(repeats, axis=0))
         weighted = DirichletMixture(k, **options).fit(X[::-1].copy(), sample_weight=repeats[::-1])
-        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
+        assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
 
 
 def test_draws_of_dependent_columns():
     """The posterior is proper under a prior whose scale keeps a width in every direction."""
-    Y = np.random.default_rng(3).normal(size=(100, 2))
+    Y = default_rng(3).normal(size=(100, 2))
     model = DirichletMixture(2, prior=Prior(), random_state=0, space="serial").fit(np.c_[Y, Y[:, 0]])
     drawn = model.sample_posterior(np.c_[Y, Y[:, 0]], 20, n_warmup=5, seed=1)
     assert np.isfinite(drawn.means).all() and np.isfinite(drawn.covariances).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture import blocks, log_density
@@ -22,7 +23,7 @@ def test_agrees_with_scipy(space, n, p, k):
     got = log_density(X, means, factors_of(covariances), weights, space=space)
     terms = [np.log(w) + multivariate_normal.logpdf(X, m, c) for w, m, c in zip(weights, means, covariances)]
     wanted = reference.log_sum_exp(np.reshape(terms, (k, n)).T)
-    np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
+    assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
 
 
 def assert_sums(got, wanted, dtype):
@@ -58,7 +59,7 @@ def test_sweep_agrees_with_numpy(space, n, p, dtype, monkeypatch):
     assert_sums(sums, np.einsum("ij,ija,ijb->jab", r, d, d), dtype)
     assert_close(points.log_densities(components), lse, dtype, size, scale=1.0)
     assert_close(points.responsibilities(components), r, dtype, size, scale=1.0)
-    np.testing.assert_array_equal(points.labels(components), terms.argmax(axis=1))
+    assert_array_equal(points.labels(components), terms.argmax(axis=1))
 
 
 @pytest.mark.parametrize("p", [7, 70])
@@ -104,7 +105,7 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     wanted = np.einsum("ij,ija,ijb->jab", r, away, away)
     # The logarithms are right to eps / width, the distance that a digit's last place is in units of the
     # width.
-    np.testing.assert_allclose(
+    assert_allclose(
         scatter / wanted[:, :1, :1],
         wanted / wanted[:, :1, :1],
         rtol=0.0,
@@ -141,7 +142,7 @@ def test_sums_of_a_sweep_outlast_the_next(space, diagonal):
     _, sums, _ = points.sweep(Components(np.log(weights), means, factors))
     before = sums.copy()
     points.sweep(Components(np.log(weights), means + 0.5, factors))
-    np.testing.assert_array_equal(sums, before)
+    assert_array_equal(sums, before)
 
 
 def test_sums_have_the_same_bits_again_and_on_one_thread():
@@ -154,7 +155,7 @@ def test_sums_have_the_same_bits_again_and_on_one_thread():
     ]
     for likelihood, sums, _ in results[1:]:
         assert likelihood == results[0][0]
-        np.testing.assert_array_equal(sums, results[0][1])
+        assert_array_equal(sums, results[0][1])
 
 
 def test_points_without_a_share_cost_no_accuracy(space):

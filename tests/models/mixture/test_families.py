@@ -5,6 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import mixture
@@ -18,7 +20,7 @@ pytest.importorskip("scipy")
 
 def heavy(n, seed=0, p=2, dof=4.0):
     """Three clusters of t."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     labels = random.integers(0, 3, n)
     return 12.0 * np.eye(3)[labels, :p] + random.standard_t(dof, size=(n, p)), labels
 
@@ -29,7 +31,7 @@ def test_t_agrees_with_numpy(space, noise):
     X, _ = heavy(40 if space == "checked" else 400)
     n_iter = 2 if space == "checked" else 8
     if noise:
-        X = np.concatenate([X, np.random.default_rng(1).uniform(-20.0, 30.0, (len(X) // 10, 2))])
+        X = np.concatenate([X, default_rng(1).uniform(-20.0, 30.0, (len(X) // 10, 2))])
     start = np.array([[1.0, 1.0], [10.0, 0.0], [0.0, 11.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mixture.ConvergenceWarning)
@@ -38,10 +40,10 @@ def test_t_agrees_with_numpy(space, noise):
     widths = np.tile(np.diag(X.var(axis=0) / 3.0), (3, 1, 1))
     volume = np.log(np.ptp(X, axis=0)).sum()
     totals, *wanted = reference.t_em(X, start, widths, np.full(3, 10.0), n_iter, 0.05 * noise, volume)
-    np.testing.assert_allclose(found.objective_history_, np.array(totals) / len(X), rtol=1e-9)
+    assert_allclose(found.objective_history_, np.array(totals) / len(X), rtol=1e-9)
     names = "weights_", "means_", "covariances_", "dof_"
     for name, value in zip(names, wanted):
-        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
+        assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
     assert np.diff(found.objective_history_).min() > -1e-12
     total = found.weights_.sum() + found.noise_weight_
     assert abs(total - 1.0) < 1e-12 and (found.noise_weight_ > 0.0) == noise
@@ -54,8 +56,8 @@ def test_t_of_infinite_dof_is_normal(kind):
     keys = {"covariance": kind, "means_init": 12.0 * np.eye(3)[:, :2], "tol": 1e-12, "space": "serial"}
     found = TMixture(3, dof=np.inf, **keys).fit(X)
     wanted = DirichletMixture(3, prior=None, **keys).fit(X)
-    np.testing.assert_allclose(found.means_, wanted.means_, atol=1e-5)
-    np.testing.assert_allclose(found.score_samples(X), wanted.score_samples(X), atol=1e-5)
+    assert_allclose(found.means_, wanted.means_, atol=1e-5)
+    assert_allclose(found.score_samples(X), wanted.score_samples(X), atol=1e-5)
     assert (found.predict(X) == wanted.predict(X)).all()
 
 
@@ -64,14 +66,14 @@ def test_t_finds_clusters_with_tails_and_noise(tmp_path):
     found = TMixture(3, random_state=0).fit(X)
     assert mixture.fitting.agreement(found.predict(X), labels) > 0.95
     assert (found.dof_ > 2.5).all() and (found.dof_ < 8.0).all()
-    np.testing.assert_allclose(found.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(found.score(X), found.lower_bound_, rtol=1e-12)
-    far = np.random.default_rng(3).uniform(-40.0, 60.0, (200, 2))
+    assert_allclose(found.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(found.score(X), found.lower_bound_, rtol=1e-12)
+    far = default_rng(3).uniform(-40.0, 60.0, (200, 2))
     both = TMixture(3, dof=np.inf, noise=True, random_state=0).fit(np.concatenate([X, far]))
     assert (both.predict(far) == -1).mean() > 0.9 and both.predict_proba(far).shape == (200, 4)
     both.save(tmp_path / "t.npz")
     again = TMixture.load(tmp_path / "t.npz")
-    np.testing.assert_array_equal(again.predict_proba(X), both.predict_proba(X))
+    assert_array_equal(again.predict_proba(X), both.predict_proba(X))
     assert again.get_params()["noise"] is True
     with pytest.raises(pk.InputError, match="holds mixture.TMixture; mixture.Selection is wanted"):
         mixture.Selection.load(tmp_path / "t.npz")
@@ -92,7 +94,7 @@ def test_t_passes_scikit_learns_checks():
 def with_holes(n, p=3, seed=0, share=0.25):
     weights, means, covariances = random_mixture(2, p, seed)
     X = draw(n, weights, means, covariances, seed)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    X[default_rng(seed).random(X.shape) < share] = np.nan
     return X[~np.isnan(X).all(axis=1)]
 
 
@@ -106,12 +108,12 @@ def test_missing_values_agree_with_numpy(space):
         start = DirichletMixture(2, max_iter=3, **keys).fit(filled)
         found = DirichletMixture(2, missing=True, max_iter=3, **keys).fit(X)
     totals, *wanted = reference.em_of_patterns(X, start.weights_, start.means_, start.covariances_, 3)
-    np.testing.assert_allclose(found.objective_history_, totals, rtol=1e-9)
+    assert_allclose(found.objective_history_, totals, rtol=1e-9)
     for name, value in zip(("weights_", "means_", "covariances_"), wanted):
-        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
+        assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
     assert np.isfinite(found.score(X)) and not np.isnan(found.impute(X)).any()
     known = ~np.isnan(X)
-    np.testing.assert_array_equal(found.impute(X)[known], X[known])
+    assert_array_equal(found.impute(X)[known], X[known])
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
@@ -125,7 +127,7 @@ def test_missing_values_under_a_prior(kind):
     plain = DirichletMixture(3, **keys).fit(whole)
     assert abs(found.score(whole) - plain.score(whole)) < 0.1
     again = DirichletMixture(3, missing=True, **keys).fit(whole)
-    np.testing.assert_allclose(again.score_samples(whole), plain.score_samples(whole), atol=1e-2)
+    assert_allclose(again.score_samples(whole), plain.score_samples(whole), atol=1e-2)
     assert (again.predict(whole) == plain.predict(whole)).mean() > 0.99
 
 

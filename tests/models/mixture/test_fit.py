@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture import sums, DirichletMixture, Prior
@@ -39,11 +41,11 @@ def test_agrees_with_the_reference(space, k, p):
     wanted = reference.bayesian_em(X, full, sticks, first["means_init"], first["covariances_init"], n_iter)
     model = DirichletMixture(k, prior=prior, max_iter=n_iter, tol=-1e9, space=space, **first).fit(X)
     assert model.n_iter_ == n_iter
-    np.testing.assert_allclose(model.objective_history_, wanted[0], rtol=1e-11)
-    np.testing.assert_allclose(model.means_, wanted[2], rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(model.covariances_, wanted[3], rtol=1e-11, atol=1e-11)
+    assert_allclose(model.objective_history_, wanted[0], rtol=1e-11)
+    assert_allclose(model.means_, wanted[2], rtol=1e-11, atol=1e-11)
+    assert_allclose(model.covariances_, wanted[3], rtol=1e-11, atol=1e-11)
     left = np.cumprod(np.append(1.0, 1.0 - wanted[1]))[:-1]
-    np.testing.assert_allclose(model.weights_[:-1], wanted[1] * left, rtol=1e-11)
+    assert_allclose(model.weights_[:-1], wanted[1] * left, rtol=1e-11)
 
 
 FIRST_COVARIANCES = {
@@ -81,23 +83,23 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
         peer.fit(X)
     for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
         assert getattr(model, name).shape == getattr(peer, name).shape
-        np.testing.assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(model.score_samples(X), peer.score_samples(X), rtol=1e-9)
-    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose([model.bic(X), model.aic(X)], [peer.bic(X), peer.aic(X)], rtol=1e-9)
+        assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, atol=1e-9)
+    assert_allclose(model.score_samples(X), peer.score_samples(X), rtol=1e-9)
+    assert_allclose(model.predict_proba(X), peer.predict_proba(X), rtol=1e-9, atol=1e-9)
+    assert_allclose([model.bic(X), model.aic(X)], [peer.bic(X), peer.aic(X)], rtol=1e-9)
 
 
 def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
     """Sums about the centre of all would leave 8 digits; those about a mean of their own leave a point's
     rounding, 1e-12."""
-    noise = np.random.default_rng(1).normal(size=(2, 20, 2))
+    noise = default_rng(1).normal(size=(2, 20, 2))
     parts = noise[0] + 2e4, noise[1] - 2e4
     first = {"means_init": [[2e4, 2e4], [-2e4, -2e4]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
     model = DirichletMixture(2, prior=None, reg_covar=0.0, max_iter=2, tol=-1e9, space=space, **first).fit(
         np.concatenate(parts)
     )
     for part, covariance in zip(parts, model.covariances_):
-        np.testing.assert_allclose(covariance, np.cov(part.T, bias=True), rtol=1e-10)
+        assert_allclose(covariance, np.cov(part.T, bias=True), rtol=1e-10)
 
 
 def numeric_objective(model, prior, X):
@@ -161,7 +163,7 @@ def test_float32_points_are_computed_in_float32(space):
     )
     assert single.score_samples(X.astype(np.float32)).dtype == np.float32
     # eps 6e-8 times 1/sigma, two steps
-    np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-4)
+    assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-4)
     assert np.abs(single.means_ - double.means_).max() > 0.0
 
 
@@ -172,7 +174,7 @@ def test_no_slice_of_points_is_empty(space, covariance, monkeypatch):
     model = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
     monkeypatch.setattr(sums, "SLICE", 43)
     sliced = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
-    np.testing.assert_allclose(sliced.covariances_, model.covariances_, rtol=1e-13, atol=1e-13)
+    assert_allclose(sliced.covariances_, model.covariances_, rtol=1e-13, atol=1e-13)
 
 
 def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
@@ -185,8 +187,8 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
         DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(points) for points in (mapped, X)
     ]
     for name in ("means_", "covariances_", "weights_", "objective_history_"):
-        np.testing.assert_array_equal(getattr(models[0], name), getattr(models[1], name))
-    np.testing.assert_array_equal(models[0].predict(mapped), models[1].predict(X))
+        assert_array_equal(getattr(models[0], name), getattr(models[1], name))
+    assert_array_equal(models[0].predict(mapped), models[1].predict(X))
     mapped[n // 2, 1] = np.nan
     with pytest.raises(pk.FiniteError, match=rf"X\[{n // 2}, 1\] is nan"):
         models[0].fit(mapped)
@@ -244,8 +246,8 @@ def test_recovers_a_known_mixture(space):
     assert (np.abs(model.means_[order] - means) < 4.0 * errors).all()
     assert (np.abs(model.weights_[order] - weights) < 4.0 * np.sqrt(weights * (1.0 - weights) / n)).all()
     labels = model.predict(X)
-    np.testing.assert_array_equal(labels, model.predict_proba(X).argmax(axis=1))
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(labels, model.predict_proba(X).argmax(axis=1))
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
     assert model.score(X) * n == pytest.approx(model.objective_history_[-1], rel=1e-12)
 
 
@@ -255,21 +257,21 @@ def test_samples_come_from_the_mixture(kind):
     model = DirichletMixture(3, covariance=kind, random_state=3, max_iter=30, tol=-1.0, space="serial").fit(X)
     drawn, labels = model.sample(20_000)
     again, _ = model.sample(20_000)
-    np.testing.assert_array_equal(drawn, again)
+    assert_array_equal(drawn, again)
     mean = model.weights_ @ model.means_
     away, c = model.means_ - mean, model.covariances_
     full = c if kind in ("full", "tied") else (c if kind == "diag" else c[:, None])[:, :, None] * np.eye(2)
     covariance = np.einsum("j,jab->ab", model.weights_, full + away[:, :, None] * away[:, None, :])
     assert (np.abs(drawn.mean(axis=0) - mean) < 4.0 * np.sqrt(np.diag(covariance) / 20_000)).all()
-    np.testing.assert_allclose(np.bincount(labels, minlength=3) / 20_000, model.weights_, atol=0.015)
+    assert_allclose(np.bincount(labels, minlength=3) / 20_000, model.weights_, atol=0.015)
 
 
 HOPELESS = {
-    "fewer points than components": np.random.default_rng(0).normal(size=(3, 2)),
+    "fewer points than components": default_rng(0).normal(size=(3, 2)),
     "duplicated points": np.repeat([[0.0, 1.0], [1.0, 0.0]], 15, axis=0),
     "collinear columns": np.outer(np.linspace(0.0, 1.0, 20), [1.0, -2.0]),
-    "far from the origin": 1e6 + np.random.default_rng(1).normal(size=(20, 2)),
-    "one point far away": np.append(np.random.default_rng(2).normal(size=(20, 2)), [[1e6, 1e6]], axis=0),
+    "far from the origin": 1e6 + default_rng(1).normal(size=(20, 2)),
+    "one point far away": np.append(default_rng(2).normal(size=(20, 2)), [[1e6, 1e6]], axis=0),
 }
 
 
@@ -295,8 +297,8 @@ def test_components_without_points_fall_back_to_the_prior(space):
     first = {"means_init": [[0.0, 0.0], [1e5, 1e5]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
     prior = Prior(scale=np.diag(X.var(axis=0)))
     model = DirichletMixture(2, prior=prior, max_iter=1, tol=-1.0, space=space, **first).fit(X)
-    np.testing.assert_allclose(model.means_[1], X.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(model.covariances_[1], np.diag(X.var(axis=0)) / 8.0, rtol=1e-12, atol=1e-15)
+    assert_allclose(model.means_[1], X.mean(axis=0), rtol=1e-12)
+    assert_allclose(model.covariances_[1], np.diag(X.var(axis=0)) / 8.0, rtol=1e-12, atol=1e-15)
 
 
 def test_real_cells(space):
@@ -309,7 +311,7 @@ def test_real_cells(space):
     assert model.means_.shape == (4, 13) and model.weights_.sum() == pytest.approx(1.0, rel=1e-12)
 
 
-X = np.random.default_rng(4).normal(size=(10, 2))
+X = default_rng(4).normal(size=(10, 2))
 BAD = [
     ({"n_components": 0}, X, pk.InputError, "n_components is 0; at least 1"),
     ({"n_components": 2.5}, X, pk.DTypeError, "n_components must be an integer"),

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.errors import StorageError
@@ -24,7 +26,7 @@ MIXTURE = (
 def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     n = 30 if space == "checked" else 200
     X = draw(n, *random_mixture(3, 2))
-    weights = np.random.default_rng(1).integers(0, 4, n)
+    weights = default_rng(1).integers(0, 4, n)
     options = {
         "n_components": 2,
         "prior": prior,
@@ -37,7 +39,7 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     one = DirichletMixture(**options).fit(X, sample_weight=weights)
     other = DirichletMixture(**options).fit(np.repeat(X, weights, axis=0))
     for name in ("weights_", "means_", "covariances_", "objective_history_"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
     assert one.lower_bound_ == pytest.approx(other.lower_bound_)
 
 
@@ -62,9 +64,9 @@ def test_precisions_are_inverses(kind):
     assert not hasattr(model, "precisions_")
     model.fit(X)
     if covariance.is_diagonal(kind):
-        np.testing.assert_allclose(model.precisions_ * model.covariances_, 1.0, rtol=1e-12)
+        assert_allclose(model.precisions_ * model.covariances_, 1.0, rtol=1e-12)
     else:
-        np.testing.assert_allclose(
+        assert_allclose(
             model.precisions_ @ model.covariances_,
             np.broadcast_to(np.eye(3), model.covariances_.shape),
             atol=1e-10,
@@ -96,7 +98,7 @@ def test_what_did_not_converge_says_so():
 
 def test_more_coordinates_than_points_by_maximum_likelihood():
     """reg_covar makes it possible, as for scikit-learn."""
-    X = np.random.default_rng(5).normal(size=(6, 9))
+    X = default_rng(5).normal(size=(6, 9))
     model = DirichletMixture(
         2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
     ).fit(X)
@@ -130,8 +132,8 @@ def test_online_steps_come_to_the_mixture(kind, prior):
         assert model.partial_fit(draw(200, *MIXTURE, seed=part)) is model
     order = [int(np.argmin(((model.means_ - m) ** 2).sum(axis=1))) for m in MIXTURE[1]]
     assert sorted(order) == [0, 1, 2] and model.lower_bound_ != before
-    np.testing.assert_allclose(model.means_[order], MIXTURE[1], atol=5.0 / np.sqrt(4000 * 0.2))
-    np.testing.assert_allclose(model.weights_[order], MIXTURE[0], atol=0.05)
+    assert_allclose(model.means_[order], MIXTURE[1], atol=5.0 / np.sqrt(4000 * 0.2))
+    assert_allclose(model.weights_[order], MIXTURE[0], atol=0.05)
     with pytest.raises(pk.ShapeError, match="X has 3 features"):
         model.partial_fit(np.zeros((4, 3)))
 
@@ -145,7 +147,7 @@ def test_an_online_step_on_every_space(space):
         for where in (space, "serial")
     ]
     for name in ("weights_", "means_", "covariances_", "lower_bound_"):
-        np.testing.assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
+        assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +179,11 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
         "tol",
         "covariance",
     ):
-        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(again.partial_fit(X[:50]).means_, model.partial_fit(X[:50]).means_)
+        assert_array_equal(getattr(again, name), getattr(model, name))
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(again.partial_fit(X[:50]).means_, model.partial_fit(X[:50]).means_)
     if model.prior is not None:
-        np.testing.assert_array_equal(again.prior_.scale, model.prior_.scale)
+        assert_array_equal(again.prior_.scale, model.prior_.scale)
         assert (
             again.sample_posterior(X, 2, n_warmup=0).alpha.tolist()
             == model.sample_posterior(X, 2, n_warmup=0).alpha.tolist()

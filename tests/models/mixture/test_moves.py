@@ -3,6 +3,8 @@ against NumPy, k-means++."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.models.mixture import covariance, starts, DirichletMixture, Prior
 from portable.models.mixture.blocks import Components, Points
@@ -63,7 +65,7 @@ def test_few_points_are_no_more_clusters_than_many(seed):
     model = DirichletMixture(6, random_state=seed, space="serial").fit(clean_clusters(400, 6.0, seed))
     assert_marked(model)
     assert model.n_active_ == 3
-    np.testing.assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as clusters
+    assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as clusters
 
 
 def test_a_component_on_two_clusters_is_split(space):
@@ -100,7 +102,7 @@ def test_without_a_prior_two_are_merged_and_a_third_is_split(kind):
     ]
     assert [move.kind for move in models[1].moves_][:1] == ["merge and split"]
     assert models[1].objective_history_[-1] > models[0].objective_history_[-1] + 100.0
-    np.testing.assert_allclose(np.sort(models[1].means_[:, 0]), centres[:, 0], atol=0.3)
+    assert_allclose(np.sort(models[1].means_[:, 0]), centres[:, 0], atol=0.3)
     assert_marked(models[1])
 
 
@@ -124,7 +126,7 @@ def test_many_points_start_from_some_of_them():
 
 def test_agreement_is_the_adjusted_rand_index():
     metrics = pytest.importorskip("sklearn.metrics")
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     for k in (1, 2, 5):
         labels, others = random.integers(0, k, 200), random.integers(0, 3, 200)
         others[:100] = labels[:100]
@@ -145,14 +147,14 @@ def test_entropies_of_pairs_agree_with_numpy(space, dtype, weighted):
     n = 40 if space == "checked" else 5000
     weights, means, covariances = random_mixture(3, 2)
     X = draw(n, weights, means, covariances).astype(dtype)
-    counts = np.random.default_rng(3).integers(0, 4, n).astype(float) if weighted else None
+    counts = default_rng(3).integers(0, 4, n).astype(float) if weighted else None
     points = Points(X, 3, space, X.mean(axis=0, dtype=float), False, weights=counts)
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     got = points.pair_entropies(Components(np.log(weights), means, factors_of(covariances)), pairs)
     r = responsibilities(X.astype(float), weights, means, covariances)
     a, b = r[:, pairs[:, 0]], r[:, pairs[:, 1]]
     each = (a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b)
-    np.testing.assert_allclose(
+    assert_allclose(
         got,
         (each if counts is None else counts[:, None] * each).sum(axis=0),
         rtol=1e-10 if dtype == np.float64 else 1e-4,
@@ -208,7 +210,7 @@ def test_gains_are_those_of_the_bound(kind):
 def test_children_raise_the_bound(space, kind):
     """A cluster of two halves gains by children; the prior makes a cluster that is one lose."""
     n = 10 if space == "checked" else 400
-    random = np.random.default_rng(6)
+    random = default_rng(6)
     X = np.append(
         random.normal(size=(n, 2)),
         random.normal(size=(n, 2)) + np.where(np.arange(n)[:, None] % 2, [20.0, 4.0], [20.0, -4.0]),
@@ -239,7 +241,7 @@ def test_children_raise_the_bound(space, kind):
     (gain, j, children), *others = moves._splits(climb, _State(climb, make, kind))
     assert j == 1 and gain > 0.25 * n
     assert space == "checked" or all(gain < 0.0 for gain, *_ in others)
-    np.testing.assert_allclose(sorted(xbar[1] for _, xbar, _ in children), [-4.0, 4.0], atol=1.0)
+    assert_allclose(sorted(xbar[1] for _, xbar, _ in children), [-4.0, 4.0], atol=1.0)
     if space == "checked":
         return
     better, move = moves.better(climb)
@@ -249,13 +251,11 @@ def test_children_raise_the_bound(space, kind):
 @pytest.mark.parametrize("how", ["k-means++", "random"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype):
-    X = np.random.default_rng(1).normal(size=(60, 3)).astype(dtype)
-    order = np.random.default_rng(2).permutation(60)
+    X = default_rng(1).normal(size=(60, 3)).astype(dtype)
+    order = default_rng(2).permutation(60)
     repeated = np.append(X, X[:7], axis=0)
     chosen = [
-        Few(Rows(points, where, BLOCK), weights, 9, np.random.default_rng(5)).means(
-            9, np.ones(3), how, np.random.default_rng(7)
-        )
+        Few(Rows(points, where, BLOCK), weights, 9, default_rng(5)).means(9, np.ones(3), how, default_rng(7))
         for where, points, weights in [
             ("serial", X, None),
             (space, X, None),
@@ -265,7 +265,7 @@ def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype
         ]
     ]
     for other in chosen[1:]:
-        np.testing.assert_array_equal(other, chosen[0])
+        assert_array_equal(other, chosen[0])
     assert len(np.unique(chosen[0], axis=0)) == 9
 
 
@@ -276,9 +276,9 @@ def test_a_start_is_sought_among_one_point_of_each_stretch(monkeypatch):
     X, weights = np.arange(100.0)[:, None], np.arange(100.0) + 1.0
     taken = []
     for seed in range(60):
-        few = Few(Rows(X, "serial", BLOCK), weights, 3, np.random.default_rng(seed))
+        few = Few(Rows(X, "serial", BLOCK), weights, 3, default_rng(seed))
         taken.append(few.X[:, 0])
-        np.testing.assert_array_equal(few.weights, few.X[:, 0] + 1.0)
+        assert_array_equal(few.weights, few.X[:, 0] + 1.0)
     ends = np.arange(71) * 100 // 70
     assert all(((ends[:-1] <= some) & (some < ends[1:])).all() for some in taken)
     assert len(np.unique(taken)) == 100  # any point of a stretch may be the one
@@ -290,8 +290,8 @@ def test_more_components_than_distinct_points(space, how):
     X = np.repeat([[0.0], [1.0], [3.0]], 5, axis=0)
     weights = np.ones(15)
     weights[10:] = 0.0
-    few = Few(Rows(X, space, BLOCK), weights, 6, np.random.default_rng(1))
-    found = few.means(6, np.ones(1), how, np.random.default_rng(2))[:, 0]
+    few = Few(Rows(X, space, BLOCK), weights, 6, default_rng(1))
+    found = few.means(6, np.ones(1), how, default_rng(2))[:, 0]
     assert set(found[:2]) == {0.0, 1.0} == set(found)
 
 
@@ -300,7 +300,7 @@ def test_first_means_are_drawn_by_squared_distance():
     chi-squared, 1 in 1000."""
     stats = pytest.importorskip("scipy.stats")
     X = np.array([[0.0], [1.0], [3.0]])
-    few, random = Few(Rows(X, "serial", BLOCK), None, 2, np.random.default_rng(1)), np.random.default_rng(3)
+    few, random = Few(Rows(X, "serial", BLOCK), None, 2, default_rng(1)), default_rng(3)
     pairs = [tuple(few.means(2, np.ones(1), "k-means++", random)[:, 0]) for _ in range(900)]
     wanted = {
         (0.0, 1.0): 1 / 10,
@@ -319,10 +319,8 @@ def test_first_means_are_drawn_by_squared_distance():
 
 def test_typical_widths_are_those_of_narrow_components():
     covariances = np.stack([np.eye(2), 4.0 * np.eye(2)])
-    np.testing.assert_allclose(
-        typical("full", np.array([1.0, 1.0]), covariances, np.ones(2)), 1.6 * np.eye(2)
-    )
-    np.testing.assert_allclose(
+    assert_allclose(typical("full", np.array([1.0, 1.0]), covariances, np.ones(2)), 1.6 * np.eye(2))
+    assert_allclose(
         typical("spherical", np.array([1.0, 1.0]), np.array([1.0, 4.0]), np.ones(2)), 1.6 * np.eye(2)
     )
 
@@ -330,7 +328,7 @@ def test_typical_widths_are_those_of_narrow_components():
 def test_small_clusters_in_wide_data_keep_their_width():
     """Far apart they make the data's variances 10,000 times their own: a prior of that width blew them up a
     hundred times."""
-    centres = 200.0 * np.random.default_rng(1).normal(size=(6, 2))
+    centres = 200.0 * default_rng(1).normal(size=(6, 2))
     X = draw(1200, np.full(6, 1.0 / 6.0), centres, np.tile(np.eye(2), (6, 1, 1)))
     model = DirichletMixture(10, random_state=0, space="serial").fit(X)
     assert model.n_active_ == 6

@@ -3,6 +3,8 @@ what is copied and how often the host waits."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.shared import arrays
@@ -31,7 +33,7 @@ def small_blocks(monkeypatch):
 
 
 def clouds(dtype=np.float64, n=N):
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     return (random.normal(size=(n, P)) + 5.0 * random.integers(0, 3, (n, 1))).astype(dtype)
 
 
@@ -59,7 +61,7 @@ def test_results_are_in_the_order_of_the_points(space, dtype):
     for name, wanted in zip(CALLS, in_numpy(model, X)):
         found = getattr(model, name)(X)
         assert isinstance(found, np.ndarray) and found.dtype == (np.int64 if name == "predict" else dtype)
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+        assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -256,9 +258,9 @@ def test_a_run_whose_components_move_far_off_leaves_its_graph(space, monkeypatch
 
 
 def test_a_start_does_not_wait_between_draws(far):
-    heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, np.random.default_rng(1))
+    heard, given = Heard(), starts.Few(rows.Rows(clouds(), far, 8192), None, 9, default_rng(1))
     with pk.listening(heard, copies=True):
-        given.means(9, np.ones(P), "k-means++", np.random.default_rng(2))
+        given.means(9, np.ones(P), "k-means++", default_rng(2))
     assert heard.waits == [] and heard.kernels.count("mixture.draw + mixture.draw") == 5
 
 
@@ -315,7 +317,7 @@ def spread_in_numpy(X, weights):
 def test_means_and_variances_of_columns(space, far, monkeypatch, n, p, weighted):
     if space == "checked" and n > 16:
         pytest.skip("too many operations for plain Python")
-    random = np.random.default_rng(n)
+    random = default_rng(n)
     X = random.normal(size=(n, p)) * random.random(p) + 7.0
     weights = random.random(n) if weighted else None
     found = []
@@ -329,5 +331,5 @@ def test_means_and_variances_of_columns(space, far, monkeypatch, n, p, weighted)
             found.append(spread.spread_of(rows.Rows(X, name, search_kernels.BLOCK), weights))
     for got in found:
         for one, wanted, first in zip(got, spread_in_numpy(X, weights), found[0]):
-            np.testing.assert_allclose(one, wanted, rtol=1e-12)
+            assert_allclose(one, wanted, rtol=1e-12)
             assert one.tobytes() == first.tobytes()

@@ -3,6 +3,8 @@ labels."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.mixture import (
@@ -27,9 +29,7 @@ LEVEL = 1e-3
 
 def test_inverse_wishart_factors_have_the_moments_of_scipy():
     scale, dof, n = np.array([[2.0, 0.5], [0.5, 1.0]]), 9.0, 40_000
-    factors = conjugate.inverse_wishart_factors(
-        np.full(n, dof), np.tile(scale, (n, 1, 1)), np.random.default_rng(1)
-    )
+    factors = conjugate.inverse_wishart_factors(np.full(n, dof), np.tile(scale, (n, 1, 1)), default_rng(1))
     assert (factors[:, 1, 0] == 0.0).all()
     drawn = np.linalg.inv(factors @ factors.transpose(0, 2, 1))
     law = stats.invwishart(dof, scale)
@@ -48,8 +48,8 @@ def test_assignments_follow_the_responsibilities(space):
     weights = np.array([0.5, 0.3, 0.2]) * np.exp(-0.5 * (0.3 - np.array([0.0, 1.0, -1.0])) ** 2)
     assert sums[:, 0, 0].sum() == n
     assert stats.chisquare(sums[:, 0, 0], n * weights / weights.sum()).pvalue > LEVEL
-    np.testing.assert_array_equal(np.bincount(assignments.labels.to_numpy(), minlength=3), sums[:, 0, 0])
-    np.testing.assert_array_equal(assignments.shared(assignments.labels), np.diag(sums[:, 0, 0]))
+    assert_array_equal(np.bincount(assignments.labels.to_numpy(), minlength=3), sums[:, 0, 0])
+    assert_array_equal(assignments.shared(assignments.labels), np.diag(sums[:, 0, 0]))
 
 
 def inverse_gamma_variances(prior, shape, p, random):
@@ -126,7 +126,7 @@ def test_simulation_based_calibration(kind, trials, thin, n_moves):
         shape=3.0,
         rate=2.0,
     )
-    random = np.random.default_rng(11)
+    random = default_rng(11)
     ranks = []
     for trial in range(trials):
         weights, means, covariances, full, alpha, X = simulate(kind, prior, n, k, p, random)
@@ -169,7 +169,7 @@ def test_marginal_of_one_point_is_a_t_distribution(kind):
         ).sum(axis=1)
     scatter = np.zeros((1, 2) if kind == "diag" else (1, 2, 2))
     got = [conjugate.log_marginal(kind, prior, np.ones(1), point[None], scatter) for point in X]
-    np.testing.assert_allclose(np.diff(got), np.diff(wanted), rtol=1e-10)
+    assert_allclose(np.diff(got), np.diff(wanted), rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
@@ -197,7 +197,7 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
     )
     exact = np.exp(log_density - log_density.max())
     exact /= exact.sum()
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     points = Points(X, k, "serial", np.zeros(p), covariance.is_diagonal(kind))
     labels = gibbs.Assignments(points, 1).labels
     moves, n_accepted = SplitMerge(points, kind, prior, labels, 3), 0
@@ -209,7 +209,7 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
         n_accepted += accepted
         z = labels.to_numpy()
         for own, wanted in zip(after, moments(z)):
-            np.testing.assert_allclose(own[after[0] > 0.0], wanted[after[0] > 0.0], rtol=1e-9, atol=1e-9)
+            assert_allclose(own[after[0] > 0.0], wanted[after[0] > 0.0], rtol=1e-9, atol=1e-9)
         seen[np.ravel_multi_index(z, (k,) * n)] += 1.0
     assert 0.05 < n_accepted / n_trials < 0.95
     often = exact > 0.01
@@ -253,9 +253,7 @@ def test_predictive_density_is_the_mean_of_the_densities(space):
             reference.log_sum_exp(reference.log_joint(X, np.log(w), m, c))
             for w, m, c in zip(posterior.weights, posterior.means, full)
         ]
-        np.testing.assert_allclose(
-            posterior.log_density(X, space=space), np.log(np.exp(each).mean(axis=0)), rtol=1e-10
-        )
+        assert_allclose(posterior.log_density(X, space=space), np.log(np.exp(each).mean(axis=0)), rtol=1e-10)
     with pytest.raises(pk.ShapeError, match="X has 3 features, but the draws have 2"):
         posterior.log_density(np.zeros((4, 3)), space=space)
 
@@ -288,7 +286,7 @@ def test_same_draws_on_every_space(space):
         model.space = where
         found.append(model.sample_posterior(X, 3, n_warmup=2, n_thin=2, seed=9))
     for name in ("weights", "means", "covariances", "alpha", "counts"):
-        np.testing.assert_allclose(getattr(found[0], name), getattr(found[1], name), rtol=1e-9, atol=1e-12)
+        assert_allclose(getattr(found[0], name), getattr(found[1], name), rtol=1e-9, atol=1e-12)
     assert found[0].counts.sum(axis=1).tolist() == [n] * 3
 
 
@@ -309,7 +307,7 @@ def test_match_undoes_a_permutation():
     order = np.array([2, 0, 1])
     shared = np.zeros((3, 3), int)
     shared[order, np.arange(3)] = 10  # the draw's label order[b] is the reference's b
-    np.testing.assert_array_equal(gibbs.match(shared + 1), order)
+    assert_array_equal(gibbs.match(shared + 1), order)
 
 
 def test_without_a_prior_there_is_no_posterior():
@@ -347,9 +345,7 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
 
 
 def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
-    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat(
-        [[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0
-    )
+    X = default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
     model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
     options = {"n_warmup": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
     long = model.sample_posterior(X, 12, **options)
@@ -365,9 +361,7 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
             if name == "notes" and n_draws < 12:  # they are about the draws that there are
                 continue
             wanted = getattr(long, name)
-            np.testing.assert_array_equal(
-                column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted
-            )
+            assert_array_equal(column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted)
         assert len(sweeps) == n_sweeps
 
     assert_same(4, 11)
@@ -385,22 +379,20 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         for n, folder in ((6, None), (2, tmp_path / "moved"), (6, tmp_path / "moved"))
     ]
     for name, column in vars(moved[0]).items():
-        np.testing.assert_array_equal(column, getattr(moved[2], name))
+        assert_array_equal(column, getattr(moved[2], name))
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_a_file_holds_the_draws(tmp_path, kind):
     pytest.importorskip("h5netcdf")
-    X = np.random.default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
+    X = default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
     model = DirichletMixture(3, covariance=kind, random_state=0, space="serial").fit(X)
     posterior = model.sample_posterior(X, 4, n_warmup=2, seed=3)
     posterior.save(tmp_path / "draws.nc")
     again = Posterior.load(tmp_path / "draws.nc")
     for name, value in vars(posterior).items():
-        np.testing.assert_array_equal(getattr(again, name), value)
-    np.testing.assert_array_equal(
-        again.log_density(X, space="serial"), posterior.log_density(X, space="serial")
-    )
+        assert_array_equal(getattr(again, name), value)
+    assert_array_equal(again.log_density(X, space="serial"), posterior.log_density(X, space="serial"))
 
 
 def test_files_of_other_things_are_refused(tmp_path):

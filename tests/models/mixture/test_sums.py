@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.sums import record_length
@@ -19,7 +21,7 @@ def test_records_begin_where_loads_of_16_bytes_do_in_banks_of_their_own(diagonal
 def test_members_with_one_place_each(p, k, diagonal, dtype):
     """A member of many makes features of its own, of few a pack makes them all: the sums are the same, but
     that plain Python rounds products."""
-    random = np.random.default_rng(3)
+    random = default_rng(3)
     x = random.standard_normal((70, p)).astype(dtype)
     factors = np.ones((k, p)) if diagonal else np.tile(np.eye(p), (k, 1, 1))
     components = Components(np.full(k, -np.log(k)), random.normal(0.0, 0.5, (k, p)), factors)
@@ -30,13 +32,13 @@ def test_members_with_one_place_each(p, k, diagonal, dtype):
         return points.gathered()[0]
 
     tolerance = 1e-4 if dtype == "float32" else 1e-12  # of sums of 70
-    np.testing.assert_allclose(sums("checked"), sums("serial"), rtol=tolerance, atol=tolerance)
+    assert_allclose(sums("checked"), sums("serial"), rtol=tolerance, atol=tolerance)
 
 
 def test_densities_of_many_members_are_those_of_packs():
     """128 members take products of records and points, packs each point by itself: the same chains of fma,
     but that plain Python rounds the rest."""
-    k, p, random = 16, 3, np.random.default_rng(3)
+    k, p, random = 16, 3, default_rng(3)
     x = random.standard_normal((33, p))
     factors = np.tile(np.eye(p), (k, 1, 1)) + 0.1 * np.tril(random.standard_normal((k, p, p)))
     components = Components(np.full(k, -np.log(k)), random.normal(0.0, 0.5, (k, p)), factors)
@@ -44,4 +46,4 @@ def test_densities_of_many_members_are_those_of_packs():
         Points(x, k, space, np.zeros(p), diagonal=False).log_densities(components)
         for space in ("checked", "serial")
     ]
-    np.testing.assert_allclose(*found, rtol=1e-13)
+    assert_allclose(*found, rtol=1e-13)

@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+from numpy.random import default_rng
 from portable.models import resampling
 
 SCHEMES = [
@@ -22,13 +23,13 @@ NAMES = [scheme.__name__ for scheme, _ in SCHEMES]
 
 def paper_weights(n, y, dtype=np.float64):
     """The paper's: w_i = N(x_i; y, 1) up to a factor, x_i ~ N(0, 1)."""
-    x = np.random.default_rng(n).normal(size=n)
+    x = default_rng(n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
 
 
 def vectors():
     """Small weight vectors by name: random ones, zeros, one heavy particle, subnormal and huge weights."""
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     cases = {f"random {n}": random.random(n) for n in (1, 2, 3, 17, 64)}
     cases["paper"] = paper_weights(33, 2.0)
     cases["zeros"] = np.where(random.random(40) < 0.7, 0.0, random.random(40))
@@ -46,7 +47,7 @@ def many(n_vectors=1000):
 
     In turn as they are, a third of them zero, one of them heavy, subnormal, and huge.
     """
-    random = np.random.default_rng(12)
+    random = default_rng(12)
     for v in range(n_vectors):
         n, kind, single = 1 + v % 40, v % 5, v % 2
         w = np.ldexp(random.random(n), random.integers(-(v % 60) - 1, 1, n))
@@ -59,7 +60,7 @@ def many(n_vectors=1000):
 
 def many_logs(n_vectors=200):
     """Log-weights of 1 to 40 particles, far from 0, a few of them -inf."""
-    random = np.random.default_rng(13)
+    random = default_rng(13)
     for v in range(n_vectors):
         n = 1 + v % 40
         log_w = 12.0 * random.normal(size=n) + 700.0 * random.normal()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from portable.models import resampling
 from portable.models.resampling.__main__ import main
 from portable.models.resampling.study import SCHEMES
@@ -87,8 +88,8 @@ def test_what_auto_makes_of_a_study(studied, tmp_path):
     for y, scheme in ((0.0, resampling.residual), (4.0, resampling.ssp)):
         w = np.exp(-0.5 * (np.random.default_rng(1).normal(size=200) - y) ** 2)
         got = resampling.resample(w, seed=1, decisions=tmp_path / "study.json", space="serial")
-        np.testing.assert_array_equal(got, scheme(w, seed=1, space="serial"))
-    np.testing.assert_array_equal(resampling.resample(w, seed=1), resampling.systematic(w, seed=1))
+        assert_array_equal(got, scheme(w, seed=1, space="serial"))
+    assert_array_equal(resampling.resample(w, seed=1), resampling.systematic(w, seed=1))
 
 
 def test_wrong_studies(tmp_path):

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import ParticleFilter, exact, ready, row_kernels
 from portable.models.resampling.spreading import LONG
 
@@ -97,7 +98,7 @@ def test_the_likelihood_is_unbiased(space):
     found = model(space).run(Y, 200, params=np.tile(PARAMS, (400, 1)), seed=2, means=False)
     ratio = np.exp(found.log_likelihood - kalman(Y)[0])
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 20
-    np.testing.assert_allclose(found.evidence.sum(axis=0), found.log_likelihood, rtol=1e-14)
+    assert_allclose(found.evidence.sum(axis=0), found.log_likelihood, rtol=1e-14)
 
 
 def test_filters_have_parameters_of_their_own(space):
@@ -106,14 +107,14 @@ def test_filters_have_parameters_of_their_own(space):
     y = Y[:4]
     params = np.array([PARAMS, [0.2, 1.0, 0.5]])
     both, one = (model(space).run(y, n, params=p, seed=4) for p in (params, PARAMS))
-    np.testing.assert_array_equal(both.states.to_numpy()[:, 0], one.states.to_numpy()[:, 0])
+    assert_array_equal(both.states.to_numpy()[:, 0], one.states.to_numpy()[:, 0])
     assert (
         one.log_likelihood == both.log_likelihood[0]
         and one.means.shape == (4, 1)
         and both.means.shape == (4, 1, 2)
     )
     if space != "checked":  # within what 3,000 particles leave, seen to be below 0.1 for such parameters
-        np.testing.assert_allclose(both.log_likelihood, [kalman(y, p)[0] for p in params], atol=0.15)
+        assert_allclose(both.log_likelihood, [kalman(y, p)[0] for p in params], atol=0.15)
 
 
 def test_the_same_on_every_space(space):
@@ -126,12 +127,12 @@ def test_the_same_on_every_space(space):
             for name in (space, "serial")
         )
         if space in ("serial", "threads"):
-            np.testing.assert_array_equal(here.states.to_numpy(), serial.states.to_numpy())
+            assert_array_equal(here.states.to_numpy(), serial.states.to_numpy())
             assert here.log_likelihood == serial.log_likelihood
         else:  # 40 roundings a step, each of half a unit
             rtol = 1e3 * np.finfo(dtype).eps
-            np.testing.assert_allclose(here.states.to_numpy(), serial.states.to_numpy(), rtol=rtol, atol=rtol)
-            np.testing.assert_allclose(here.log_likelihood, serial.log_likelihood, rtol=rtol)
+            assert_allclose(here.states.to_numpy(), serial.states.to_numpy(), rtol=rtol, atol=rtol)
+            assert_allclose(here.log_likelihood, serial.log_likelihood, rtol=rtol)
 
 
 def test_in_place_has_the_same_law():
@@ -265,7 +266,7 @@ def test_observations_missing_in_part(space):
     both = np.stack([with_gaps(y, [1, 3]), with_gaps(y, [0, 2, 3, 4, 5])], axis=1)
     found = ParticleFilter(initial, propagate, two_values, space=space).run(both, n, params=PARAMS, seed=3)
     wanted = model(space).run(with_gaps(y, [3]), n, params=PARAMS, seed=3)
-    np.testing.assert_allclose(found.log_likelihood, wanted.log_likelihood, rtol=1e-13)
+    assert_allclose(found.log_likelihood, wanted.log_likelihood, rtol=1e-13)
 
 
 @pk.function
@@ -337,12 +338,12 @@ def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(row_kernels, "MOST", 0)
             by_steps = model(space, dtype=dtype, threshold=threshold).run(y, n, **options)
-        np.testing.assert_array_equal(by_rows.history.x.to_numpy(), by_steps.history.x.to_numpy())
-        np.testing.assert_array_equal(by_rows.log_weights.to_numpy(), by_steps.log_weights.to_numpy())
-        np.testing.assert_array_equal(by_rows.evidence, by_steps.evidence)
-        np.testing.assert_array_equal(by_rows.sizes, by_steps.sizes)
-        np.testing.assert_array_equal(by_rows.resampled, by_steps.resampled)
-        np.testing.assert_allclose(by_rows.means, by_steps.means, rtol=1e-12)
+        assert_array_equal(by_rows.history.x.to_numpy(), by_steps.history.x.to_numpy())
+        assert_array_equal(by_rows.log_weights.to_numpy(), by_steps.log_weights.to_numpy())
+        assert_array_equal(by_rows.evidence, by_steps.evidence)
+        assert_array_equal(by_rows.sizes, by_steps.sizes)
+        assert_array_equal(by_rows.resampled, by_steps.resampled)
+        assert_allclose(by_rows.means, by_steps.means, rtol=1e-12)
         assert by_rows.resampled.any()
 
 
@@ -365,8 +366,8 @@ def test_resampling_from_log_weights_is_that_from_weights(space, method, dtype, 
     for name in ("x", "log_w", "ancestors"):
         last = len(y) - (name == "ancestors")  # those of the last step's particles were not drawn
         one, other = (getattr(found.history, name).to_numpy()[:last] for found in (of_logs, of_weights))
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(of_logs.evidence, of_weights.evidence)
+        assert_array_equal(one, other)
+    assert_array_equal(of_logs.evidence, of_weights.evidence)
     ancestors, weights = of_logs.history.ancestors.to_numpy(), of_logs.history.log_w.to_numpy()
     if space != "checked":
         values, counts = np.unique(ancestors[2, 0], return_counts=True)
@@ -377,7 +378,7 @@ def test_resampling_from_log_weights_is_that_from_weights(space, method, dtype, 
 def test_log_likelihood_alone_is_that_of_a_run(space):
     for n in (30,) if space == "checked" else (30, 5000):
         given = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 2}
-        np.testing.assert_array_equal(
+        assert_array_equal(
             model(space).log_likelihood(Y[:6], n, **given), model(space).run(Y[:6], n, **given).log_likelihood
         )
 
@@ -411,15 +412,13 @@ def test_variances_quantiles_and_moments(space, n):
         for r in range(2):
             own, share = x[t, 0, r], w[t, r]
             mean = own @ share
-            np.testing.assert_allclose(found.means[t, 0, r], mean, rtol=1e-9)
-            np.testing.assert_allclose(found.variances[t, 0, r], (own - mean) ** 2 @ share, rtol=1e-9)
-            np.testing.assert_allclose(
-                found.moments[t, :, r], [mean, own**2 @ share, [0.9, 0.2][r]], rtol=1e-9
-            )
+            assert_allclose(found.means[t, 0, r], mean, rtol=1e-9)
+            assert_allclose(found.variances[t, 0, r], (own - mean) ** 2 @ share, rtol=1e-9)
+            assert_allclose(found.moments[t, :, r], [mean, own**2 @ share, [0.9, 0.2][r]], rtol=1e-9)
             order = np.argsort(own)
             below = np.cumsum(share[order])
             wanted = [own[order[np.searchsorted(below, p)]] for p in levels]
-            np.testing.assert_array_equal(found.quantiles[t, :, 0, r], wanted)
+            assert_array_equal(found.quantiles[t, :, 0, r], wanted)
 
 
 def test_what_was_found_can_be_pickled(space):
@@ -427,10 +426,10 @@ def test_what_was_found_can_be_pickled(space):
     found = model(space).run(Y[:4], 30, params=PARAMS, seed=1, keep=True)
     again = pickle.loads(pickle.dumps(found))
     assert again.log_likelihood == found.log_likelihood
-    np.testing.assert_array_equal(again.means, found.means)
-    np.testing.assert_array_equal(again.states.to_numpy(), found.states.to_numpy())
+    assert_array_equal(again.means, found.means)
+    assert_array_equal(again.states.to_numpy(), found.states.to_numpy())
     with pk.use(space):
-        np.testing.assert_array_equal(again.trajectories(7, seed=3), found.trajectories(7, seed=3))
+        assert_array_equal(again.trajectories(7, seed=3), found.trajectories(7, seed=3))
     assert pickle.loads(pickle.dumps(model(space).run(Y[:4], 30, params=PARAMS, seed=1))).history is None
 
 
@@ -543,7 +542,7 @@ def test_auxiliary_filters_are_unbiased(space, ahead, threshold):
     online = filters.online(n, params=many, seed=1)
     for value in y:
         step = online.step(value)
-    np.testing.assert_array_equal(step.log_likelihood, found)
+    assert_array_equal(step.log_likelihood, found)
     if space != "checked":
         ratios = np.exp(found - exact.kalman(y, params).log_likelihood)
         assert abs(ratios.mean() - 1) < 5 * ratios.std(ddof=1) / math.sqrt(rows)

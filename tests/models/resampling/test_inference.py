@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from portable.models.resampling import (
     calibration,
     exact,
@@ -65,7 +67,7 @@ def test_draws_are_of_the_exact_posterior(sample, options, posterior_on_a_grid):
     of_chains = found.draws.mean(axis=1)
     error = of_chains.std(axis=0, ddof=1) / math.sqrt(32)
     assert (np.abs(of_chains.mean(axis=0) - means) <= 5 * error).all()
-    np.testing.assert_allclose(found.draws.std(axis=(0, 1)), sds, rtol=0.25)
+    assert_allclose(found.draws.std(axis=(0, 1)), sds, rtol=0.25)
     assert (
         found.complete and (found.acceptance > 0.05).all() and found["phi"].shape == (32, options["n_draws"])
     )
@@ -79,10 +81,10 @@ def test_the_same_draws_on_every_space(space, sample):
     y, n = (Y[:3], 4) if space == "checked" else (Y, 50)
     here, serial = (sample(LG, y, n, **SHORT | few, space=name) for name in (space, "serial"))
     if space == "checked":
-        np.testing.assert_allclose(here.draws, serial.draws, rtol=1e-12)
+        assert_allclose(here.draws, serial.draws, rtol=1e-12)
     else:
-        np.testing.assert_array_equal(here.draws, serial.draws)
-        np.testing.assert_array_equal(here.log_likelihood, serial.log_likelihood)
+        assert_array_equal(here.draws, serial.draws)
+        assert_array_equal(here.log_likelihood, serial.log_likelihood)
     assert len(np.unique(serial.draws)) > 2
 
 
@@ -108,16 +110,16 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
             sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
     cut = stop.value.posterior
     assert not cut.complete and cut.draws.shape[1] == 3
-    np.testing.assert_array_equal(cut.draws, whole.draws[:, :3])
+    assert_array_equal(cut.draws, whole.draws[:, :3])
     with monkeypatch.context() as patch:
         patch.setattr(
             kind, "step", lambda self, number, warm: (steps.append(number), before(self, number, warm))
         )
         again = sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
-    np.testing.assert_array_equal(again.draws, whole.draws)
+    assert_array_equal(again.draws, whole.draws)
     assert again.complete and steps == list(range(10))
     more = sample(LG, Y, 20, **SHORT | {"n_draws": 9}, space="serial", checkpoint=tmp_path / "chains")
-    np.testing.assert_array_equal(more.draws[:, :6], whole.draws)
+    assert_array_equal(more.draws[:, :6], whole.draws)
     with pytest.raises(E.InputError, match="belongs to another run: seed is 5 there, 6 here"):
         sample(LG, Y, 20, **SHORT | {"seed": 6}, space="serial", checkpoint=tmp_path / "chains")
 
@@ -131,7 +133,7 @@ def test_correlated_estimates():
     data = model.data(Y, known.table(np.array([[0.8, 0.5]]))[0], None)
     with pk.use("serial"):
         chains = Metropolis(Problem(model, data, known, 30), n, 10, 1)
-        random = np.random.default_rng(1)
+        random = default_rng(1)
         here, near = np.tile([0.8, 0.5], (n, 1)), np.tile([0.81, 0.49], (n, 1))
         keys, others = chains.fresh(random), chains.fresh(random)
         part = np.where(np.arange(10) == random.integers(0, 10, n)[:, None], others, keys)
@@ -163,7 +165,7 @@ def test_what_is_told_of_draws(tmp_path):
     pytest.importorskip("arviz_base")
     found = sample_pmmh(LG, Y, 20, **SHORT | {"n_draws": 50}, space="serial")
     tree = found.to_arviz()
-    np.testing.assert_array_equal(tree["posterior"]["phi"].values, found["phi"])
+    assert_array_equal(tree["posterior"]["phi"].values, found["phi"])
     assert (
         tree["posterior"].attrs["fixed tau"] == 0.7
         and tree["posterior"].attrs["prior of sigma"] == "half-normal, sd 1"
@@ -171,7 +173,7 @@ def test_what_is_told_of_draws(tmp_path):
     found.save(tmp_path / "draws.nc")
     again = type(found).load(tmp_path / "draws.nc")
     for name, value in vars(found).items():
-        np.testing.assert_equal(getattr(again, name), value, err_msg=name)
+        assert_equal(getattr(again, name), value, err_msg=name)
     (tmp_path / "else.nc").write_bytes(b"CDF")
     for path in ("else.nc", "none.nc"):
         with pytest.raises(E.InputError, match=path):
@@ -203,14 +205,14 @@ def test_priors(prior):
     density = np.exp(prior.log_density(v))
     step = v[1] - v[0]
     assert abs(density.sum() * step - 1) < 1e-3
-    drawn = prior.draw(np.random.default_rng(1), 40_000)
+    drawn = prior.draw(default_rng(1), 40_000)
     assert abs(drawn.mean() - (v * density).sum() * step) < 5 * drawn.std() / 200
     known = Priors(("a",), {"a": prior}, None)
     z = known.to_line(drawn[:50, None])
     values, volume = known.from_line(z)
-    np.testing.assert_allclose(values[:, 0], drawn[:50], rtol=1e-9)
+    assert_allclose(values[:, 0], drawn[:50], rtol=1e-9)
     slope = (known.from_line(z + 1e-6)[0] - known.from_line(z - 1e-6)[0])[:, 0] / 2e-6
-    np.testing.assert_allclose(np.log(slope), volume, atol=1e-5)
+    assert_allclose(np.log(slope), volume, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -290,5 +292,5 @@ def test_chains_of_a_calibration_go_on_where_they_are_too_short(monkeypatch, met
         method, n_sets=1, n_kept=9, n_steps=20, n_observed=5, seed=3, space="serial"
     )
     assert [draws.shape[1] for draws in seen] == [10, 20, 40] and found.shortest == 20.0
-    np.testing.assert_array_equal(seen[2][:, :20], seen[1])
-    np.testing.assert_array_equal(seen[1][:, :10], seen[0])
+    assert_array_equal(seen[2][:, :20], seen[1])
+    assert_array_equal(seen[1][:, :10], seen[0])

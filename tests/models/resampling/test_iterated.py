@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import Maximum, Profile, exact, maximise, priors, profile, ready
 from portable.models.resampling.iterated import Searches
 from scipy import optimize
@@ -72,11 +73,11 @@ def test_the_same_ends_on_every_space(space):
     sample = functools.partial(maximise, LG, Y[:3], 4, **SHORT | few) if space == "checked" else short
     here, serial = sample(space=space), sample(space="serial")
     if space == "checked":
-        np.testing.assert_allclose(here.ends, serial.ends, rtol=1e-12)
+        assert_allclose(here.ends, serial.ends, rtol=1e-12)
         return
     for found in (here, sample(space=[space, "serial"])):
-        np.testing.assert_array_equal(found.ends, serial.ends)
-        np.testing.assert_array_equal(found.logs, serial.logs)
+        assert_array_equal(found.ends, serial.ends)
+        assert_array_equal(found.logs, serial.logs)
 
 
 def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
@@ -92,7 +93,7 @@ def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             short(space="serial", checkpoint=tmp_path / "searches")
     again = short(space="serial", checkpoint=tmp_path / "searches")
-    np.testing.assert_array_equal(again.ends, whole.ends)
+    assert_array_equal(again.ends, whole.ends)
     again.save(tmp_path / "maximum.npz")
     loaded = Maximum.load(tmp_path / "maximum.npz")
     assert loaded.params == whole.params and loaded.notes == whole.notes
@@ -101,7 +102,7 @@ def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
     others = {n: prior for n, prior in AHEAD.items() if n != "tau"}
     along = profile(LG, Y[:20], 30, "tau", [0.5, 0.6, 0.7, 0.8], **SHORT | {"priors": others}, space="serial")
     along.save(tmp_path / "profile.npz")
-    np.testing.assert_array_equal(Profile.load(tmp_path / "profile.npz").logs, along.logs)
+    assert_array_equal(Profile.load(tmp_path / "profile.npz").logs, along.logs)
 
 
 def test_parameters_of_the_initial_state_stay_after_step_0():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from portable.models import resampling
 from portable.models.resampling import priors, ready
 from portable.models.resampling.filter import SCHEMES, ParticleFilter
@@ -103,7 +104,7 @@ def test_a_row_dies_alone_and_its_function_is_named(functions, guides, bad, word
                 found = model.run(Y, n, params=[GOOD[0], [bad], GOOD[1]], seed=3)
             with pytest.warns(RuntimeWarning, match=words):
                 alone = model.log_likelihood(Y, n, params=[GOOD[0], [bad], GOOD[1]], seed=3)
-            np.testing.assert_array_equal(found.log_likelihood[[0, 2]], good.log_likelihood[[0, 2]])
+            assert_array_equal(found.log_likelihood[[0, 2]], good.log_likelihood[[0, 2]])
             assert found.log_likelihood[1] == alone[1] == -np.inf
             assert found.died.tolist() == found.nan_steps.tolist() == [-1, found.died[1], -1]
             assert words in found.nan_from and good.nan_from == "" and (good.nan_steps == -1).all()
@@ -211,4 +212,4 @@ def test_paths_of_the_others_are_the_same(bad):
         paths.append([*drawn, resampling.lagged_moments(found, 2)[0]])
     for dead, alive in zip(*paths):
         assert np.isnan(dead[:, :, 1]).all()
-        np.testing.assert_array_equal(dead[:, :, [0, 2]], alive[:, :, [0, 2]])
+        assert_array_equal(dead[:, :, [0, 2]], alive[:, :, [0, 2]])

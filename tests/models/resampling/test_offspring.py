@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from portable.models import resampling
 
 import portable as pk
@@ -14,7 +16,7 @@ DRAWS = {
     "own": [0, 1, 2, 3],
     "cycle": [1, 2, 3, 0],
     "mix": [3, 3, 0, 5, 5, 5, 1, 0],
-    "random": np.random.default_rng(8).integers(0, 60, 60),
+    "random": default_rng(8).integers(0, 60, 60),
 }
 
 
@@ -24,30 +26,30 @@ def test_permute(space, ancestors):
     ancestors = np.asarray(ancestors)
     n = len(ancestors)
     got = resampling.permute(ancestors, space=space)
-    np.testing.assert_array_equal(got, reference.permute(ancestors.tolist()))
-    np.testing.assert_array_equal(np.bincount(got, minlength=n), np.bincount(ancestors, minlength=n))
+    assert_array_equal(got, reference.permute(ancestors.tolist()))
+    assert_array_equal(np.bincount(got, minlength=n), np.bincount(ancestors, minlength=n))
     kept = np.bincount(ancestors, minlength=n) > 0
-    np.testing.assert_array_equal(got[kept], np.flatnonzero(kept))
-    np.testing.assert_array_equal(resampling.permute(got, space=space), got)
+    assert_array_equal(got[kept], np.flatnonzero(kept))
+    assert_array_equal(resampling.permute(got, space=space), got)
 
 
 def test_permute_large():
-    ancestors = resampling.multinomial(np.random.default_rng(1).random(30_000), seed=0, space="serial")
+    ancestors = resampling.multinomial(default_rng(1).random(30_000), seed=0, space="serial")
     wanted = reference.permute(ancestors.tolist())
     for n_threads in (1, 2, 3):
-        np.testing.assert_array_equal(resampling.permute(ancestors, space=pk.Threads(n_threads)), wanted)
+        assert_array_equal(resampling.permute(ancestors, space=pk.Threads(n_threads)), wanted)
 
 
 @pytest.mark.parametrize("ancestors", DRAWS.values(), ids=DRAWS)
 def test_conversions(space, ancestors):
     ancestors = np.sort(ancestors)
     o = resampling.ancestors_to_offspring(ancestors, 70, space=space)
-    np.testing.assert_array_equal(o, np.bincount(ancestors, minlength=70))
+    assert_array_equal(o, np.bincount(ancestors, minlength=70))
     cumulative = resampling.offspring_to_cumulative(o, space=space)
-    np.testing.assert_array_equal(cumulative, np.cumsum(o))
-    np.testing.assert_array_equal(resampling.cumulative_to_offspring(cumulative, space=space), o)
-    np.testing.assert_array_equal(resampling.offspring_to_ancestors(o, space=space), ancestors)
-    np.testing.assert_array_equal(resampling.cumulative_to_ancestors(cumulative, space=space), ancestors)
+    assert_array_equal(cumulative, np.cumsum(o))
+    assert_array_equal(resampling.cumulative_to_offspring(cumulative, space=space), o)
+    assert_array_equal(resampling.offspring_to_ancestors(o, space=space), ancestors)
+    assert_array_equal(resampling.cumulative_to_ancestors(cumulative, space=space), ancestors)
 
 
 def test_views_stay_on_the_space(space):
@@ -61,11 +63,11 @@ def test_views_stay_on_the_space(space):
 def test_rows_are_converted_and_permuted_one_by_one(space):
     ancestors = np.array([[1, 1, 0, 3], [2, 2, 2, 2]])
     wanted = np.array([reference.permute(row.tolist()) for row in ancestors])
-    np.testing.assert_array_equal(resampling.permute(ancestors, space=space), wanted)
+    assert_array_equal(resampling.permute(ancestors, space=space), wanted)
     o = resampling.ancestors_to_offspring(ancestors, space=space)
-    np.testing.assert_array_equal(o, [[1, 2, 0, 1], [0, 0, 4, 0]])
+    assert_array_equal(o, [[1, 2, 0, 1], [0, 0, 4, 0]])
     cumulative = resampling.offspring_to_cumulative(o, space=space)
-    np.testing.assert_array_equal(cumulative, np.cumsum(o, axis=1))
-    np.testing.assert_array_equal(
+    assert_array_equal(cumulative, np.cumsum(o, axis=1))
+    assert_array_equal(
         resampling.cumulative_to_ancestors(cumulative, space=space), np.sort(ancestors, axis=1)
     )

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import exact, populations, priors, ready, sample_smc, sample_smc2
 from portable.models.resampling.populations import Populations
 
@@ -82,7 +83,7 @@ def test_draws_and_evidence_are_exact(sample, truth):
     of_chains = found.draws.mean(axis=1)
     error = of_chains.std(axis=0, ddof=1) / math.sqrt(40)
     assert (np.abs(of_chains.mean(axis=0) - means) <= 4 * error).all() and (error < 0.1 * sds).all()
-    np.testing.assert_allclose(found.draws.std(axis=(0, 1)), sds, rtol=0.1)
+    assert_allclose(found.draws.std(axis=(0, 1)), sds, rtol=0.1)
     assert 0.0 < found.log_evidence_error < 0.1 and (found.acceptance > 0.1).all() and found.complete
     assert abs(found.log_evidence - log_evidence) < 4 * found.log_evidence_error
 
@@ -96,12 +97,12 @@ def test_the_same_draws_on_every_space(sample, space):
         sample = functools.partial(sample_smc2, LG, few.pop("observations"), 4, **SHORT)
     here, serial = (sample(**few, space=name) for name in (space, "serial"))
     if space == "checked":
-        np.testing.assert_allclose(here.draws, serial.draws, rtol=1e-12)
+        assert_allclose(here.draws, serial.draws, rtol=1e-12)
         return
     both = sample(space=[space, "serial"])
     for found in (here, both):
-        np.testing.assert_array_equal(found.draws, serial.draws)
-        np.testing.assert_array_equal(found.log_likelihood, serial.log_likelihood)
+        assert_array_equal(found.draws, serial.draws)
+        assert_array_equal(found.log_likelihood, serial.log_likelihood)
         assert found.log_evidence == serial.log_evidence
     assert len(np.unique(serial.draws)) > 10
 
@@ -113,7 +114,7 @@ def test_how_far_filters_go_ahead_changes_nothing(monkeypatch):
         monkeypatch.setattr(populations, "_AHEAD", ahead)
         found.append(smc2(space="serial"))
     for one in found[1:]:
-        np.testing.assert_array_equal(one.draws, found[0].draws)
+        assert_array_equal(one.draws, found[0].draws)
         assert one.log_evidence == found[0].log_evidence
 
 
@@ -136,7 +137,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
         Populations, "step", lambda self, number, warm: (steps.append(number), before(self, number, warm))
     )
     again = sample(space="serial", checkpoint=tmp_path / "populations")
-    np.testing.assert_array_equal(again.draws, whole.draws)
+    assert_array_equal(again.draws, whole.draws)
     assert again.complete and steps[0] == 2 and again.log_evidence == whole.log_evidence
     with pytest.raises(E.InputError, match="belongs to another run: seed is 5 there, 6 here"):
         sample(space="serial", seed=6, checkpoint=tmp_path / "populations")

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from portable.models.resampling import StateSpaceModel, exact, ready
 from scipy import integrate, stats
 
@@ -95,14 +96,14 @@ def test_what_is_simulated(space, name):
         x.shape == (4, len(model.states), rows) and seen.shape[::2] == (4, rows) and np.isfinite(seen).all()
     )
     one, _ = model.simulate(params, 4, seed=1, space=space)
-    np.testing.assert_allclose(one, x[..., 0], rtol=1e-12)
+    assert_allclose(one, x[..., 0], rtol=1e-12)
     again = (
         model.replicate(x, np.tile(params, (rows, 1)), seed=2, space=space) if not model.lagged else seen + 1
     )
     assert again.shape == seen.shape and (again != seen).any()
     if not model.lagged:
         onward, _ = model.simulate(many, 3, seed=1, start=x[0], first=1, space=space)
-        np.testing.assert_allclose(onward, x[1:], rtol=1e-12)
+        assert_allclose(onward, x[1:], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

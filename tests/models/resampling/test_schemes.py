@@ -4,6 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from portable.models import resampling
 from portable.models.resampling import schemes, weighing
 
@@ -47,7 +49,7 @@ def test_ancestors_are_those_of_plain_python(space, scheme, options):
             got = scheme(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space, **options)
             wanted = getattr(reference, scheme.__name__)(w.tolist(), n_ancestors, SEED, STEP << 32, **options)
             assert got.dtype == np.int64
-            np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_ancestors} draws")
+            assert_array_equal(got, wanted, err_msg=f"{name}, {n_ancestors} draws")
 
 
 @pytest.mark.usefixtures("short")
@@ -75,7 +77,7 @@ def test_only_the_values_of_weights_count(space, scheme, options):
         scheme(w.tolist(), seed=1, space=space, **options),
         scheme(w * np.float32(2**-90), seed=1, space=space, **options),
     ]:
-        np.testing.assert_array_equal(got, wanted)
+        assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
@@ -85,7 +87,7 @@ def test_log_weights(space, scheme, options):
     log_w = np.log(2.0) * -np.arange(12.0)[::-1] - 3000.0
     log_w[2] = -np.inf
     got = scheme(log_weights=log_w, seed=9, space=space, **options)
-    np.testing.assert_array_equal(got, scheme(np.exp(log_w - log_w.max()), seed=9, space=space, **options))
+    assert_array_equal(got, scheme(np.exp(log_w - log_w.max()), seed=9, space=space, **options))
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
@@ -99,10 +101,10 @@ def test_seed_and_step_each_change_the_draw(scheme, options):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme, options):
-    w = np.random.default_rng(2).random(50_000, dtype=np.float32) ** 4
+    w = default_rng(2).random(50_000, dtype=np.float32) ** 4
     one = scheme(w, seed=4, space="serial", **options)
     for n_threads in (1, 2, 3):
-        np.testing.assert_array_equal(scheme(w, seed=4, space=pk.Threads(n_threads), **options), one)
+        assert_array_equal(scheme(w, seed=4, space=pk.Threads(n_threads), **options), one)
 
 
 @pytest.mark.parametrize("n_ancestors", [2**18, 2**20 + 1])
@@ -110,7 +112,7 @@ def test_systematic_offspring_are_exact(space, n_ancestors):
     """Several cumulative offspring of 2^18 weights are so near to a whole number that only products of
     whole numbers tell their side. Here these have as many bits as they need."""
     n = 2**8 if space == "checked" else 2**18
-    w = np.random.default_rng(5).random(n)
+    w = default_rng(5).random(n)
     got = resampling.systematic(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space)
     bits = min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length())
     scaled = np.rint(np.ldexp(w, bits - np.frexp(w.max())[1])).astype(np.uint64)
@@ -118,12 +120,12 @@ def test_systematic_offspring_are_exact(space, n_ancestors):
     total = position[-1]
     start = int(pk.random.randint(SEED, 0, STEP << 32, total))
     before = (position * n_ancestors - start + total - 1) // total
-    np.testing.assert_array_equal(got, np.repeat(np.arange(n), np.diff(before.astype(np.int64), prepend=0)))
+    assert_array_equal(got, np.repeat(np.arange(n), np.diff(before.astype(np.int64), prepend=0)))
 
 
 def test_calls_of_two_threads_do_not_share_scratch():
     """Nor do calls of different sizes in one thread."""
-    weights = [np.random.default_rng(n).random(n) for n in (900, 901, 5000)]
+    weights = [default_rng(n).random(n) for n in (900, 901, 5000)]
 
     def draws(order):
         return {k: resampling.multinomial(weights[k], seed=k, space="serial").tolist() for k in order}
@@ -137,32 +139,32 @@ def test_calls_of_two_threads_do_not_share_scratch():
 @pytest.mark.parametrize("name", NAMES[:5])
 def test_weights_of_any_form_have_the_ancestors_of_their_values(space, name):
     """Whole numbers, strided and of another byte order, lists; one form after the other."""
-    (scheme, options), w = SCHEMES[NAMES.index(name)], np.random.default_rng(3).integers(0, 100, 40)
+    (scheme, options), w = SCHEMES[NAMES.index(name)], default_rng(3).integers(0, 100, 40)
     wanted = scheme(w.astype(np.float64), seed=5, space=space, **options)
     strided = np.repeat(w.astype(np.float32), 3)[::3]
     forms = (w, w.astype(np.int8), strided, w.astype(">f8"), w.astype(np.float16), w.tolist())
     for given in forms[NAMES.index(name) % 3 :: 3]:  # schemes take turns: they are read by one kernel
-        np.testing.assert_array_equal(scheme(given, seed=5, space=space, **options), wanted)
+        assert_array_equal(scheme(given, seed=5, space=space, **options), wanted)
     rows = scheme(np.stack([w, w]), seed=5, space=space, **options)
-    np.testing.assert_array_equal(rows[0], wanted)
+    assert_array_equal(rows[0], wanted)
 
 
 @pytest.mark.usefixtures("short")
 def test_seeds_and_steps_may_be_as_large_as_they_are_told(space):
-    w = np.random.default_rng(3).random(30).tolist()
+    w = default_rng(3).random(30).tolist()
     for seed, step in ((2**64 - 1, 2**31 - 1), (2**63, 0), (0, 2**31 - 1)):
         wanted = reference.stratified(w, 30, seed, step << 32)
-        np.testing.assert_array_equal(resampling.stratified(w, seed=seed, step=step, space=space), wanted)
+        assert_array_equal(resampling.stratified(w, seed=seed, step=step, space=space), wanted)
 
 
 @pytest.mark.parametrize("output", ["ancestors", "offspring", "cumulative"])
 def test_results_are_the_callers(space, output):
     """A later call does not overwrite them, for all the scratch that calls share."""
-    first, again = (np.random.default_rng(n).random(20) for n in (0, 1))
+    first, again = (default_rng(n).random(20) for n in (0, 1))
     found = resampling.systematic(first, seed=1, output=output, space=space)
     kept = found.copy()
     other = resampling.systematic(again, seed=2, output=output, space=space)
-    np.testing.assert_array_equal(found, kept)
+    assert_array_equal(found, kept)
     assert (other != kept).any() and found.flags.owndata and found.flags.writeable
 
 
@@ -170,14 +172,14 @@ def test_results_are_the_callers(space, output):
 @pytest.mark.parametrize("n, n_ancestors", [(2048, 2048), (2048, 1), (1, 2048), (2047, 700), (129, 2048)])
 def test_rows_that_one_launch_takes_have_the_ancestors_of_tiles(monkeypatch, scheme, options, n, n_ancestors):
     """At the longest such row too; residual with nothing left to draw among them."""
-    w = np.random.default_rng(n).random((3, n)) ** 8
+    w = default_rng(n).random((3, n)) ** 8
     w[1], w[2, 0] = 1.0, n
     log_w = np.log(w).astype(np.float32)
     asked = {"seed": 2**64 - 5, "n_ancestors": n_ancestors, "space": "threads:2"}
     found = scheme(w, **asked), scheme(log_weights=log_w, **asked)
     monkeypatch.setattr(schemes, "SHORT", 0)
-    np.testing.assert_array_equal(found[0], scheme(w, **asked))
-    np.testing.assert_array_equal(found[1], scheme(log_weights=log_w, **asked))
+    assert_array_equal(found[0], scheme(w, **asked))
+    assert_array_equal(found[1], scheme(log_weights=log_w, **asked))
 
 
 @pytest.mark.parametrize("heavy", [3_000, 30_000])
@@ -189,7 +191,7 @@ def test_heavy_particles_are_written_by_many(space, heavy):
     w = np.ones(40_000)
     w[[7, 8, 20_000]] = 300.0, heavy, 2_500_000.0
     a = resampling.systematic(w, seed=3, space=space)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         a, resampling.systematic(w, seed=3, space=pk.Threads(3) if space == "serial" else "serial")
     )
     assert (np.diff(a) >= 0).all()
@@ -203,11 +205,11 @@ def test_rows_are_filters_of_their_own(space, scheme, options):
     another."""
     w = np.tile(vectors()["random 17" if space == "checked" else "random 64"], (2, 1))
     a = scheme(w, seed=6, space=space, **options)
-    np.testing.assert_array_equal(a[0], scheme(w[0], seed=6, space=space, **options))
+    assert_array_equal(a[0], scheme(w[0], seed=6, space=space, **options))
     assert (a[0] != a[1]).any()
     o = scheme(w, seed=6, output="offspring", space=space, **options)
-    np.testing.assert_array_equal(o, [np.bincount(row, minlength=w.shape[1]) for row in a])
+    assert_array_equal(o, [np.bincount(row, minlength=w.shape[1]) for row in a])
     cumulative = scheme(w, seed=6, output="cumulative", space=space, **options)
-    np.testing.assert_array_equal(cumulative, np.cumsum(o, axis=1))
+    assert_array_equal(cumulative, np.cumsum(o, axis=1))
     permuted = scheme(w, seed=6, permuted=True, space=space, **options)
-    np.testing.assert_array_equal(permuted, [reference.permute(row.tolist()) for row in a])
+    assert_array_equal(permuted, [reference.permute(row.tolist()) for row in a])

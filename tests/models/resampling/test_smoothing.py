@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import ParticleFilter, backward_paths, exact, lagged_moments, ready
 
 import portable as pk
@@ -39,7 +40,7 @@ def test_backward_paths(kept, options):
     means = paths[:, 0].mean(axis=-1)
     assert_is_smoothed(means.mean(axis=1), means.std(axis=1, ddof=1) / math.sqrt(RUNS))
     variances = paths[:, 0].reshape(30, -1).var(axis=1)
-    np.testing.assert_allclose(variances, exact.smoothed(Y, P).variances, rtol=0.2)
+    assert_allclose(variances, exact.smoothed(Y, P).variances, rtol=0.2)
     a, b = (
         paths[14, 0].ravel(),
         paths[15, 0].ravel(),
@@ -50,9 +51,9 @@ def test_backward_paths(kept, options):
 def test_fixed_lag(kept):
     means, variances = lagged_moments(kept, 12)
     assert_is_smoothed(means[:, 0].mean(axis=1), means[:, 0].std(axis=1, ddof=1) / math.sqrt(RUNS))
-    np.testing.assert_allclose(variances[:, 0].mean(axis=1), exact.smoothed(Y, P).variances, rtol=0.2)
+    assert_allclose(variances[:, 0].mean(axis=1), exact.smoothed(Y, P).variances, rtol=0.2)
     filtered, _ = lagged_moments(kept, 0)
-    np.testing.assert_allclose(filtered, kept.means, rtol=1e-8)
+    assert_allclose(filtered, kept.means, rtol=1e-8)
 
 
 def test_genealogy(kept):
@@ -72,12 +73,12 @@ def test_smoothing_on_every_space(space):
     assert here.died[1] >= 0
     for options in ({"bound": BOUND}, {"bound": BOUND, "most": 0}):
         rejected, wanted = (backward_paths(LG, found, 3, seed=1, **options) for found in (here, serial))
-        np.testing.assert_array_equal(rejected, wanted)
+        assert_array_equal(rejected, wanted)
     paths, wanted = (backward_paths(LG, found, 3, seed=1) for found in (here, serial))
-    np.testing.assert_allclose(paths, wanted, rtol=1e-9 if space == "checked" else 0)
+    assert_allclose(paths, wanted, rtol=1e-9 if space == "checked" else 0)
     assert np.isnan(paths[:, :, 1]).all() and np.isfinite(paths[:, :, 0]).all()
     means, _ = lagged_moments(here, 2)
-    np.testing.assert_allclose(means, lagged_moments(serial, 2)[0], rtol=1e-9)
+    assert_allclose(means, lagged_moments(serial, 2)[0], rtol=1e-9)
     assert np.isnan(here.trajectories(2, seed=1)[:, :, 1]).all()
     one = LG.filter(space=space).run(y, n, params=P, seed=4, keep=True)
     assert backward_paths(LG, one, 3, seed=1).shape == (len(y), 1, 3) and lagged_moments(one, 1)[1].shape == (
@@ -119,17 +120,17 @@ def test_online_is_the_run(space, model, params, n, options, tmp_path):
     for t, value in enumerate(y):
         step = online.step(value)
         assert step.t == t
-        np.testing.assert_array_equal(step.evidence, whole.evidence[t])
-        np.testing.assert_array_equal(step.size, whole.sizes[t])
-        np.testing.assert_array_equal(step.quantiles, whole.quantiles[t])
-        np.testing.assert_allclose(step.means, whole.means[t], rtol=1e-12)
-        np.testing.assert_allclose(step.variances, whole.variances[t], rtol=1e-9)
+        assert_array_equal(step.evidence, whole.evidence[t])
+        assert_array_equal(step.size, whole.sizes[t])
+        assert_array_equal(step.quantiles, whole.quantiles[t])
+        assert_allclose(step.means, whole.means[t], rtol=1e-12)
+        assert_allclose(step.variances, whole.variances[t], rtol=1e-9)
         if t == 1:
             online.save(tmp_path / "state.npz")
             online = made.online(n, params=many, seed=5, variances=True, quantiles=[0.5]).load(
                 tmp_path / "state.npz"
             )
-    np.testing.assert_array_equal(step.log_likelihood, whole.log_likelihood)
+    assert_array_equal(step.log_likelihood, whole.log_likelihood)
 
 
 @pk.function

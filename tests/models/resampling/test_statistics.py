@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from portable.models import resampling
 from portable.models.resampling import launches, spreading
 from portable.models.resampling.weights import Tables, Weights
@@ -55,7 +56,7 @@ def test_a_position_at_the_edge_of_a_weight_belongs_to_the_next(space, n):
     """Equal weights: with the first and the last starts all positions lie at edges, where only whole numbers
     tell."""
     for ancestors in draws_from(np.ones(n), lambda total: (0, 1, total - 2, total - 1), space):
-        np.testing.assert_array_equal(ancestors, np.arange(n))
+        assert_array_equal(ancestors, np.arange(n))
 
 
 @pytest.mark.parametrize("n, n_runs", [(1 << 7, 16), (1 << 13, 64)])
@@ -185,7 +186,7 @@ def test_partial_rejection_is_unbiased_with_its_weights():
     errors."""
     w, n_runs, v = paper_weights(24, 1.0), 2000, 0.4
     a, carried = resampling.partial_rejection(np.tile(w, (n_runs, 1)), seed=5, max_weight=v, space="serial")
-    np.testing.assert_allclose(carried, np.maximum(w[a] / v, 1.0), rtol=1e-14)
+    assert_allclose(carried, np.maximum(w[a] / v, 1.0), rtol=1e-14)
     mass = np.array([np.bincount(row, c, minlength=24) for row, c in zip(a, carried)])
     wanted = 24 * w / np.minimum(w, v).sum()
     assert (np.abs(mass.mean(axis=0) - wanted) <= 5 * mass.std(axis=0) / np.sqrt(n_runs)).all()
@@ -196,7 +197,5 @@ def test_poisson_quantiles_are_those_of_scipy():
     stats = pytest.importorskip("scipy.stats")
     from portable.models.resampling.strata import QUANTILES
 
-    np.testing.assert_allclose(
-        np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33
-    )
+    assert_allclose(np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33)
     assert stats.poisson.sf(len(QUANTILES), 1.0) < 2.0**-32

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from portable.models import resampling
 from portable.models.resampling.weighing import split
 
@@ -34,7 +35,7 @@ def test_log_sum_exp(space):
     )
     assert resampling.log_sum_exp([1000.0, -np.inf], space=space) == 1000.0
     assert resampling.log_sum_exp([-np.inf, -np.inf], space=space) == -np.inf
-    x = np.random.default_rng(3).normal(size=100) * 30
+    x = default_rng(3).normal(size=100) * 30
     assert resampling.log_sum_exp(x, space=space) == pytest.approx(np.logaddexp.reduce(x), rel=1e-14)
 
 
@@ -64,7 +65,7 @@ def test_metropolis_steps_of_the_paper(y, steps):
 
 def test_a_row_among_others_is_as_alone(space):
     """To the last bit, whatever the number of rows; one launch for all of them."""
-    log_w = np.random.default_rng(8).normal(size=(5, 3000)) * 20
+    log_w = default_rng(8).normal(size=(5, 3000)) * 20
     log_w[2] = -np.inf
     alone = [resampling.log_sum_exp(row, space=space) for row in log_w]
     assert resampling.log_sum_exp(log_w, space=space).tolist() == alone
@@ -84,7 +85,7 @@ def quotients(i, position, parts, total, k, rest):
 
 def test_quotients_are_exact(space):
     """Up to the largest numbers of parts and totals, and next to whole ones."""
-    random = np.random.default_rng(8)
+    random = default_rng(8)
     totals = [1, 2, 3, 2**31 - 1, 2**51 + 1, 2**62 - 1, 2**62, *(2 ** random.uniform(0, 62, 40)).astype(int)]
     cases = [
         (min(max(position, 0), total), parts, total)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from portable.models.tmap import Runs, TransientMAP
 
@@ -15,7 +16,7 @@ MODEL = TransientMAP(
 
 def random_model(seed, orders):
     """Rates within a factor of a hundred, runs of about five gaps."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     n = len(orders)
     rates = np.exp(random.uniform(-2.0, 2.0, n)) * orders
     return TransientMAP(random.dirichlet(np.ones(n)), orders, rates, 0.8 * random.dirichlet(np.ones(n), n))
@@ -24,7 +25,7 @@ def random_model(seed, orders):
 def random_runs(seed, n_runs, zeros=False, most=9):
     """Ragged runs of gaps that no model has made: the shortest of 1 and 2 gaps, zeros among the gaps if
     asked."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     lengths = random.integers(1, most + 1, n_runs)
     lengths[: min(2, n_runs)] = (1, 2)[: min(2, n_runs)]
     values = random.gamma(0.7, 1.5, lengths.sum())
@@ -37,7 +38,7 @@ def censored_runs(seed, n_runs):
     """Return the runs of `random_runs`, half of them still going on; the first two have no event, and one
     event."""
     runs = random_runs(seed, n_runs)
-    censored = np.random.default_rng(seed).random(n_runs) < 0.5
+    censored = default_rng(seed).random(n_runs) < 0.5
     censored[:2] = True
     return Runs(runs.values, runs.lengths, censored)
 

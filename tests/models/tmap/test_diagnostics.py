@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.tmap import (
@@ -25,20 +26,18 @@ RUNS = MODEL.simulate(3000, seed=3, space="serial")
 def test_branch_probabilities_add_up_to_the_sums(space, censored):
     model, runs = random_model(3, [1, 2, 3]), (censored_runs if censored else random_runs)(3, 40)
     found = model.branch_probabilities(runs, space=space)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     if not censored:
         starts, visits, times, _ = reference.posterior_sums(model, runs)
-        np.testing.assert_allclose(found.sum(axis=0), visits, rtol=1e-12)
-        np.testing.assert_allclose(runs.values @ found, times, rtol=1e-12)
-        np.testing.assert_allclose(
-            found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-12
-        )
+        assert_allclose(found.sum(axis=0), visits, rtol=1e-12)
+        assert_allclose(runs.values @ found, times, rtol=1e-12)
+        assert_allclose(found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-12)
 
 
 def test_rescaled_gaps(space):
     model, runs = random_model(5, [1, 3]), random_runs(5, 20)
     wanted = np.concatenate([reference.rescaled(model, gaps) for gaps in reference.split(runs)])
-    np.testing.assert_allclose(model.rescaled(runs, space=space), wanted, atol=1e-12)
+    assert_allclose(model.rescaled(runs, space=space), wanted, atol=1e-12)
 
 
 def test_the_truth_fits_and_another_process_does_not():
@@ -71,7 +70,7 @@ def test_joint_density_and_survival():
     last."""
     model, gaps = random_model(2, [1, 2, 3]), [[0.3, 1.2], [0.0, 2.0]]
     ended = [reference.density(model, np.array(one)) for one in gaps]
-    np.testing.assert_allclose(model.joint_density(gaps), ended, rtol=1e-12)
+    assert_allclose(model.joint_density(gaps), ended, rtol=1e-12)
     d0, d1, d, row = model.matrices()
     wanted = row @ reference.expm(d0 * 0.3) @ d1 @ reference.expm(d0 * 1.2) @ (d + d1.sum(axis=1))
     assert model.joint_density(gaps[0], ended=False) == pytest.approx(wanted, rel=1e-12)
@@ -79,8 +78,8 @@ def test_joint_density_and_survival():
     longer = [visits @ reference.expm(d0 * x) @ np.ones(len(d0)) / visits.sum() for x in (0.0, 0.5, 4.0)]
     first = np.concatenate([[0], np.cumsum(model.orders)[:-1]])
     # gaps begin in first stages only
-    np.testing.assert_allclose(visits[first].sum(), visits.sum(), rtol=1e-12)
-    np.testing.assert_allclose(model.gap_survival([0.0, 0.5, 4.0]), longer, rtol=1e-12)
+    assert_allclose(visits[first].sum(), visits.sum(), rtol=1e-12)
+    assert_allclose(model.gap_survival([0.0, 0.5, 4.0]), longer, rtol=1e-12)
 
 
 @pytest.mark.parametrize("gaps", [[], [-1.0], [np.nan]])

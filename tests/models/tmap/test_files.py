@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models.tmap import Runs, TransientMAP, read
@@ -19,37 +20,37 @@ EVENTS = {"user": np.array([2, 1, 1, 2, 1, 1, 3]), "time": np.array([10.0, 5.0, 
 
 def test_table_of_gaps():
     runs = from_frame(TABLE)
-    np.testing.assert_array_equal(runs.values, [2, 4, 0, 1, 3])
-    np.testing.assert_array_equal(runs.lengths, [3, 2])
+    assert_array_equal(runs.values, [2, 4, 0, 1, 3])
+    assert_array_equal(runs.lengths, [3, 2])
     still = from_frame(TABLE | {"open": np.array([False, False, True, True, False])}, censored="open")
-    np.testing.assert_array_equal(still.censored, [False, True])
+    assert_array_equal(still.censored, [False, True])
 
 
 def test_table_of_events():
     runs = from_events(EVENTS, run="user")
-    np.testing.assert_array_equal(runs.values, [5, 1, 54, 3])
-    np.testing.assert_array_equal(runs.lengths, [3, 1])
+    assert_array_equal(runs.values, [5, 1, 54, 3])
+    assert_array_equal(runs.lengths, [3, 1])
     # the event at 60 begins a run of its own, without a gap
     split = from_events(EVENTS, run="user", timeout=30.0)
-    np.testing.assert_array_equal(split.values, [5, 1, 3])
-    np.testing.assert_array_equal(split.lengths, [2, 1])
-    np.testing.assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
+    assert_array_equal(split.values, [5, 1, 3])
+    assert_array_equal(split.lengths, [2, 1])
+    assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
 
 
 def test_events_until_the_end_of_a_record():
     """User 3 has one event, and an open gap from it; after a time-out a run has ended."""
     runs = from_events(EVENTS, run="user", end=70.0)
-    np.testing.assert_array_equal(runs.values, [5, 1, 54, 10, 3, 57, 69])
-    np.testing.assert_array_equal(runs.lengths, [4, 2, 1])
-    np.testing.assert_array_equal(runs.censored, [True, True, True])
+    assert_array_equal(runs.values, [5, 1, 54, 10, 3, 57, 69])
+    assert_array_equal(runs.lengths, [4, 2, 1])
+    assert_array_equal(runs.censored, [True, True, True])
     runs = from_events(EVENTS, run="user", end=70.0, timeout=30.0)  # only the event at 60 may go on
-    np.testing.assert_array_equal(runs.values, [5, 1, 10, 3])
-    np.testing.assert_array_equal(runs.lengths, [2, 1, 1])
-    np.testing.assert_array_equal(runs.censored, [False, True, False])
+    assert_array_equal(runs.values, [5, 1, 10, 3])
+    assert_array_equal(runs.lengths, [2, 1, 1])
+    assert_array_equal(runs.censored, [False, True, False])
     still = EVENTS | {"open": EVENTS["user"] == 2}
     runs = from_events(still, run="user", end=70.0, censored="open")
-    np.testing.assert_array_equal(runs.values, [5, 1, 54, 3, 57])
-    np.testing.assert_array_equal(runs.censored, [False, True])
+    assert_array_equal(runs.values, [5, 1, 54, 3, 57])
+    assert_array_equal(runs.censored, [False, True])
 
 
 def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
@@ -109,26 +110,24 @@ def test_dates_of_every_kind(tmp_path):
 
 def test_dates_are_seconds():
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-01T12"], "datetime64[s]")
-    np.testing.assert_array_equal(from_events({"time": days}).values, [43200, 43200])
+    assert_array_equal(from_events({"time": days}).values, [43200, 43200])
 
 
 def test_npz(tmp_path):
     runs = MODEL.simulate(20, seed=1, space="serial")
     np.savez(tmp_path / "a.npz", x=runs.values, K=runs.lengths)
     np.savez(tmp_path / "b.npz", values=runs.values, lengths=runs.lengths, censored=np.arange(20) % 2 == 0)
-    np.testing.assert_array_equal(read(tmp_path / "a.npz").values, runs.values)
-    np.testing.assert_array_equal(read(tmp_path / "b.npz").censored, np.arange(20) % 2 == 0)
+    assert_array_equal(read(tmp_path / "a.npz").values, runs.values)
+    assert_array_equal(read(tmp_path / "b.npz").censored, np.arange(20) % 2 == 0)
 
 
 def test_csv(tmp_path):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(TABLE).to_csv(tmp_path / "gaps.csv", index=False)
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
-    np.testing.assert_array_equal(read(tmp_path / "gaps.csv").values, [2, 4, 0, 1, 3])
-    np.testing.assert_array_equal(
-        read(tmp_path / "events.csv", time="time", run="user", timeout=30.0).lengths, [2, 1]
-    )
-    np.testing.assert_array_equal(from_frame(pandas.DataFrame(TABLE)).lengths, [3, 2])
+    assert_array_equal(read(tmp_path / "gaps.csv").values, [2, 4, 0, 1, 3])
+    assert_array_equal(read(tmp_path / "events.csv", time="time", run="user", timeout=30.0).lengths, [2, 1])
+    assert_array_equal(from_frame(pandas.DataFrame(TABLE)).lengths, [3, 2])
 
 
 WRONG = [
@@ -234,7 +233,7 @@ def test_models_come_back(tmp_path):
     MODEL.save(tmp_path / "m.json")
     again = TransientMAP.load(tmp_path / "m.json")
     for name in ("alpha", "orders", "rates", "switching"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(MODEL, name))
+        assert_array_equal(getattr(again, name), getattr(MODEL, name))
 
 
 def test_command_line(tmp_path, capsys):
@@ -331,8 +330,8 @@ def test_a_column_of_gaps_alone(tmp_path, capsys):
     pytest.importorskip("pandas")
     path = tmp_path / "trace.csv"
     path.write_text("gap\n1.5\n2.5\n0.5\n")
-    np.testing.assert_array_equal(read(path, run=None).lengths, [3])
-    np.testing.assert_array_equal(read(path, alone=True).lengths, [1, 1, 1])
+    assert_array_equal(read(path, run=None).lengths, [3])
+    assert_array_equal(read(path, alone=True).lengths, [1, 1, 1])
     with pytest.raises(pk.InputError, match="no column 'run'.*--one-run.*--alone"):
         read(path)
     with pytest.raises(pk.InputError, match="alone is for a table of gaps"):

@@ -3,6 +3,8 @@ what is degenerate."""
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,9 +38,9 @@ def test_em_runs_alike_on_all_spaces(space):
     runs = MODEL.simulate(40, seed=1, space="serial")
     model, info = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space=space)
     wanted, other = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space="serial")
-    np.testing.assert_allclose(info.history, other.history, rtol=1e-12)
-    np.testing.assert_allclose(model.rates, wanted.rates, rtol=1e-9)
-    np.testing.assert_allclose(model.switching, wanted.switching, rtol=1e-9)
+    assert_allclose(info.history, other.history, rtol=1e-12)
+    assert_allclose(model.rates, wanted.rates, rtol=1e-9)
+    assert_allclose(model.switching, wanted.switching, rtol=1e-9)
     assert np.diff(info.history).min() > 0.0 and info.n_iterations == 5 and not info.converged
 
 
@@ -51,8 +53,8 @@ def test_streamed_in_parts(space, censored):
     how = {"orders": [1, 2], "max_iter": n_steps, "tol": 0.0, "n_starts": 1, "space": space}
     model, info = fit(runs, memory_mb=5_000 / 2**20, **how)
     wanted, whole = fit(runs, **how)
-    np.testing.assert_allclose(info.history, whole.history, rtol=1e-12)
-    np.testing.assert_allclose(model.switching, wanted.switching, rtol=1e-10)
+    assert_allclose(info.history, whole.history, rtol=1e-12)
+    assert_allclose(model.switching, wanted.switching, rtol=1e-10)
     parted = model.log_likelihood(runs, memory_mb=5_000 / 2**20, space=space)
     assert parted == pytest.approx(model.log_likelihood(runs, space=space), rel=1e-13)
 
@@ -70,7 +72,7 @@ def test_parts_hold_every_run():
 def test_halves_of_the_shards_have_as_many_gaps_of_runs_of_all_lengths(monkeypatch):
     """Places have neighbouring shards, of which those of long runs take more time a gap."""
     monkeypatch.setattr(packed, "SHARD", 2**13)
-    steps = np.sort(np.random.default_rng(1).geometric(0.12, 5000))[::-1]
+    steps = np.sort(default_rng(1).geometric(0.12, 5000))[::-1]
     cuts, _ = packed.cuts_of(np.append(0, np.cumsum(steps)), np.float64, None)
     assert sorted(cuts) == list(zip([0, *sorted(b for _, b in cuts)], sorted(b for _, b in cuts)))
     halves = [
@@ -97,7 +99,7 @@ def test_the_best_start_is_kept():
     model, info = fit(runs, orders=[1, 2, 3], n_starts=8, space="threads")
     assert info.converged and info.log_likelihood >= MODEL.log_likelihood(runs, space="threads")
     assert info.log_likelihood == info.starts.max() and len(info.starts) == 8
-    np.testing.assert_allclose(model.rates, MODEL.rates, rtol=0.1)
+    assert_allclose(model.rates, MODEL.rates, rtol=0.1)
 
 
 def test_the_default_starts_find_the_maximum():
@@ -137,7 +139,7 @@ def test_em_in_float32_runs_as_in_float64(space):
     how = {"orders": [1, 2], "max_iter": 5, "tol": 0.0, "n_starts": 1}
     _, single = fit(runs, dtype="float32", space=space, **how)
     _, double = fit(runs, space="serial", **how)
-    np.testing.assert_allclose(single.history, double.history, rtol=1e-5)
+    assert_allclose(single.history, double.history, rtol=1e-5)
 
 
 def test_from_a_given_start():
@@ -149,7 +151,7 @@ def test_from_a_given_start():
 
 def test_many_branches_and_high_orders():
     """Sixteen branches up to order 100, one run much longer than the others."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     lengths = np.append(random.integers(1, 20, 60), 3000)
     runs = Runs(random.gamma(2.0, 0.5, lengths.sum()), lengths)
     orders = [1, 1, 1, 2, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100]
@@ -166,9 +168,9 @@ def test_one_long_run_as_line_solver():
     long = truth.simulate(4, seed=3, space="serial").values[:4000]
     (d0, d1), theirs = erchmm.erchmm_emfit(long, [1, 2], iter_max=200, iter_tol=1e-9, verbose=False)
     model, info = fit(Runs(long, [4000]), orders=[1, 2], n_starts=8, tol=1e-10, space="serial")
-    np.testing.assert_allclose(model.rates, [-d0[0, 0], -d0[1, 1]], rtol=2e-3)
+    assert_allclose(model.rates, [-d0[0, 0], -d0[1, 1]], rtol=2e-3)
     switching = d1[np.ix_([0, 2], [0, 1])] / model.rates[:, None]
-    np.testing.assert_allclose(model.switching / model.switching.sum(axis=1)[:, None], switching, atol=2e-3)
+    assert_allclose(model.switching / model.switching.sum(axis=1)[:, None], switching, atol=2e-3)
     # Theirs neither chooses the start nor ends: some log(4000) apart, of 4,000 gaps.
     assert info.log_likelihood / 4000 == pytest.approx(theirs, abs=3 * np.log(4000) / 4000)
     assert "1 run that ends, for 2 branches" in info.notes[0]
@@ -190,7 +192,7 @@ def test_branches_come_in_order():
 
 def test_a_branch_of_zeros_is_held_and_named():
     """Gaps of zero and of about one in turn: the best branch for the zeros would have no mean at all."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     values = np.where(np.arange(400) % 2, random.gamma(50.0, 0.02, 400), 0.0)
     shortest = values[values > 0.0].min()
     model, info = fit(Runs(values, np.full(100, 4)), orders=[1, 1, 50], n_starts=4, space="serial")
@@ -201,7 +203,7 @@ def test_a_branch_of_zeros_is_held_and_named():
 
 def test_a_dead_branch_is_named():
     """Gaps all near one: an order of 1,000 takes them all, and nothing is left to the exponential."""
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     runs = Runs(random.gamma(1000.0, 1e-3, 4000), np.full(1000, 4))
     model, info = fit(runs, orders=[1, 1000], n_starts=4, max_iter=2000, tol=0.0, space="serial")
     assert model.rates[1] == pytest.approx(1000.0, rel=0.01)
@@ -247,7 +249,7 @@ def test_iterations_that_come_again_are_a_graph(space):
     alone, graphs = (2 + 8, 2 + 1 + 1) if pk.queued(space) else (0, 2 * 4 + 8)
     assert labels.count("tmap.maximise") == alone
     assert sum(label.endswith(" + tmap.maximise") for label in labels) == graphs
-    np.testing.assert_array_equal(*found)
+    assert_array_equal(*found)
     assert np.diff(found[0][0, :8]).min() > 0.0
 
 
@@ -263,10 +265,10 @@ def test_sums_do_not_depend_on_the_number_of_threads():
 
 def test_start_gaps_are_quantiles():
     """To the bit those of NumPy."""
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     for n in (1, 2, 9, 1000):
         sample, shares = random.exponential(size=n), random.random((4, 3))
-        np.testing.assert_array_equal(_quantiles(sample, shares), np.quantile(sample, shares))
+        assert_array_equal(_quantiles(sample, shares), np.quantile(sample, shares))
 
 
 def test_visits_come_from_the_last_step(space):
@@ -278,7 +280,7 @@ def test_visits_come_from_the_last_step(space):
     ends = em.run_em([near, far], 4 if space == "checked" else 12, 1e-6)
     assert [end.converged for end in ends] == [True, False]
     for end, wanted in zip(ends, em.expectation([end.model for end in ends])):
-        np.testing.assert_allclose(end.visits, wanted.visits, rtol=1e-12)
+        assert_allclose(end.visits, wanted.visits, rtol=1e-12)
     with pk.listening(
         lambda phase, what, launch: phase == "begin" and labels.append(launch.label), into_graphs=True
     ):

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models.tmap import gap_kernels, packed, Runs, TransientMAP
@@ -34,7 +36,7 @@ def test_posterior_sums(space, orders):
     for got, wanted in zip(
         (sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)
     ):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+        assert_allclose(got, wanted, rtol=1e-12)
 
 
 def test_teams_that_take_several_packs(space, monkeypatch):
@@ -46,7 +48,7 @@ def test_teams_that_take_several_packs(space, monkeypatch):
     again = runs.subset(slice(None))  # what was packed is kept with the runs
     (shared,) = EM(again, model.orders, 1, np.float64, space).expectation([model])
     for name in ("loglik", "first", "last", "time", "moves"):
-        np.testing.assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
+        assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
     assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
 
 
@@ -55,7 +57,7 @@ def test_teams_that_take_several_packs(space, monkeypatch):
 def test_packs_are_dealt_evenly(space, begin, most):
     """Packs are dealt as searches for equal shares of the rows give, where a pack may have more than one
     share."""
-    steps = np.sort(np.random.default_rng(most).geometric(0.1, 230))[::-1]
+    steps = np.sort(default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
     n = min(most, 30), min(most, 200)
     cuts = np.array([[0, 30, n[0], 0, 0], [30, 230, n[1], n[0], 7]])
@@ -67,9 +69,9 @@ def test_packs_are_dealt_evenly(space, begin, most):
         firsts = np.unique(np.searchsorted(rows, rows[0] + np.arange(n) * own.sum() // n))
         idle = n - len(firsts)
         begins = [*(first + firsts), *[end] * (idle + 1)]
-        np.testing.assert_array_equal(dealt[:2], [begins[:-1], begins[1:]])
+        assert_array_equal(dealt[:2], [begins[:-1], begins[1:]])
         before = kept + np.cumsum(own[firsts]) - own[firsts]
-        np.testing.assert_array_equal(dealt[2], [*before, *[0] * idle])
+        assert_array_equal(dealt[2], [*before, *[0] * idle])
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -108,7 +110,7 @@ def test_a_long_run_beside_short_ones(space):
     over branches."""
     n = 60 if space == "checked" else 1_000_000
     model = TransientMAP([1.0], [2], [1e3], [[0.5]])
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     gaps = random.gamma(2.0, 1e-3, n)
     whole = model.log_likelihood(Runs(np.append(gaps, 1e-3), [n, 1]), space=space)
     density = np.log(1e6 * gaps) - 1e3 * gaps
@@ -142,4 +144,4 @@ def test_a_branch_out_of_reach_stays_there(space):
     assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-13)
     (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-13)
-    np.testing.assert_allclose(sums.visits, [3.0, 0.0], atol=1e-13)
+    assert_allclose(sums.visits, [3.0, 0.0], atol=1e-13)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.errors import InputError, ShapeError
 from portable.models.tmap import Runs, TransientMAP
@@ -17,7 +18,7 @@ models = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.or
 def test_every_event_is_counted(model):
     """(-D0)^-1 (D1 1 + d) = 1: after any stage an event comes, and the run goes on or ends."""
     d0, d1, d, start = model.matrices()
-    np.testing.assert_allclose(np.linalg.solve(-d0, d1.sum(axis=1) + d), 1.0, rtol=1e-12)
+    assert_allclose(np.linalg.solve(-d0, d1.sum(axis=1) + d), 1.0, rtol=1e-12)
     assert start.sum() == pytest.approx(1.0, rel=1e-12)
 
 
@@ -86,16 +87,16 @@ def test_simulated_correlation():
 def test_equal_seeds_give_equal_runs(space):
     """Random numbers have the same bits everywhere; the sums of them, divided by a rate, too."""
     here, serial = MODEL.simulate(50, seed=5, space=space), MODEL.simulate(50, seed=5, space="serial")
-    np.testing.assert_array_equal(here.lengths, serial.lengths)
-    np.testing.assert_allclose(here.values, serial.values, rtol=1e-14)
+    assert_array_equal(here.lengths, serial.lengths)
+    assert_allclose(here.values, serial.values, rtol=1e-14)
     assert not np.array_equal(serial.lengths, MODEL.simulate(50, seed=6, space="serial").lengths)
 
 
 def test_lists_are_runs():
     runs = Runs.from_lists([[1, 2.5], [0.0], [3, 4, 5]])
     assert runs.n_runs == 3 and runs.n_gaps == 6
-    np.testing.assert_array_equal(runs.values, [1, 2.5, 0, 3, 4, 5])
-    np.testing.assert_array_equal(runs.lengths, [2, 1, 3])
+    assert_array_equal(runs.values, [1, 2.5, 0, 3, 4, 5])
+    assert_array_equal(runs.lengths, [2, 1, 3])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_matrices_out_and_in():
     d0, d1, _, start = model.matrices()
     again = TransientMAP.from_matrices(d0, d1, start)
     for name in ("alpha", "orders", "rates", "switching"):
-        np.testing.assert_allclose(getattr(again, name), getattr(model, name), rtol=1e-15)
+        assert_allclose(getattr(again, name), getattr(model, name), rtol=1e-15)
     d1[0, 0] = 0.1
     with pytest.raises(InputError, match="d1 is not that of Erlang branches"):
         TransientMAP.from_matrices(d0, d1, start)

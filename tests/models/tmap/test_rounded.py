@@ -3,6 +3,7 @@ arbitrary constant."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.tmap import (
@@ -55,8 +56,8 @@ def test_the_table(space, resolution):
     table = packed.table(1, 3)
     pk.parallel_for(*packed.tabulation(pk.copy_of(model.rows()[None], space), table))
     table = table.to_numpy()[0, :, :, -len(wanted) :]
-    np.testing.assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(table[1].T, means, rtol=1e-7)
+    assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
+    assert_allclose(table[1].T, means, rtol=1e-7)
 
 
 def test_likelihood_by_enumeration(space):
@@ -78,9 +79,7 @@ def test_likelihood_by_enumeration(space):
     assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-10)
     (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-10)
-    np.testing.assert_allclose(
-        model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9
-    )
+    assert_allclose(model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9)
 
 
 def test_parameters_behind_coarse_rounding():

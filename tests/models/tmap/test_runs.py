@@ -5,6 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models.shared import arrays
@@ -20,7 +22,7 @@ SIZES = [*range(1, 40), 127, 128, 129, 135, 136, 137, 255, 257, 1000, 4097, 99_9
 
 def test_what_is_known_of_gaps():
     """The mean has NumPy's bits, whatever the number of gaps."""
-    gaps = np.random.default_rng(1).exponential(1.0, max(SIZES))
+    gaps = default_rng(1).exponential(1.0, max(SIZES))
     gaps[::7] = 0.0
     for n in SIZES:
         runs = Runs.from_gaps(gaps[:n])
@@ -34,11 +36,11 @@ def test_what_is_known_of_gaps():
 
 def test_the_same_bits_where_views_are(space):
     n = 300 if space == "checked" else 50_000
-    gaps, lengths = np.random.default_rng(2).exponential(1.0, 3 * n), np.full(n, 3)
+    gaps, lengths = default_rng(2).exponential(1.0, 3 * n), np.full(n, 3)
     runs = Runs(pk.copy_of(gaps, space), pk.copy_of(lengths.astype(np.int32), space))
     assert runs.mean == gaps.mean() and (runs.longest, runs.shortest) == (gaps.max(), gaps.min())
-    np.testing.assert_array_equal(runs.values, gaps)
-    np.testing.assert_array_equal(runs.lengths, lengths)
+    assert_array_equal(runs.values, gaps)
+    assert_array_equal(runs.lengths, lengths)
     assert {view.memory for view in runs.views} == {pk.empty(1, space=space).memory}
 
 
@@ -46,13 +48,13 @@ def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
     """To another memory, by a thread if there are many; what is wrong with gaps is found behind it."""
     monkeypatch.setitem(registry._loaders, "far", lambda: FAR)
     monkeypatch.setattr(arrays, "_LARGE", 0)
-    random = np.random.default_rng(5)
+    random = default_rng(5)
     lengths = random.integers(1, 9, 6000)
     gaps = random.exponential(1.0, lengths.sum())
     runs = Runs(gaps, lengths, space="far")
     assert any(isinstance(made, Sorted) for made in runs.prepared.values())
     assert runs.mean == gaps.mean() and runs.longest == gaps.max() and runs.n_gaps == gaps.size
-    np.testing.assert_array_equal(runs.values, gaps)
+    assert_array_equal(runs.values, gaps)
     wanted = MODEL.log_likelihood(Runs(gaps, lengths), space="serial")
     assert MODEL.log_likelihood(runs, space="far") == wanted
     assert MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0, space="far"), space="far") == (
@@ -86,7 +88,7 @@ def test_gaps_stay_where_they_are(space):
 
 def test_gaps_go_where_they_are_wanted(space):
     """Arrays of the host are looked at and kept in the space that is named, and copied there once."""
-    gaps, lengths, copied = np.random.default_rng(3).exponential(1.0, 90), np.full(30, 3), []
+    gaps, lengths, copied = default_rng(3).exponential(1.0, 90), np.full(30, 3), []
 
     def hear(phase, what, event):
         if what == "copy" and phase == "begin" and event.source and event.nbytes >= gaps.nbytes:
@@ -130,7 +132,7 @@ def test_numbers_of_any_kind(dtype):
     gaps = np.arange(12).astype(dtype)
     runs = Runs(gaps, np.array([5, 7], "uint8" if dtype == "int8" else dtype))
     assert runs.values.dtype == np.float64 and runs.lengths.dtype == np.int64
-    np.testing.assert_array_equal(runs.values, gaps.astype(np.float64))
+    assert_array_equal(runs.values, gaps.astype(np.float64))
     assert runs.mean == 5.5 and runs.n_runs == 2
 
 
@@ -182,12 +184,12 @@ def test_some_of_the_runs(space):
     parts = np.split(runs.values, np.cumsum(runs.lengths)[:-1])
     for which in ([7, 3, 7], runs.censored, slice(10, 40, 3)):
         some, numbers = runs.subset(which), np.arange(90)[which]
-        np.testing.assert_array_equal(some.values, np.concatenate([parts[k] for k in numbers]))
-        np.testing.assert_array_equal(some.lengths, runs.lengths[numbers])
-        np.testing.assert_array_equal(some.censored, runs.censored[numbers])
+        assert_array_equal(some.values, np.concatenate([parts[k] for k in numbers]))
+        assert_array_equal(some.lengths, runs.lengths[numbers])
+        assert_array_equal(some.censored, runs.censored[numbers])
         assert some.mean == some.values.mean() and some.longest == some.values.max()
     there = Runs(pk.copy_of(runs.values, space), runs.lengths).subset([7, 3, 7])
-    np.testing.assert_array_equal(there.values, np.concatenate([parts[k] for k in (7, 3, 7)]))
+    assert_array_equal(there.values, np.concatenate([parts[k] for k in (7, 3, 7)]))
     with pytest.raises(pk.ShapeError, match="which is empty"):
         runs.subset([])
     with pytest.raises(IndexError):
@@ -215,13 +217,13 @@ def test_packs_of_runs_by_length(space, monkeypatch, few):
     runs = censored_runs(6, 100)
     found = Sorted(runs, pk.empty(1, space=space).space)
     order = np.argsort(-runs.lengths, kind="stable")
-    np.testing.assert_array_equal(found.order.to_numpy(), order)
+    assert_array_equal(found.order.to_numpy(), order)
     for view, wanted in (
         (found.lengths, runs.lengths),
         (found.begin, np.cumsum(runs.lengths) - runs.lengths),
         (found.open_end, runs.censored),
     ):
-        np.testing.assert_array_equal(view.to_numpy().ravel()[:100], wanted[order])
+        assert_array_equal(view.to_numpy().ravel()[:100], wanted[order])
         assert view.shape == (4, 32) and not view.to_numpy().ravel()[100:].any()
-    np.testing.assert_array_equal(found.steps.to_numpy(), runs.lengths[order][::32])
-    np.testing.assert_array_equal(found.ends, np.append(0, np.cumsum(runs.lengths[order][::32])))
+    assert_array_equal(found.steps.to_numpy(), runs.lengths[order][::32])
+    assert_array_equal(found.ends, np.append(0, np.cumsum(runs.lengths[order][::32])))

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import portable as pk
 from portable.models import tmap
@@ -58,9 +59,9 @@ def test_what_is_known_of_gaps(kind, runs, tmp_path):
     )
     for name in ("n_runs", "n_gaps", "mean", "mean_exponent", "longest", "shortest", "n_zero", "nbytes"):
         assert getattr(found, name) == getattr(runs, name), name
-    np.testing.assert_array_equal(found.values[5:900], runs.values[5:900])
-    np.testing.assert_array_equal(found.complete, runs.complete)
-    np.testing.assert_array_equal(found.sample(np.array([7, 3])), runs.values[[7, 3]])
+    assert_array_equal(found.values[5:900], runs.values[5:900])
+    assert_array_equal(found.complete, runs.complete)
+    assert_array_equal(found.sample(np.array([7, 3])), runs.values[[7, 3]])
 
 
 @pytest.mark.parametrize("kind", [in_zarr, in_parquet])
@@ -73,9 +74,9 @@ def test_a_fit_has_the_bits_of_runs_in_memory(kind, runs, tmp_path, space):
     how = {"orders": ORDERS, "max_iter": 4, "tol": 0.0, "n_starts": 2}
     for where in ({"space": space}, {"space": [space, space]}, {"space": space, "memory_mb": 0.05}):
         (one, a), (other, b) = (tmap.fit(data, **how, **where) for data in (found, runs))
-        np.testing.assert_array_equal(a.history, b.history)
-        np.testing.assert_array_equal(one.rates, other.rates)
-        np.testing.assert_array_equal(one.switching, other.switching)
+        assert_array_equal(a.history, b.history)
+        assert_array_equal(one.rates, other.rates)
+        assert_array_equal(one.switching, other.switching)
     assert one.log_likelihood(found, space=space) == one.log_likelihood(runs, space=space)
 
 
@@ -86,9 +87,9 @@ def test_rounded_gaps_and_standard_errors(runs, tmp_path):
     models = [
         tmap.fit(data, orders=ORDERS, max_iter=200, n_starts=1, space="serial")[0] for data in (found, there)
     ]
-    np.testing.assert_array_equal(models[0].rates, models[1].rates)
+    assert_array_equal(models[0].rates, models[1].rates)
     errors = [tmap.standard_errors(models[0], data, space="serial").covariance for data in (found, there)]
-    np.testing.assert_array_equal(*errors)
+    assert_array_equal(*errors)
 
 
 def test_a_checkpoint_is_that_of_runs_in_memory(runs, tmp_path):
@@ -98,16 +99,16 @@ def test_a_checkpoint_is_that_of_runs_in_memory(runs, tmp_path):
     how = {"orders": ORDERS, "tol": 0.0, "n_starts": 1, "space": "serial"}
     tmap.fit(runs, max_iter=3, checkpoint=tmp_path / "kept", **how)
     _, info = tmap.fit(found, max_iter=5, checkpoint=tmp_path / "kept", **how)
-    np.testing.assert_array_equal(info.history, tmap.fit(runs, max_iter=5, **how)[1].history)
+    assert_array_equal(info.history, tmap.fit(runs, max_iter=5, **how)[1].history)
 
 
 def test_what_asks_for_all_gaps(runs, tmp_path):
     """Reads them: of runs in the file, and of these sent elsewhere."""
     found = tmap.StoredRuns(in_zarr(runs.values, tmp_path), runs.lengths, path=tmp_path / "gaps.npy")
     for there in (found, pickle.loads(pickle.dumps(found))):
-        np.testing.assert_array_equal(there.subset([7, 3]).values, runs.subset([7, 3]).values)
+        assert_array_equal(there.subset([7, 3]).values, runs.subset([7, 3]).values)
         wanted = TRUTH.branch_probabilities(tmap.Runs(runs.values, runs.lengths), space="serial")
-        np.testing.assert_array_equal(TRUTH.branch_probabilities(there, space="serial"), wanted)
+        assert_array_equal(TRUTH.branch_probabilities(there, space="serial"), wanted)
         assert TRUTH.log_likelihood(there, space="serial") == TRUTH.log_likelihood(found, space="serial")
 
 
