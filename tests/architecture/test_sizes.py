@@ -2,6 +2,7 @@
 rise falls elsewhere in the same commit, with a page in docs/decisions that says why."""
 
 import ast
+import functools
 import io
 import tokenize
 from pathlib import Path
@@ -31,6 +32,7 @@ _FREE = {
 }
 
 
+@functools.cache
 def tokens(text):
     """The size of a text: each name, number and operator is one, a string its words; comments and docstrings
     are free."""

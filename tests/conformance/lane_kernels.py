@@ -5,8 +5,6 @@ Dead lanes carry indices that no memory answers to, so that a load or a store wh
 go unnoticed.
 """
 
-import math
-
 import numpy as np
 
 import portable as pk
@@ -61,33 +59,11 @@ def nested_if(i, x, out):
 
 @case(x_and_out)
 @pk.kernel
-def variables_assigned_under_ifs(i, x, out):
-    a = 1.0
-    b = x[i]
-    if b > 0.5:
-        a = b * 2.0
-        t = a + 1.0
-    else:
-        t = a - b
-    if a > 1.5 and t > 0.0:
-        b = t
-    out[i] = a + b * t
-
-
-@case(x_and_out)
-@pk.kernel
 def and_or_not(i, x, out):
     if i > 0 and x[i - 1] > 0.5 or not x[i] > 0.3:
         out[i] = 1.0
     if not (0.2 < x[i] <= 0.8) and (i < 3 or x[i - 3] >= 0.1):
         out[i] += 2.0
-
-
-@case(x_and_out)
-@pk.kernel
-def conditional_expressions(i, x, out):
-    right = x[i + 1] if i + 1 < x.shape[0] else -1.0
-    out[i] = (right if right > x[i] else x[i]) if x[i] > 0.2 else 0.5 if i % 2 == 0 else 0.25
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), True, 3, 0.0, np.zeros(N, dtype)))
@@ -147,24 +123,6 @@ def collatz(i, x, out):
     out[i] = steps
 
 
-@case(x_and_out, terms=50)
-@pk.kernel
-def while_true_with_breaks(i, x, out):
-    t = x[i]
-    n = 0
-    while True:
-        n += 1
-        if t < 0.05:
-            break
-        if n > 40:
-            t = -1.0
-            break
-        if n % 3 == 0:
-            continue
-        t *= 0.75
-    out[i] = t + n
-
-
 @case(
     lambda rng, dtype: (
         rng.integers(0, 500, N),
@@ -217,19 +175,6 @@ def nested_loops_with_exits(i, x, out):
             if a == 3:
                 break
     out[i] = s
-
-
-@case(x_and_out)
-@pk.kernel
-def return_from_loops(i, x, out):
-    if x[i] < 0.1:
-        return
-    for a in range(5):
-        for b in range(5):
-            if x[(i + a * b) % x.shape[0]] > 0.9:
-                out[i] = a * 10 + b
-                return
-    out[i] = x[i]
 
 
 @case(whole_numbers, INTEGERS)
@@ -413,21 +358,6 @@ def augmented_assignments(i, x, out):
 
 
 # ---------------------------------------------------------------- numbers
-@case(
-    lambda rng, dtype: (
-        np.array([7, -7, 7, -7, 0, 6, -6, 1, 9], dtype),
-        np.array([2, 2, -2, -2, 3, 3, 3, -5, 4], dtype),
-        np.zeros((4, 9), dtype),
-    ),
-    INTEGERS + (np.float64, np.float32),
-)
-@pk.kernel
-def floor_division_and_modulo(i, a, b, out):
-    if i < 9:
-        out[0, i] = a[i] // b[i]
-        out[1, i] = a[i] % b[i]
-        out[2, i] = a[i] // 4
-        out[3, i] = (i - 4) % 3
 
 
 @case(
@@ -439,43 +369,6 @@ def int32_wraps(i, x, out):
     out[0, i] = x[i] * x[i]
     out[1, i] = x[i] + 2000000000
     out[2, i] = x[i] * 3 - 7
-
-
-@case(
-    lambda rng, dtype: (rng.integers(0, 2**63, N).astype(dtype), np.zeros((3, N), dtype)),
-    (np.uint32, np.uint64),
-)
-@pk.kernel
-def unsigned_wraps(i, x, out):
-    out[0, i] = x[i] * x[i] + 12345
-    out[1, i] = x[i] >> 3 ^ x[i] << 5
-    out[2, i] = x[i] // 10 + x[i] % 10
-
-
-@case(lambda rng, dtype: (rng.integers(-1000, 1000, N).astype(dtype), np.zeros((4, N), dtype)), INTEGERS)
-@pk.kernel
-def bits_of_signed_numbers(i, x, out):
-    out[0, i] = x[i] >> 2
-    out[1, i] = ~x[i] & 255
-    out[2, i] = x[i] ^ i << 1
-    out[3, i] = -x[i] | 4
-
-
-@case(
-    lambda rng, dtype: (
-        (rng.normal(size=N) * 100).astype(dtype),
-        np.zeros((4, N)),
-        np.zeros((2, N), np.int32),
-    )
-)
-@pk.kernel
-def casts(i, x, out, whole):
-    out[0, i] = int(x[i])
-    out[1, i] = pk.float32(x[i])
-    out[2, i] = pk.float64(x[i]) * 2.0
-    out[3, i] = bool(int(x[i]) % 2)
-    whole[0, i] = pk.int32(x[i])
-    whole[1, i] = int(x[i] * 2.0) // 2 + pk.int64(i)
 
 
 @case(signed_and_out)
@@ -491,19 +384,6 @@ def weak_numbers(i, x, out):
 def powers(i, x, out):
     y = abs(x[i]) + 0.5
     out[i] = x[i] ** 2 + x[i] ** 3 - y**0.5 + y**-1 + 2.0 ** x[i] + y ** x[i] + (i % 4) ** 2 + x[i] ** 0
-
-
-@case(signed_and_out)
-@pk.kernel
-def minima_and_maxima(i, x, out):
-    out[i] = (
-        min(x[i], 0.25)
-        + 10.0 * max(x[i], 0, i / 100.0)
-        + 100.0 * abs(x[i])
-        + pk.minimum(x[i], 0.5)
-        + pk.maximum(x[i], -0.5)
-    )
-    out[i] += pk.clip(x[i], -1.0, 1.0) + pk.where(x[i] > 0.0, 1.0, x[i]) + min(i, 20) + max(i % 3, 1)
 
 
 @case(
@@ -525,16 +405,6 @@ def comparisons_with_nan(i, x, out):
     if not x[i] >= 0.0 or x[i] > 1.0:
         out[i] += 16.0
     out[i] += 32.0 if -1.0 < x[i] < 1.0 else 0.0
-
-
-@case(lambda rng, dtype: (rng.uniform(0.1, 3.0, N).astype(dtype), np.zeros((5, N), dtype)), terms=8)
-@pk.kernel
-def elementary_functions(i, x, out):
-    out[0, i] = math.sqrt(x[i]) + np.sqrt(x[i])
-    out[1, i] = math.exp(-x[i]) * np.exp(0.5)
-    out[2, i] = math.log(x[i] + 1.0)
-    out[3, i] = math.floor(x[i] * 3.0) + np.floor(x[i]) + math.ceil(x[i])
-    out[4, i] = math.fabs(x[i] - 1.0) + math.pi + np.pi
 
 
 # ---------------------------------------------------------------- functions and constants
@@ -645,17 +515,6 @@ def asserts_and_passes(i, x, out):
     s: float = 0.0
     pass
     out[i] = s + x[i]
-
-
-@case(x_and_out, terms=40)
-@pk.kernel
-def newton_root(i, x, out):
-    root = 1.0
-    error = 1.0
-    while error > 1e-3:
-        root = 0.5 * (root + (x[i] + 1.0) / root)
-        error = abs(root * root - x[i] - 1.0)
-    out[i] = root
 
 
 @case(lambda rng, dtype: (rng.integers(0, 12, N).astype(dtype), np.zeros(N, dtype)), INTEGERS)

@@ -39,30 +39,6 @@ def run(space, kernel, *arrays):
     return launch_for(space, N, kernel, *arrays)[-1]
 
 
-def test_branches_against_numpy(space):
-    x = default_rng(1).random(N)
-    wanted = np.where(
-        x > 0.75, 4, np.where(x > 0.5, 3 * x, np.where(x > 0.25, 2, np.where(x < 0.1, x + 10, x)))
-    )
-    assert_close(run(space, lane_kernels.nested_if, x, np.zeros(N)), wanted, np.float64)
-
-
-def test_masks_against_numpy(space):
-    rng = default_rng(2)
-    index, x = np.where(rng.random(N) < 0.5, rng.permutation(N), lane_kernels.NOWHERE), rng.random(N)
-    live = index < N
-    seen = np.where(live, x[np.where(live, index, 0)], 0.0)
-    out = run(space, put_where_alive, index, x, np.zeros(N))
-    assert_close(out, seen + 10.0 * (seen > 0.5), np.float64)
-
-
-@pk.kernel
-def put_where_alive(i, index, x, out):
-    out[i] = x[index[i]] if index[i] < x.shape[0] else 0.0
-    if index[i] < x.shape[0] and x[index[i]] > 0.5:
-        out[i] += 10.0
-
-
 def expecting_overflow(space):
     """The checked space reports signed integers that wrap."""
     return (
@@ -78,59 +54,6 @@ def test_int32_wraps_as_in_numpy(space):
         wanted = np.stack([x * x, x + np.int32(2_000_000_000), x * np.int32(3) - np.int32(7)])
     with expecting_overflow(space):
         assert_array_equal(run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted)
-
-
-def test_signs_of_division_as_in_python(space):
-    a, b = np.array([7, -7, 7, -7, 0, 6, -6, 1, 9]), np.array([2, 2, -2, -2, 3, 3, 3, -5, 4])
-    for dtype in (np.int64, np.int32, np.float64, np.float32):
-        out = run(
-            space,
-            lane_kernels.floor_division_and_modulo,
-            a.astype(dtype),
-            b.astype(dtype),
-            np.zeros((4, 9), dtype),
-        )
-        assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
-
-
-@pk.kernel
-def float_modulo(i, a, b, out):
-    out[0, i] = a[i] % b[i]
-    out[1, i] = a[i] // b[i]
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_remainder_of_floats_is_pythons(space, dtype):
-    """The remainder is that of Python and NumPy: the sign of the divisor, less than it in size, and exact
-    for whole quotients."""
-    a = np.array([1.0, 5.5, -5.5, 0.3, 1e6 + 0.1, -1e-3, 7.0, 4.0, -4.0]).astype(dtype)
-    b = np.array([0.1, 2.0, 2.0, 0.1, 0.7, 3.0, -2.5, 2.0, -2.0]).astype(dtype)
-    out = launch_for(space, len(a), float_modulo, a, b, np.zeros((2, len(a)), dtype))[-1]
-    assert_array_equal(out, [a % b, a // b])
-
-
-@pk.kernel
-def int64_hash(i, x, out):
-    out[i] = (x[i] * 6364136223846793005 + 1442695040888963407) >> 33
-
-
-def test_int64_wraps_as_in_numpy(space):
-    x = default_rng(4).integers(-(2**62), 2**62, N)
-    with np.errstate(over="ignore"):
-        wanted = (x * 6364136223846793005 + 1442695040888963407) >> 33
-    with expecting_overflow(space):
-        assert_array_equal(launch_for(space, N, int64_hash, x, np.zeros(N, np.int64))[1], wanted)
-
-
-@pk.kernel
-def numpys_words(i, x, out):
-    out[i] = np.where(x[i] > 0.5, x[i], np.minimum(x[i], 0.25)) + np.abs(-x[i]) + np.maximum(x[i], 0.5)
-
-
-def test_numpys_scalar_functions(space):
-    x = default_rng(5).random(N)
-    wanted = np.where(x > 0.5, x, np.minimum(x, 0.25)) + x + np.maximum(x, 0.5)
-    assert_close(run(space, numpys_words, x, np.zeros(N)), wanted, np.float64)
 
 
 @pk.kernel
@@ -200,25 +123,6 @@ def test_lanes_leave_a_loop_one_by_one(space, kernel):
             launch_for(where, n, kernel, *args, np.zeros((2, n)))[-1] for where in (space, "checked")
         )
         assert_close(got, wanted, np.float64, 100)
-
-
-def test_the_least_integer_by_minus_one_wraps(space):
-    for dtype in (np.int32, np.int64):
-        a, b = np.full(9, np.iinfo(dtype).min, dtype), np.full(9, -1, dtype)
-        out = run_divided(space, a, b)
-        assert_array_equal(out, [a, np.zeros(9)])
-
-
-@pk.kernel
-def divided(i, a, b, out):
-    out[0, i] = a[i] // b[i]
-    out[1, i] = a[i] % b[i]
-
-
-def run_divided(space, a, b):
-    if space == "checked":
-        pytest.skip("a finding there, see step 20")
-    return launch_for(space, len(a), divided, a, b, np.zeros((2, len(a)), a.dtype))[-1]
 
 
 @pk.kernel

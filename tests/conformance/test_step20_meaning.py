@@ -185,17 +185,6 @@ def test_shifts_by_any_count(space, dtype):
 
 
 @pk.kernel
-def rotated(i, x, r, out):
-    out[i] = (x[i] << r) | (x[i] >> (32 - r))
-
-
-def test_a_rotation_by_nothing(space):
-    x = np.array([1, 2, 3, 2**31], np.uint32)
-    for r in (0, pk.static(0), 32):
-        assert_same(run(space, 4, rotated, x, r, np.zeros(4, np.uint32))[-1], x)
-
-
-@pk.kernel
 def of_bools(i, b, x, out):
     out[0, i] = -b[i]
     out[1, i] = b[i] + b[i]
@@ -459,20 +448,6 @@ def test_constants_as_at_run_time(space):
 
 
 @pk.kernel
-def powers(i, x, y):
-    x[i] **= 2.5
-    v = y[i]
-    v **= 0.3
-    y[i] = v
-
-
-def test_augmented_powers(space):
-    x = np.arange(1.0, 20.0)
-    got = run(space, len(x), powers, x, x)
-    assert_allclose(got, [x**2.5, x**0.3], rtol=1e-14)
-
-
-@pk.kernel
 def extremes(i, x, y, out):
     out[0, i] = pk.minimum(x[i], y[i])
     out[1, i] = pk.maximum(x[i], y[i])
@@ -624,31 +599,6 @@ def test_globals_are_taken_once_for_all_spaces(space, monkeypatch):
     assert run(space, 1, by_a_global, np.zeros(1))[-1][0] == 2.0
     monkeypatch.setattr(f"{__name__}.SCALE", 3.0)
     assert run(space, 1, by_a_global, np.zeros(1))[-1][0] == 2.0
-
-
-@pk.kernel
-def strided(i, begin, end, out):
-    n, last = 0, begin
-    for k in range(begin, end, 3):
-        n += 1
-        last = k
-    out[0, i] = n
-    out[1, i] = last
-    n, last = 0, begin
-    for k in range(end, begin, -1):
-        n += 1
-        last = k
-    out[2, i] = n
-    out[3, i] = last
-
-
-@pytest.mark.parametrize(
-    "begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 8, 2**63 - 1), (5, 2)]
-)
-def test_ranges_at_the_ends_of_int64(space, begin, end):
-    out = run(space, 2, strided, begin, end, np.zeros((4, 2), np.int64))[-1]
-    up, down = range(begin, end, 3), range(end, begin, -1)
-    assert out[:, 0].tolist() == [len(up), up[-1] if up else begin, len(down), down[-1] if down else begin]
 
 
 @pk.kernel

@@ -2,7 +2,6 @@
 report is about; test_reports.py launches them."""
 
 import enum
-import math
 
 import numpy as np
 import portable as pk
@@ -11,33 +10,10 @@ N = np.int32(3)
 TAPS, RATES = (1, 2.5, 4), np.array([1.0, 2.0, 4.0])
 FIELDS = np.array([(1, 2.0), (3, 4.0)], [("a", "i8"), ("b", "f8")])
 OF_FIELDS = np.ascontiguousarray(FIELDS["b"])
-FACTOR = 2.0
 
 
 class Colour(enum.IntEnum):
     RED = 3
-
-
-@pk.kernel
-def counted(i, x):
-    return 1 if x[i] > 0.5 else 0
-
-
-@pk.kernel
-def two_sums(i, x):
-    if x[i] > 0.5:
-        return x[i], 1.0
-    return 0.0, 1.0
-
-
-@pk.kernel
-def into_one(i, x, out):
-    pk.atomic_add(out, 0, x[i])
-
-
-@pk.kernel
-def racy(i, x, out):
-    out[0] += x[i]
 
 
 @pk.kernel
@@ -59,28 +35,11 @@ def of_fields(i, out):
 
 
 @pk.kernel
-def of_a_large_array(i, table, out):
-    out[i] = table[i * 20_000]
-
-
-@pk.kernel
 def of_local(i, n, out):
     own, more = pk.local(n, pk.float64), pk.local(N, pk.float64)
     own[:] = 1.0
     more[:] = i
     out[i] = own.sum() + more.sum()
-
-
-@pk.kernel
-def of_words(i, u, out):
-    out[i] = (u[i] + 1) & ~(1 << i)
-    if u[i] > 2**40:
-        out[i] |= 1
-
-
-@pk.kernel
-def from_the_end(i, x, out):
-    out[i] = x[-i]
 
 
 @pk.kernel
@@ -94,16 +53,6 @@ def of_an_enum(i, u, out):
 @pk.kernel
 def complex_sum(i, z, out):
     pk.atomic_add(out, i % 2, z[i] * 2j)
-
-
-@pk.kernel
-def field_views(i, a, b, out):
-    out[i] = a[i] * b[i]
-
-
-@pk.kernel
-def drawn(i, out):
-    out[i] = pk.random.normal(7, i, 0) + pk.random.uniform(7, i, 1)
 
 
 @pk.function
@@ -157,43 +106,8 @@ def column(i, x, out):
 
 
 @pk.kernel
-def halves(i, h, x, out):
-    out[i] = h[i] < x[i]
-
-
-@pk.kernel
-def of_a_tuple(i, x, out):
-    own = pk.local(3, pk.float64)
-    own[:] = (1.0, x[i], 3.0)
-    for v, w in zip(own, x):
-        out[i] += v * w
-
-
-@pk.kernel
 def of_kinds(i, out):
     out[i] = TAPS[i % 3] * (i, 2.5 * i, 4)[i % 3]
-
-
-@pk.kernel
-def loop_variable(i, out):
-    for k in range(3):
-        out[i] += k
-    k = 0.5
-    out[i] += k
-
-
-@pk.kernel
-def one_branch(i, x, out):
-    if x[i] > 0.5:
-        t = x[i]
-    out[i] = t
-
-
-@pk.kernel
-def empty_loop(i, n, out):
-    for k in range(n[i]):
-        out[i] += k
-    out[i] = k
 
 
 @pk.kernel
@@ -225,31 +139,6 @@ def anew_each_trip(i, x, out):
 
 
 @pk.kernel
-def quotients(i, a, b, out):
-    out[i, 0], out[i, 1] = a[i] // b[i], a[i] % b[i]
-
-
-@pk.kernel
-def by_zero(i, x, out):
-    out[i] = 1.0 / x[i] if i < 3 else 1.0 // x[i]
-
-
-@pk.function
-def collatz(m):
-    steps = 0
-    while m != 1:
-        m = m // 2 if m % 2 == 0 else 3 * m + 1
-        steps += 1
-    return steps
-
-
-@pk.kernel
-def uneven(i, out):
-    for k in range(i % 5):
-        out[i] += collatz(i + k + 1)
-
-
-@pk.kernel
 def element(i, x):
     return x[i]
 
@@ -266,61 +155,10 @@ def scan_in_a_share(team, x, out):
 
 
 @pk.kernel
-def pairs(i, x):
-    return x[i], 2.0 * x[i]
-
-
-@pk.kernel
-def one_after_another(team, x, out):
-    a = team.reduce(x[team.rank % 4])
-    b = team.reduce(a * 0.0 + 1.0)
-    c = team.reduce(x[team.rank % 4], Largest)
-    if team.single():
-        out[team.league_rank] = a / b + c * 0.0
-
-
-def larger(a, b):
-    return a if a > b else b
-
-
-Largest = pk.Reducer("Largest", larger, -math.inf)
-
-
-@pk.kernel
-def part_of(i, row, col):
-    row[i] = i
-    col[i] += 10.0
-
-
-@pk.kernel
-def broken_off(i, u, out):
-    if i % 2 == 0:
-        for k in range(u.shape[0]):
-            if u[k] == 7:
-                break
-            out[i] += u[k]
-
-
-@pk.kernel
-def slots(i, x, n, out):
-    if x[i] > 0.5:
-        at = pk.atomic_add(n, 0, 1)
-        out[at, 0], out[at, 1] = i, x[i]
-
-
-@pk.kernel
 def any_index(i, x, out):
     v, m = pk.vector(x[i, :3]) * 2.0, pk.matrix((1.0, 2.0), (3.0, 4.0))
     for k in range(i % 3 + 1):
         out[i] += v[k] * m[k % 2, i % 2]
-
-
-@pk.kernel
-def walked(i, following, out):
-    k = i
-    while following[k] != k:
-        k = following[k]
-    out[i] = k
 
 
 @pk.kernel
@@ -343,74 +181,6 @@ def float_bounds(i, n, out):
 
 
 @pk.kernel
-def place(i):
-    return i % 7
-
-
-@pk.kernel
-def corner(i, j):
-    return (i + j) % 7
-
-
-@pk.kernel
-def real_parts(i, re, im, out):
-    out[i] = re[i] + im[i]
-
-
-@pk.kernel
-def loops(i, out):
-    for k in range(10, 0, -3):
-        if k == 4:
-            continue
-        out[i] += k
-    k = i
-    for k in range(2, i, 2):
-        out[i] += k
-    out[i] += k
-
-
-@pk.kernel
-def whole_sum(i, k, out):
-    pk.atomic_add(out, 0, k[i])
-
-
-@pk.kernel
-def window(i, x, w, out):
-    part = x[i : i + w]
-    for v in part:
-        out[i] += v
-    out[i] += len(part)
-
-
-@pk.kernel
-def energy(i, h, x):
-    v = x[i]
-    for _ in range(3):
-        v = v * h + 1.0
-    return v
-
-
-@pk.kernel
-def shifted(i, x, out):
-    out[i, 1:] = x[i, :-1]
-    out[i, 0] = x[i, -3:].sum()
-
-
-@pk.kernel
 def scattered(i, ind, out):
     for j in ind[i, 1:3]:
         pk.atomic_add(out, j, 1.0)
-
-
-@pk.kernel
-def recurrence(i, a, out):
-    state = pk.matrix((1.0, 0.0), (0.0, 1.0))
-    for _ in range(5):
-        state = pk.matrix(a[i, :2, :2]) @ state
-    out[i] = state
-
-
-@pk.kernel
-def small_updates(i, big, n):
-    for k in range(n):
-        big[i, k] += k
