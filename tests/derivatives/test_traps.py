@@ -96,7 +96,7 @@ def test_a_step_warns_once():
     assert len(told) == 1
 
 
-ARRAYS = "array_in_a_branch", "atomics_on_its_own", "sorted_by_hand", "returns_from_a_loop"
+ARRAYS = "array_in_a_branch", "atomics_on_its_own", "sorted_by_hand", "first_of_several"
 
 
 @pytest.mark.parametrize("f", [f for f in TRAPS if f.name in ARRAYS] + TRAPS[7::30], ids=lambda f: f.name)

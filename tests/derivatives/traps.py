@@ -50,15 +50,6 @@ def before_the_loop_used_after(x, y):
 
 
 @trap
-def used_in_and_after(x, y):
-    a, s = x * y, 1.0
-    for k in range(17):
-        s = s * a + k
-        a = a * 0.5
-    return s + a
-
-
-@trap
 def swapped(x, y):
     a, b = x, y
     for _ in range(19):
@@ -67,43 +58,11 @@ def swapped(x, y):
 
 
 @trap
-def zero_trips(x, y):
-    v = x * y
-    for k in range(0, -3):
-        v = v * k
-    return v
-
-
-@trap
 def down(x, y):
     v = 0.0
     for k in range(20, 0, -3):
         v = v * x + y / k
     return v
-
-
-@trap
-def continues(x, y):
-    v = x
-    for k in range(20):
-        if k % 3 == 1:
-            continue
-        if v > 2.0:
-            v = v * 0.25
-            continue
-        v = v * y + x
-    return v
-
-
-@trap
-def breaks(x, y):
-    v = 0.0
-    for k in range(40):
-        v = v + x * y
-        if v > 3.0 + x:
-            break
-        v = v * 1.01
-    return v + x
 
 
 @trap
@@ -117,16 +76,6 @@ def breaks_of_a_while(x, y):
 
 
 @trap
-def returns_from_a_loop(x, y):
-    v = x
-    for k in range(30):
-        v = v * 1.3 + 0.01 * y
-        if v > 5.0:
-            return v * y
-    return v
-
-
-@trap
 def returns_early(x, y):
     if x > 1.0:
         return x * x * y
@@ -134,17 +83,6 @@ def returns_early(x, y):
     if y > 1.0:
         return v / y
     return v * v
-
-
-@trap
-def nested_loops(x, y):
-    s = 0.0
-    for i in range(5):
-        t = x
-        for j in range(i + 18):
-            t = t * 0.9 + y * j
-        s += t * t
-    return s
 
 
 @trap
@@ -175,18 +113,6 @@ def fixed_point(x, y):
     v = 0.5
     for _ in range(60):
         v = pk.cos(v) * x * 0.5 + 0.1 * y
-    return v
-
-
-@trap
-def trips_that_are_unrolled(x, y):
-    v = x
-    for k in range(4):
-        if k == 2:
-            continue
-        if v > 3.5:
-            break
-        v = v * y + 0.5
     return v
 
 
@@ -340,19 +266,6 @@ def atomics_on_its_own(x, y):
 
 
 # ---- branches
-@trap
-def by_a_condition(x, y):
-    v = x
-    if x > y:
-        v = v * y
-    elif x * y < 0.7:
-        v = v + y
-    return v * v
-
-
-@trap
-def conditional_expression(x, y):
-    return (x * x if x > y else pk.sin(y)) * (y if x < 1.0 else 1.0)
 
 
 @trap
@@ -390,24 +303,8 @@ def in_a_condition(x, y):
 
 
 @trap
-def active_only_in_one_branch(x, y):
-    v = 2.0
-    if y > 1.0:
-        v = x
-    w = v * v
-    if x > 1.4:
-        w = 3.0
-    return w * y
-
-
-@trap
 def smaller(x, y):
     return min(x * x, y) + max(x, y, 1.25) * 0.5
-
-
-@trap
-def smaller_numpy(x, y):
-    return np.minimum(x * y, 1.1) * pk.maximum(x, y * y)
 
 
 @trap
@@ -564,11 +461,6 @@ def interpolated(x, y):
 
 
 @trap
-def quotients(x, y):
-    return x / y / (1.0 + x) + 3.0 / x - (-y) / 2.0
-
-
-@trap
 def logical(x, y):
     n = int(x > 1.0) + 2 * int(y > 1.0)
     return x * n + y * (not n)
@@ -588,11 +480,6 @@ def log_sum_exp(x, y):
 @trap
 def finite_tests(x, y):
     return x * y if pk.isfinite(pk.rsqrt(x - x)) else x + y * 2.0
-
-
-@trap
-def unused_argument(x, y):
-    return x * x
 
 
 @trap

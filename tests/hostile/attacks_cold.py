@@ -122,7 +122,7 @@ def _one(number, seed):
             return f"{condition.__name__[1:]}: {error}"
 
 
-@attack(20)
+@attack(len(CONDITIONS))
 def cold_processes(random, times):
     """Every other one of them beside another one."""
     seeds = [(number, random.randrange(1 << 30)) for number in range(times)]

@@ -35,8 +35,8 @@ def assert_sums(got, wanted, dtype):
 @pytest.mark.parametrize(
     "n, p, dtype",
     [
-        *((n, p, np.float64) for n, p in ((1, 3), (21, 3), (5000, 3), (21, 17), (21, 24), (21, WIDE))),
-        *((n, p, np.float32) for n, p in ((5000, 3), (21, WIDE))),
+        *((n, p, np.float64) for n, p in ((1, 3), (21, 3), (5000, 3), (21, 17), (21, WIDE))),
+        *((n, p, np.float32) for n, p in ((5000, 3), (21, 24))),
     ],
 )
 def test_sweep_agrees_with_numpy(space, n, p, dtype, monkeypatch):
