@@ -40,7 +40,7 @@ class Change:
 
     @property
     def space(self):
-        """Return the space of the launch."""
+        """Return the spaces of both runs, in words."""
         return " and ".join(dict.fromkeys(row.result["space"] for row in (self.before, self.after) if row))
 
     @property

@@ -46,7 +46,7 @@ class Met:
         return branches(launch.kernel) or _whole_numbers(launch.args) != self.numbers
 
     def mean(self):
-        """Return each sample stands for the launches up to the next."""
+        """Return the mean of the samples, each for the launches up to the next."""
         if self._mean is None:
             ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
             self._mean = mean(

@@ -1,4 +1,4 @@
-"""Return the reasons to doubt ceilings, as sentences; none if nothing speaks against them.
+"""Test ceilings for orders that no machine can have.
 
 A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many
 numbers of 32 bits as of 64, on a CPU just that many; and what a nearer memory level holds need not come from
@@ -24,7 +24,7 @@ HALVES = ["fma float", "no fma float", "integer int"]
 
 
 def steady(values):
-    """Print and write for the commands: progress on the error stream, tables, files."""
+    """Return True if others of several times came near the fastest."""
     return sum(v <= STEADY * min(values) for v in values) >= SEEN
 
 
@@ -68,7 +68,7 @@ def _sentence(more, high, less, low, unit):
 
 
 def doubts(ceilings):
-    """Return the identity of an argument: of arrays their memory, of numbers their value."""
+    """Return the reasons to doubt ceilings, as sentences; none if nothing speaks against them."""
     found = [sentence for _, sentence in disorder(ceilings)]
     once = [c.name for c in ceilings.items.values() if c.reached_once]
     if len(once) > MANY * len(ceilings.items):

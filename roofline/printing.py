@@ -1,4 +1,4 @@
-"""Return True if something was launched on a GPU."""
+"""Print and write for the commands: progress on the error stream, tables, files."""
 
 import contextlib
 import functools

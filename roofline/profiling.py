@@ -214,8 +214,7 @@ class Profile:
 
     @property
     def on_device(self) -> bool:
-        """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
-        arrays."""
+        """Return True if something was launched on a GPU."""
         return any(str(mark.space).startswith("cuda") for mark in self._marks)
 
     @property
@@ -276,13 +275,13 @@ class Profile:
 
     @staticmethod
     def identity(launch: Any) -> tuple[Any, ...]:
-        """Return the number of indices or teams of a launch, and which of both."""
+        """Return a launch's identity: kernel, policy, reducers and arguments, of arrays their memory."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
 
     @staticmethod
     def kind(launch: Any) -> tuple[Any, ...]:
-        """Explain why a method stays below its roof: the kernels that lose most of its time, each with its
-        causes."""
+        """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
+        arrays."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args)
 
     @staticmethod
@@ -293,7 +292,7 @@ class Profile:
 
     @staticmethod
     def size(launch: Any) -> tuple[int, str]:
-        """Return the reason why a call stays below `LOW` of its roof; None if it does not."""
+        """Return the number of indices or teams of a launch, and which of both."""
         return size_of(launch.policy)
 
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
@@ -447,7 +446,7 @@ def _launches(launch):
 
 
 def _identity(a):
-    """Return a launch's identity: kernel, policy, reducers and arguments, of arrays their memory."""
+    """Return the identity of an argument: of arrays their memory, of numbers their value."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
     if isinstance(a, Past):

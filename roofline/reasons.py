@@ -1,4 +1,4 @@
-"""Return the time while no kernel runs.
+"""Explain why a method stays below its roof: the kernels that lose most of its time, each with its causes.
 
 The causes of a kernel are found by `portable.roofline.causes`. A call's reason names those that lose most,
 until most of what it loses is told; what passes outside of kernels is told with them:
@@ -26,7 +26,7 @@ TOLD, MOST, LEAST = 0.7, 3, 0.05
 
 
 def reason(analysis, ceilings, samples=None):
-    """Return the places of most of a call's loss, if it is in many places.
+    """Return the reason why a call stays below `LOW` of its roof; None if it does not.
 
     Parameters
     ----------
@@ -94,8 +94,7 @@ def _joined(found):
 
 
 def _outside(analysis, ceilings):
-    """Return the reason why each kernel of a call stays below `LOW` of its own roof: a list of sentences,
-    None for one that does not."""
+    """Return the cause of the time while no kernel runs."""
     n, each = len(analysis.launches), ceilings.rate("launch call") or ceilings.rate("launch")
     begin, launches = (
         f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its",
@@ -123,7 +122,7 @@ def _in_a_graph(kernel, ceilings):
 
 
 def _spread(analysis, lost):
-    """Results so far on one space."""
+    """Return the places of most of a call's loss, if it is in many places."""
     parts = [
         (analysis.outside, "outside of kernels"),
         *((k.seconds - k.attainable, f"in {k.label}") for k in analysis.kernels),
@@ -141,7 +140,8 @@ def reasons_of(analysis, ceilings, samples):
 
 
 def of_kernels(analysis, ceilings):
-    """Return True if counts are those of a profile's launches, kernel by kernel and size by size."""
+    """Return the reason why each kernel of a call stays below `LOW` of its own roof: a list of sentences,
+    None for one that does not."""
     return [
         _alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None
         for kernel in analysis.kernels

@@ -80,7 +80,7 @@ class Failure:
 
 @dataclass
 class Report:
-    """Counts of a plot, and the peaks that bound it."""
+    """Results so far on one space."""
 
     space: str
     machine: dict
@@ -213,6 +213,6 @@ def _roof(report, run, seconds, ceilings, counts=None):
 
 
 def _alike(made, counts):
-    """Free space of a drawing, in boxes (left, top, right, bottom)."""
+    """Return True if counts are those of a profile's launches, kernel by kernel and size by size."""
     launched = [[(one.kernel.name, in_words(one.policy)) for one in event.launches] for event in made.events]
     return launched == [[(one.kernel, one.policy) for one in event] for event in counts]

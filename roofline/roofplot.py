@@ -36,7 +36,7 @@ AROUND = (
 
 @dataclass(frozen=True)
 class View:
-    """Return the place of the run: the space, and the machine if the document has several."""
+    """Counts of a plot, and the peaks that bound it."""
 
     unit: str
     across: str
@@ -98,7 +98,7 @@ class Dot:
 
 
 class Room:
-    """Return the time that would be saved at the roof: of the program's time, else of the row's own."""
+    """Free space of a drawing, in boxes (left, top, right, bottom)."""
 
     def __init__(self, size):
         self.within = LEFT + 1, 0, size[0] - 1, size[1] - BOTTOM

@@ -40,8 +40,7 @@ class Row:
 
     @property
     def place(self):
-        """Return True if its share of the roof is not to be trusted: a check of its own, or of the
-        machine, did not pass."""
+        """Return the place of the run: the space, and the machine if the document has several."""
         return self.part.place
 
     @property
@@ -57,7 +56,7 @@ class Row:
 
     @property
     def to_gain(self):
-        """Return True if other work kept the machine busy."""
+        """Return the time that would be saved at the roof: of the program's time, else of the row's own."""
         return (self.weight if self.weight is not None else 1.0) * (1.0 - min(1.0, self.share))
 
     @property
@@ -69,7 +68,8 @@ class Row:
 
     @property
     def doubtful(self):
-        """Return the caveats that precede all figures."""
+        """Return True if its share of the roof is not to be trusted: a check of its own, or of the machine,
+        did not pass."""
         of_machine = any(not check["passed"] for check in self.part.content["checks"])
         return bool(self.failed or of_machine or (self.part.ceilings and self.part.ceilings.doubts))
 
@@ -176,7 +176,7 @@ class Part:
 
     @property
     def busy(self):
-        """Return the lines of this time: "line 12 of run.py, 62%: x = ..."."""
+        """Return True if other work kept the machine busy."""
         return (self.machine["busy_cores"] or 0.0) > BUSY
 
     def dots(self, view):
@@ -199,7 +199,7 @@ class Part:
 
     @property
     def caveats(self):
-        """Return True if it is more than any kernel's time."""
+        """Return the caveats that precede all figures."""
         return caveats(self.machine, self.ceilings, self.content["checks"])
 
 
@@ -248,18 +248,17 @@ class Program:
 
     @property
     def words(self):
-        """Return the program's speedup without a share of the time in its launches."""
+        """Return the lines of this time: "line 12 of run.py, 62%: x = ..."."""
         return "; ".join(
             f"{line['place']}, {line['seconds'] / self.seconds:.0%}: {line['text']}" for line in self.lines
         )
 
     def leads(self, rows):
-        """Return the number of rows with each verdict, and the names of those with which a run does not
-        pass."""
+        """Return True if it is more than any kernel's time."""
         return self.outside > max((total(row.result) for row in rows), default=0.0)
 
     def gain(self, share):
-        """Return the interval of the peer's time over ours."""
+        """Return the program's speedup without a share of the time in its launches."""
         return self.seconds / max(self.seconds - share * self.launched, 1e-9)
 
 

@@ -86,8 +86,7 @@ def load(file, programs):
 
 
 def row(duel):
-    """Return tables of the measurements, with every row's share of attainable; then the reasons of low
-    ones."""
+    """Return the facts of a duel for the other process."""
     return {
         "title": duel.title,
         "label": duel.ours.label,
@@ -98,7 +97,7 @@ def row(duel):
 
 
 def answer(duels, space, request):
-    """Return the tracks that passed side by side in a profile."""
+    """Return the answer to a request: seconds per call of one batch of a row, or the row's result."""
     import portable
 
     duel = duels[request["row"]]

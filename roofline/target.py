@@ -29,7 +29,7 @@ SEPARATOR = "::"
 
 
 def runs(target, arguments, space):
-    """Return A Run of a kernel for each combination of the values given.
+    """Return a Run of a kernel for each combination of the values given.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
 
 
 def tracks(made):
-    """Return True if an operation of a source reaches an argument's memory in one of these ways.
+    """Return the tracks that passed side by side in a profile.
 
     Parameters
     ----------

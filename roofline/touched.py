@@ -1,4 +1,4 @@
-"""Plant a maximum of all numbers at one place, against one for each."""
+"""Count the parts of its arguments that a launch touches: elements, lines, bytes, each once."""
 
 import ast
 import collections
@@ -14,7 +14,7 @@ SIZES = {"bool": 1, "bfloat16": 2} | {
 
 
 def accesses(operation, words):
-    """Plant one team of 32 that the space has room for, one at least, against four for each."""
+    """Return True if an operation of a source reaches an argument's memory in one of these ways."""
     return operation.startswith(words) and not operation.endswith(")")
 
 

@@ -1,4 +1,4 @@
-"""Return a method's speedup without special functions, at its share of the roof."""
+"""State the figures in plain words: a sentence for each method, and advice that names its evidence."""
 
 import statistics
 
@@ -73,7 +73,7 @@ def titled(name):
 
 
 def groups(rows):
-    """Return advice, each with its evidence; a list of sentences, empty if nothing stands out.
+    """Return the reasons why rows stay below their roofs, by cause, that of most rows first.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def verdict(result):
 
 
 def _without_special(roof):
-    """Return how many times as fast a method were without special functions, at its share of the roof."""
+    """Return a method's speedup without special functions, at its share of the roof."""
     rest = [seconds for name, seconds in roof.wants.items() if name != "arithmetic"]
     return roof.wants["arithmetic"] / max([roof.wants["arithmetic"] * (1.0 - roof.special_share), *rest])
 

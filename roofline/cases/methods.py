@@ -33,7 +33,7 @@ def prepare(space, data, quick):
 
 
 def simulated_run(method, size, unit, space, call):
-    """Return A Run on simulated input; it waits for the work of its call."""
+    """Return a Run on simulated input; it waits for the work of its call."""
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
@@ -53,7 +53,7 @@ def three_iterations(k, space):
 
 
 def three_branches():
-    """Return A TMAP of orders 1, 2 and 3."""
+    """Return a TMAP of orders 1, 2 and 3."""
     return tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
 
 
@@ -101,7 +101,7 @@ def silent(call):
 
 
 def _words(space, n):
-    """Yield the arrays of each are made when it is first called: they are large."""
+    """Yield a run of each word; its arrays are made when it is first called: they are large."""
     edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
     every, box = pk.RangePolicy(0, n, space=space), pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space)
     tiles = pk.TeamPolicy((side // layer.T) ** 2, space=space)

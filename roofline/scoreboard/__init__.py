@@ -81,7 +81,7 @@ class Row:
 
     @property
     def interval(self) -> against.Interval:
-        """Return the record's entry, on a machine with these facts."""
+        """Return the interval of the peer's time over ours."""
         return against.interval([[peer / ours for ours, peer in sitting] for sitting in self.sittings])
 
     def samples(self, side: int) -> Samples:
@@ -113,12 +113,12 @@ class Row:
         return FASTER if found.lower * self.limit > known else HOLDS
 
     def again(self, recorded: bool) -> bool:
-        """Return the cells of the terminal's table."""
+        """Return True if it seems down, or is `recorded` and varies, so that another process may know better."""
         seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
         return seems and len(self.sittings) < SITTINGS
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
-        """Return the group of headlines that one process prepares."""
+        """Return the record's entry, on a machine with these facts."""
         found, three = self.interval, [picked(self.samples(side), "median lower upper") for side in range(3)]
         return {
             "name": self.headline.name,
@@ -149,7 +149,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the versions of the packages that bring a module."""
+        """Return the cells of the terminal's table."""
         seen, known = ["", "", ""], ["", ""]
         if self.sittings:
             ratio = self.samples(2)
@@ -175,8 +175,7 @@ def table(rows: list[Row], machine: str):
 
 
 def summary(rows: list[Row]) -> str:
-    """Return True if it seems down, or is `recorded` and varies, so that another process may know
-    better."""
+    """Return the number of rows with each verdict, and the names of those with which a run does not pass."""
     verdicts = [row.verdict for row in rows]
     order = (HOLDS, FASTER, UNDECIDED, NO_RECORD, NO_PEER, LATE, *WRONG)
     counts = [f"{verdicts.count(v)} {v}" for v in order if v in verdicts]

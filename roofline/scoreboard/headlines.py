@@ -48,8 +48,7 @@ class Headline:
 
     @property
     def group(self) -> tuple[str, int | None, bool]:
-        """Return the result of a headline: times of both sides, or "absent" or "problem" with the
-        reason."""
+        """Return the group of headlines that one process prepares."""
         return self.case, self.n, self.quick
 
     def find(self, duels: list[Duel]) -> Duel:

@@ -72,6 +72,6 @@ def _read(path):
 
 
 def _version(library):
-    """Result of a run."""
+    """Return the versions of the packages that bring a module."""
     found = metadata.packages_distributions().get(library, [])
     return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(found))) or "unknown"

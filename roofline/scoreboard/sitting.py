@@ -48,7 +48,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
 
 
 def timed(headline: headlines.Headline, duels: list, rounds: int | None) -> dict:
-    """Return True if no row is slower, failed or stands beside another peer than the record's."""
+    """Return the result of a headline: times of both sides, or "absent" or "problem" with the reason."""
     whole = next(iter([headline.find(duels)]))
     outcome = compare.Outcome(whole)
     told = {"title": whole.title, "ours": whole.ours.label}

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Standing:
-    """Return the facts of a duel for the other process.
+    """Result of a run.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Standing:
 
     @property
     def passed(self) -> bool:
-        """Return the answer to a request: seconds per call of one batch of a row, or the row's result."""
+        """Return True if no row is slower, failed or stands beside another peer than the record's."""
         wrong = set(scoreboard.WRONG) - ({scoreboard.PEER_CHANGED} if self.recording else set())
         return not any(row.verdict in wrong for row in self.rows)
 

@@ -85,7 +85,7 @@ def largest(i, place, x, most):
 
 @planted("together")
 def a_maximum_that_all_ask_for(space, random, scale):
-    """Plant a search in Python for the least number that a launch gave, against launches alone."""
+    """Plant a maximum of all numbers at one place, against one for each."""
     n = draw(random, 1_200_000, scale)
     return pairs.in_one_place(space, random, n, largest, random.integers(0, 10**9, n))
 
@@ -153,13 +153,13 @@ def norm(x):
 
 @planted("parallelism")
 def one_team_in_thirty_two(space, random, scale):
-    """Return the output of `ncu` on a command's kernels, as CSV."""
+    """Plant one team of 32 that the space has room for, one at least, against four for each."""
     return pairs.few_teams(space, random, draw(random, 400_000, scale), pk.concurrency(space) // 32, norm)
 
 
 @planted("outside")
 def a_search_on_the_host_between_launches(space, random, scale):
-    """Plant one team of 20 that the space has room for, one at least, against four for each."""
+    """Plant a search in Python for the least number that a launch gave, against launches alone."""
 
     def search(x):
         min(enumerate(x.to_numpy().tolist()), key=lambda item: item[1])

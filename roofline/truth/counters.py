@@ -105,7 +105,7 @@ def capacity():
 
 
 def _ncu(command):
-    """Plant medians of a launch's results on the host, against launches alone."""
+    """Return the output of `ncu` on a command's kernels, as CSV."""
     tool = shutil.which("ncu") or next(
         iter(sorted(glob.glob("/usr/local/cuda*/bin/ncu"), reverse=True)), None
     )

@@ -59,7 +59,7 @@ def third_moment(x):
 
 @planted("parallelism")
 def one_team_in_twenty(space, random, scale):
-    """Plant a generator by a division's remainder, against one by a mask of bits."""
+    """Plant one team of 20 that the space has room for, one at least, against four for each."""
     n, few = draw(random, 1_000_000, scale), pk.concurrency(space) // 20
     return pairs.few_teams(space, random, n, few, third_moment)
 
@@ -90,7 +90,7 @@ def reciprocals_of_few(space, random, scale):
 
 @planted("outside")
 def medians_on_the_host_between_launches(space, random, scale):
-    """Plant half as many teams as a CPU's threads; a sixteenth of a GPU's, against four for each."""
+    """Plant medians of a launch's results on the host, against launches alone."""
     return pairs.beside_the_host(
         space, random, 200_000, scale, (512, 4), 4, lambda x: np.median(x.to_numpy())
     )
@@ -187,7 +187,7 @@ def by_mask(i, trips, mask, x, out):
 
 @planted("integer division")
 def a_generator_by_remainders(space, random, scale):
-    """Plant sums in Python of numbers that a launch gave, against a reduction in the launch."""
+    """Plant a generator by a division's remainder, against one by a mask of bits."""
     n, trips, bits = draw(random, 20_000, scale), int(random.integers(20, 40)), int(random.integers(12, 20))
     x, size = random.integers(0, 1 << bits, n), 1 << bits
     sides = (by_remainder, trips, size, x), (by_mask, trips, size - 1, x)

@@ -50,8 +50,7 @@ def length(x):
 
 @planted("parallelism")
 def half_as_many_teams_as_have_room(space, random, scale):
-    """Plant one chain of as many multiplications and additions, each waiting for the one before, against
-    twelve chains side by side."""
+    """Plant half as many teams as a CPU's threads; a sixteenth of a GPU's, against four for each."""
     n, few = draw(random, 500_000, scale), pk.concurrency(space) // (16 if on_device(space) else 2)
     return pairs.few_teams(space, random, n, few, length)
 

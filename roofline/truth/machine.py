@@ -83,7 +83,7 @@ def launches_one_by_one(space, random, scale):
 
 @planted("outside")
 def sums_in_python_between_launches(space, random, scale):
-    """Elements that a launch reaches, counted on the host by one thread."""
+    """Plant sums in Python of numbers that a launch gave, against a reduction in the launch."""
     n, times = draw(random, 100_000, scale), 3 if scale else 1
     launch, _ = launches(space, n, (exps, 1024 if on_device(space) else 32, random.random(n)))
     policy, _, *args, out = launch

@@ -383,7 +383,8 @@ def one_team_for_all(space, random, scale):
 
 @planted("waiting")
 def one_chain_of_operations(space, random, scale):
-    """Return the bytes of all lines, to be read and to be written."""
+    """Plant one chain of as many multiplications and additions, each waiting for the one before, against
+    twelve chains side by side."""
     n = draw(random, 20_000, scale)
     return by_chains(space, n, towards_one, 70, random.random(n), (1, 12))
 

@@ -26,7 +26,7 @@ TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
 
 
 class _Touched:
-    """Verdict on a pair, and the truth.
+    """Elements that a launch reaches, counted on the host by one thread.
 
     `asked` is how often it reaches each argument, `asked_bytes` all of that, `lines` the lines (read,
     written) of arguments that share memory, `jumps` the arguments that are mostly reached on another line
@@ -50,7 +50,7 @@ class _Touched:
 
     @property
     def bytes(self):
-        """Return True if the planted cause was named."""
+        """Return the bytes of all lines, to be read and to be written."""
         return LINE * sum(map(sum, self.lines.values()))
 
 

@@ -42,7 +42,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Judged:
-    """Return True if the clean launch was said to have it.
+    """Verdict on a pair, and the truth.
 
     Attributes
     ----------
@@ -75,18 +75,17 @@ class Judged:
 
     @property
     def right(self):
-        """Return True if the predicted gain is near the measured one."""
+        """Return True if the planted cause was named."""
         return self.named in self.pair.causes
 
     @property
     def accused(self):
-        """State the figures in plain words: a sentence for each method, and advice that names its
-        evidence."""
+        """Return True if the clean launch was said to have it."""
         return self.of_clean in self.pair.causes
 
     @property
     def near(self):
-        """Return the reasons why rows stay below their roofs, by cause, that of most rows first."""
+        """Return True if the predicted gain is near the measured one."""
         return (
             self.right
             and bool(self.predicted)
