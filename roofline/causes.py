@@ -244,10 +244,7 @@ def _lines_from(kernel, ceilings, others):
 def _jumps(counts):
     """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line
     than the one before, and bytes of all other lines, read and written."""
-    asked, moves, reach, others = collections.Counter(), 0, 0, 0
-    for (_, operation, _), n in counts.text.items():
-        if accesses(operation, ("load ", "store ", "atomic ")):
-            asked[operation.rpartition(" ")[2]] += n
+    asked, moves, reach, others = counts.asked, 0, 0, 0
     for together, lines in counts.lines.items():
         names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
         moves += sum(counts.moves[name] for name in names)

@@ -162,6 +162,15 @@ class Counts:
             lambda operation, _: operation.startswith("atomic "),
         )
 
+    @property
+    def asked(self) -> dict[str, int]:
+        """Return how often each argument is read, written or added to."""
+        found: dict[str, int] = collections.Counter()
+        for (_, operation, _), n in self.text.items():
+            if accesses(operation, ("load ", "store ", "atomic ")):
+                found[operation.rpartition(" ")[2]] += n
+        return found
+
     def _requested(self, *ways):
         return self._sum(lambda operation, dtype: accesses(operation, ways) * SIZES.get(dtype, 0))
 

@@ -15,7 +15,6 @@ import portable as pk
 from portable.roofline import measuring
 from portable.roofline import microkernels as kernels
 from portable.roofline.cases import common
-from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
 B, C = 0.999, 0.001  # values stay of order one
@@ -38,9 +37,9 @@ def duels(space, n, quick):
 def _stream(name, space, kernel, n_bytes, scale, *inputs):
     n = inputs[-1].size
     views = [*(pk.copy_of(a, space) for a in inputs), pk.zeros((n,), np.float64, space)]
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), kernel, *scale, *views)
+    call = common.over(space, n, kernel, *scale, *views)
     title = f"{name} of {n:,} float64, {scaled(n_bytes, 'B')} to move"
-    return _duel(title, space, call, _written(call, views[-1]), name, (scale, views), bytes=n_bytes)
+    return _duel(title, space, call, views[-1], name, (scale, views), bytes=n_bytes)
 
 
 def _near(space, quick):
@@ -56,7 +55,7 @@ def _near(space, quick):
         call = functools.partial(pk.parallel_for, policy, kernels.triad_again, trips, measuring.SCALE, *views)
         title = f"triad in {level}, {trips:,} times on each of {league} rows of {length:,} float64"
         inputs = trips, measuring.SCALE, views
-        yield _duel(title, space, call, _written(call, views[-1]), "triad_again", inputs, bytes=n_bytes)
+        yield _duel(title, space, call, views[-1], "triad_again", inputs, bytes=n_bytes)
 
 
 def _near_gpu(space, quick):
@@ -77,45 +76,23 @@ def _near_gpu(space, quick):
 
 def _of_plan(what, space, plan, name, inputs):
     """Return the duel of a Plan of ours, whose last input is written."""
-    work, result = {"bytes": plan.amount, "best": True}, _written(plan.call, inputs[-1])
-    return _duel(f"{what}: {plan.method}", space, plan.call, result, name, inputs, **work)
-
-
-def _written(call, view, before=0.0):
-    """Return the result of a call in a view that holds `before`, which both sides write."""
-
-    def result():
-        pk.deep_copy(view, before)
-        call()
-        return digest(view.to_numpy())
-
-    return result
+    title, work = f"{what}: {plan.method}", {"bytes": plan.amount, "best": True}
+    return _duel(title, space, plan.call, inputs[-1], name, inputs, **work)
 
 
 def _peak(dtype, space, n, trips):
     ones = np.ones(n, dtype)
     out = pk.copy_of(ones, space)
-    policy = pk.RangePolicy(0, n, space=space, chunk=measuring.CHUNK)
-    call = functools.partial(pk.parallel_for, policy, *kernels.FMA, trips, B, C, out)
+    call = common.over(space, n, *kernels.FMA, trips, B, C, out, chunk=measuring.CHUNK)
     operations = 2 * kernels.CHAINS * kernels.UNROLLED * trips * n
     title = f"{kernels.CHAINS} chains of {dtype} fused multiply-adds, {scaled(operations)} operations"
-    return _duel(
-        title,
-        space,
-        call,
-        _written(call, out, ones),
-        f"fma_{dtype}",
-        (n, trips * kernels.UNROLLED, B, C),
-        tolerance=1e-5 if dtype == "float32" else 1e-12,
-        flops=operations,
-        best=True,
-    )
+    inputs, tolerance = (n, trips * kernels.UNROLLED, B, C), 1e-5 if dtype == "float32" else 1e-12
+    about = {"before": ones, "tolerance": tolerance, "flops": operations, "best": True}
+    return _duel(title, space, call, out, f"fma_{dtype}", inputs, **about)
 
 
-def _duel(title, space, call, result, name, inputs, tolerance=1e-14, **work):
-    work |= {
-        "result": result,
-        "tolerance": tolerance,
-        "tools": common.size(space, 0, 0, 0, ["cupy"], ["gcc"]),
-    }
+def _duel(title, space, call, out, name, inputs, before=0.0, tolerance=1e-14, **work):
+    """Return the duel of a call that writes `out`, which holds `before` for both sides."""
+    work |= {"result": common.written(call, out, before), "tolerance": tolerance}
+    work["tools"] = ["cupy"] if space.startswith("cuda") else ["gcc"]
     return common.duel(title, space, call, "ceilings", name, kernels.CHAINS, *inputs, **work)

@@ -2,14 +2,39 @@
 
 import functools
 
+import numpy as np
+
 import portable as pk
 from portable.roofline import peers
 from portable.roofline.contract import Contender, Duel
+from portable.roofline.digest import digest
 
 
 def size(space, quick, checked, few, device, host):
     """Return one of four sizes: for the interpreter, for a trial, for a GPU, for a CPU."""
     return checked if space == "checked" else few if quick else device if space.startswith("cuda") else host
+
+
+def over(space, n, kernel, *args, **policy):
+    """Return a call that launches a kernel over n indices."""
+    return functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space, **policy), kernel, *args)
+
+
+def written(call, view, before=None):
+    """Return a result of a call: the digest of a view that it writes, which holds `before` when it begins."""
+
+    def result():
+        if before is not None:
+            pk.deep_copy(view, before)
+        call()
+        return digest(view.to_numpy())
+
+    return result
+
+
+def complex_plane(edge):
+    """Return the real and imaginary parts of edge x edge points around the Mandelbrot set."""
+    return (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
 
 
 def ours(space, call, result=None, label=""):

@@ -15,39 +15,34 @@ HOT = 1000  # elements of a table that every cache holds
 FAR = 8  # numbers from an element to the next that is read: each on a line of its own
 
 
+SUMMED = layer.product, microkernels.element  # kernels of reductions
+
+
 def launches(space, n=1 << 14, many=1 << 24):
     """(label, policy, kernel, args, reducer) of each launch; the same numbers on every space. `n` elements
     of those that compute, `many` of those that move bytes: more than caches hold."""
-    yield from _computing(space, n)
-    yield from _moving(space, many)
+    for label, policy, kernel, *args in (*_computing(space, n), *_moving(space, many)):
+        yield label, policy, kernel, tuple(args), pk.Sum if kernel in SUMMED else ()
 
 
 def _computing(space, n):
     random = np.random.default_rng(0)
-    x, y = random.random((2, n))
     edge, side = round(n ** (1 / 3)) + 2, 128
-    records = 0.2 * random.normal(size=(mixture.K, mixture.P + mixture.P * (mixture.P + 1) // 2 + 1))
-    points, cube = random.normal(size=(mixture.P, n)), random.random((edge,) * 3)
     every, box = pk.RangePolicy(0, n, space=space), pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space)
-
-    def on(*arrays):
-        return [pk.copy_of(a, space) for a in arrays]
-
-    square = random.random((3, side, side))
-    tiles = pk.TeamPolicy((side // layer.T) ** 2, space=space)
-    yield "axpy", every, layer.axpy, (layer.A, *on(x, y)), ()
-    yield "dot product", every, layer.product, tuple(on(x, y)), pk.Sum
-    yield (
-        "matrix times vector",
-        pk.TeamPolicy(side, space=space),
-        layer.matvec,
-        tuple(on(square[0], x[:side], y[:side])),
-        (),
+    rows, tiles = (pk.TeamPolicy(league, space=space) for league in (side, (side // layer.T) ** 2))
+    x, y = (pk.copy_of(a, space) for a in random.random((2, n)))
+    records = pk.copy_of(mixture.records(random), space)
+    points, cube = (
+        pk.copy_of(a, space) for a in (random.normal(size=(mixture.P, n)), random.random((edge,) * 3))
     )
-    yield "matrix product, tiles in scratch", tiles, layer.matmul, tuple(on(*square)), ()
-    yield "7-point stencil", box, layer.stencil, tuple(on(cube, cube)), ()
-    yield "exp under a condition", every, layer.exp_of_large, tuple(on(x, y)), ()
-    yield "mixture density", every, mixture.packed, tuple(on(points, records, y)), ()
+    square = [pk.copy_of(a, space) for a in random.random((3, side, side))]
+    yield "axpy", every, layer.axpy, layer.A, x, y
+    yield "dot product", every, layer.product, x, y
+    yield "matrix times vector", rows, layer.matvec, square[0], x[:side], y[:side]
+    yield "matrix product, tiles in scratch", tiles, layer.matmul, *square
+    yield "7-point stencil", box, layer.stencil, cube, pk.copy_of(cube, space)
+    yield "exp under a condition", every, layer.exp_of_large, x, y
+    yield "mixture density", every, mixture.packed, points, records, y
 
 
 def _moving(space, n):
@@ -55,38 +50,34 @@ def _moving(space, n):
     random, every = np.random.default_rng(1), pk.RangePolicy(0, n, space=space)
     x, y, z = (pk.copy_of(random.random(n), space) for _ in range(3))
     narrow, other = (pk.copy_of(random.random(n).astype(np.float32), space) for _ in range(2))
-    yield "copy", every, microkernels.copy, (x, y), ()
-    yield "copy of float32", every, microkernels.copy, (narrow, other), ()
-    yield "triad", every, microkernels.triad, (layer.A, x, y, z), ()
-    yield "update", every, microkernels.update, (layer.A, x, y), ()
-    yield "fill", every, microkernels.nothing, (z,), ()
-    yield "sum", every, microkernels.element, (x,), pk.Sum
-    yield "sum of float32", every, microkernels.element, (narrow,), pk.Sum
+    yield "copy", every, microkernels.copy, x, y
+    yield "copy of float32", every, microkernels.copy, narrow, other
+    yield "triad", every, microkernels.triad, layer.A, x, y, z
+    yield "update", every, microkernels.update, layer.A, x, y
+    yield "fill", every, microkernels.nothing, z
+    yield "sum", every, microkernels.element, x
+    yield "sum of float32", every, microkernels.element, narrow
     edge = int(n**0.5)
-    box = pk.MDRangePolicy((0, 0), (edge, edge), space=space)
+    box, inner = (pk.MDRangePolicy((0, 0), (end, end), space=space) for end in (edge, edge - 1))
     square, turned = (a[: edge * edge].reshape(edge, edge) for a in (x, y))
-    yield "transpose", box, pairs.turned, (square, turned), ()
-    inner = pk.MDRangePolicy((0, 0), (edge - 1, edge - 1), space=space)
-    yield "three-point stencil", inner, machine.smoothed, (square, turned), ()
+    yield "transpose", box, pairs.turned, square, turned
+    yield "three-point stencil", inner, machine.smoothed, square, turned
     some = pk.RangePolicy(0, n // FAR, space=space)
-    yield "every eighth number", some, pairs.every_so_many, (FAR, x, z), ()
+    yield "every eighth number", some, pairs.every_so_many, FAR, x, z
     hot, anywhere, other = (
         pk.copy_of(place, space)
         for place in (random.integers(0, HOT, n), random.integers(0, n, n), random.permutation(n))
     )
-    yield "gather of few", every, pairs.gather, (hot, x, z), ()
-    yield "gather from anywhere", every, pairs.gather, (anywhere, x, z), ()
-    yield "gather of all in no order", every, pairs.gather, (other, x, z), ()
-    yield "scatter to all in no order", every, pairs.scatter, (other, x, z), ()
+    yield "gather of few", every, pairs.gather, hot, x, z
+    yield "gather from anywhere", every, pairs.gather, anywhere, x, z
+    yield "gather of all in no order", every, pairs.gather, other, x, z
+    yield "scatter to all in no order", every, pairs.scatter, other, x, z
 
 
 def run(space="cuda"):
     """Launch everything once."""
     for _, policy, kernel, args, reducer in launches(space):
-        if reducer:
-            pk.parallel_reduce(policy, kernel, *args, reducer=reducer)
-        else:
-            pk.parallel_for(policy, kernel, *args)
+        (pk.parallel_reduce if reducer else pk.parallel_for)(policy, kernel, *args)
     pk.fence(space)
 
 

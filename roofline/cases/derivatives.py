@@ -1,13 +1,11 @@
 """Reverse mode beside JAX and Warp's tape: an energy of pairs, a stencil, a matrix times a vector."""
 
-import functools
 import math
 
 import numpy as np
 
 import portable as pk
-from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
 from portable.roofline.digest import digest
 
 
@@ -38,17 +36,15 @@ def matvec(i, a, x, y):
 
 def duels(space, n, quick):
     """Adjoints of the three; see `portable.roofline.cases.Case`."""
-    few = quick or space == "checked"
-    gpu = space.startswith("cuda")
-    bodies = n or (40 if few else 16_384 if gpu else 2_000)
-    side = n or (40 if few else 4_096 if gpu else 1_024)
+    bodies = n or common.size(space, quick, 40, 40, 16_384, 2_000)
+    side = n or common.size(space, quick, 40, 40, 4_096, 1_024)
     rng = np.random.default_rng(1)
     x, u, by_new = rng.normal(size=(bodies, 3)), *rng.random((2, side, side))
     a, v, by_y = rng.random((side, side)), *rng.random((2, side))
     by_new[[0, -1]] = by_new[:, [0, -1]] = 0.0
     inside = pk.MDRangePolicy((1, 1), (side - 1, side - 1), space=space)
     each, rows = (pk.RangePolicy(0, k, space=space) for k in (bodies, side))
-    order = "any" if gpu else "fixed"
+    order = "any" if space.startswith("cuda") else "fixed"
     new, y = np.empty_like(u), np.empty_like(v)
     return [
         _duel(space, "energy", f"{bodies:,} bodies", each, energy, (x,), {}, order),
@@ -59,19 +55,19 @@ def duels(space, n, quick):
 
 def _duel(space, name, size, policy, kernel, args, of, order):
     read = args[: len(args) - len(of)]
-    rivals, absent = peers.gather("derivatives", space, name, *read, *of.values(), tools=("jax", "warp"))
     there = [pk.copy_of(v, space=space) for v in args]
-    of = {path: pk.copy_of(v, space=space) for path, v in of.items()}
-    wrt = dict(zip(kernel.params[len(kernel.params) - len(args) :], map(np.zeros_like, read)))
-    wrt = {path: pk.copy_of(v, space=space) for path, v in wrt.items()}
+    on_space = {path: pk.copy_of(v, space=space) for path, v in of.items()}
+    wrt = dict(zip(kernel.params[len(kernel.params) - len(args) :], read))
+    wrt = {path: pk.zeros(v.shape, space=space) for path, v in wrt.items()}
 
     def call():
         for v in wrt.values():
             pk.deep_copy(v, 0.0)
-        return pk.adjoint(policy, kernel, *there, wrt=wrt, of=of or None, order=order)
+        return pk.adjoint(policy, kernel, *there, wrt=wrt, of=on_space or None, order=order)
 
     def result():
         return math.fsum(digest(v.to_numpy()) for v in call())
 
-    ours = Contender(f"portable, {space}", call, functools.partial(pk.fence, space), result)
-    return Duel(f"adjoint of {name}, {size}, float64", ours, rivals, absent, tolerance=1e-9)
+    about = {"result": result, "tools": ("jax", "warp"), "tolerance": 1e-9}
+    title = f"adjoint of {name}, {size}, float64"
+    return common.duel(title, space, call, "derivatives", name, *read, *of.values(), **about)

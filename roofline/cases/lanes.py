@@ -5,7 +5,6 @@ executes, those of its exponentials included, in chains of fused multiply-adds. 
 peak that it reaches.
 """
 
-import functools
 import math
 from dataclasses import replace
 
@@ -14,9 +13,8 @@ import numpy as np
 import portable as pk
 from portable.roofline import microkernels, peers
 from portable.roofline.cases import common, layer, mixture
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.contract import Duel
 from portable.roofline.counting import count
-from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
 COUNTED = 256  # points on which the density's operations are counted: no branch depends on them
@@ -46,7 +44,7 @@ def duels(space, n, quick):
     random = np.random.default_rng(0)
     x, order = random.random(n), random.integers(0, n, n)
     edge = max(2, int((n / 10) ** 0.5))
-    cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
+    cx, cy = common.complex_plane(edge)
     return [
         _duel(space, "exp under a condition", n, layer.exp_of_large, (x,)),
         _duel(
@@ -69,24 +67,18 @@ def duels(space, n, quick):
 def _duel(space, title, n, kernel, inputs, dtype=np.float64):
     """Packs against one lane at a time. axpy's factor is zero, so that repeating it changes nothing."""
     inputs = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
-    policy = pk.RangePolicy(0, n, space=space)
 
-    def contender(label, text):
+    def side(text):
         out = pk.zeros((n,), dtype, space)
-        call = functools.partial(pk.parallel_for, policy, text, *inputs, out)
-        return Contender(
-            label, call, functools.partial(pk.fence, space), lambda: call() or digest(out.to_numpy())
-        )
+        call = common.over(space, n, text, *inputs, out)
+        return call, common.written(call, out)
 
-    scalar = (
-        []
-        if space.startswith("cuda")
-        else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
-    )
-    absent = [] if scalar else [("one lane at a time", "a GPU's threads are its lanes")]
-    return Duel(
-        f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS
-    )
+    about, one = {"absent": [], "peers": []}, "one lane at a time"
+    if space.startswith("cuda"):
+        about["absent"] = [(one, "a GPU's threads are its lanes")]
+    else:
+        about["peers"] = [replace(common.ours(space, *side(pk.kernel(kernel.fn, packed=False))), label=one)]
+    return Duel(f"{title}, {n:,} indices", common.ours(space, *side(kernel)), tolerance=layer.CHAOS, **about)
 
 
 def _word(space, n, kernel, function, *inputs):
@@ -101,14 +93,13 @@ def _density(space, n):
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(mixture.P, n)), mixture.records(random)
     duel = _duel(space, "mixture density", n, mixture.packed, (x, rec))
-    some = [np.ascontiguousarray(x[:, :COUNTED]), rec, np.empty(COUNTED)]
-    executed = count(
-        pk.RangePolicy(0, some[0].shape[1], space="serial"), mixture.packed, *some
-    ).executed_totals
-    each = sum(executed[kind].get("float64", 0) for kind in ("flops", "inside_flops")) / some[0].shape[1]
-    title = f"{duel.title}, {scaled(each * n)} operations executed"
-    peers = [*duel.peers, _peak(space, each * n)]
-    return replace(duel, title=title, peers=peers, flops=each * n)
+    some = np.ascontiguousarray(x[:, :COUNTED])
+    policy = pk.RangePolicy(0, some.shape[1], space="serial")
+    executed = count(policy, mixture.packed, some, rec, np.empty(COUNTED)).executed_totals
+    each = sum(executed[kind].get("float64", 0) for kind in ("flops", "inside_flops")) / some.shape[1]
+    flops = each * n
+    title, peak = f"{duel.title}, {scaled(flops)} operations executed", _peak(space, flops)
+    return replace(duel, title=title, peers=[*duel.peers, peak], flops=flops)
 
 
 def _peak(space, flops):
@@ -116,7 +107,5 @@ def _peak(space, flops):
     n = 1 << common.size(space, False, 3, 0, 18, 11)
     trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
     out = pk.copy_of(np.ones(n), space)
-    call = functools.partial(
-        pk.parallel_for, pk.RangePolicy(0, n, space=space), *microkernels.FMA, trips, 0.999, 0.001, out
-    )
-    return Contender("the peak: as many in fused multiply-adds", call, functools.partial(pk.fence, space))
+    ours = common.ours(space, common.over(space, n, *microkernels.FMA, trips, 0.999, 0.001, out))
+    return replace(ours, label="the peak: as many in fused multiply-adds")

@@ -1,14 +1,15 @@
 """Measure the cost of a launch to its caller: a kernel of six views that has nothing to do, alone and ten
 in a row."""
 
-import dataclasses
 import functools
+from dataclasses import replace
 
 import numpy as np
 
 import portable as pk
 from portable.roofline import peers
-from portable.roofline.contract import Contender, Duel
+from portable.roofline.cases import common
+from portable.roofline.contract import Duel
 
 N_VIEWS = 6
 LENGTH = 10
@@ -32,33 +33,31 @@ def duels(space, n, quick):
 def _duels(space, n):
     with pk.use(space):
         views = [pk.zeros((max(n, LENGTH),), np.float64) for _ in range(N_VIEWS)]
-    rivals, absent = peers.gather("launch", space, n, max(n, LENGTH))
     policy = pk.RangePolicy(0, n, space=space)
     calls = {
         "parallel_for": functools.partial(pk.parallel_for, policy, add_five, *views),
         "plan": pk.plan(policy, add_five, *views),
     }
-    sync = functools.partial(pk.fence, space)
-    what = f"of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}"
-    found = [
-        Duel(
-            f"launch {what}, the caller's time",
-            Contender(f"portable, {name}", call, sync=sync),
-            rivals,
-            absent,
-            host_only=space.startswith("cuda"),
-        )
-        for name, call in calls.items()
-    ]
     with pk.capture(space) as graph:
         for _ in range(TEN):
             calls["parallel_for"]()
+    what = f"of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}"
+    rivals, absent = peers.gather("launch", space, n, max(n, LENGTH))
+
+    def duel(title, label, call, rivals, host_only=False):
+        return Duel(
+            title,
+            replace(common.ours(space, call), label=f"portable, {label}"),
+            rivals,
+            absent,
+            host_only=host_only,
+        )
+
+    title = f"launch {what}, the caller's time"
+    found = [duel(title, *one, rivals, space.startswith("cuda")) for one in calls.items()]
     # To the end of the work: a queue of graphs is too long for the caller's time to say anything.
-    ours = Contender("portable, a graph of ten", graph.replay, sync=sync)
-    return [
-        *found,
-        Duel(f"ten launches {what}, to the end of the work", ours, [_ten(r) for r in rivals], absent),
-    ]
+    title = f"ten launches {what}, to the end of the work"
+    return [*found, duel(title, "a graph of ten", graph.replay, list(map(_ten, rivals)))]
 
 
 def _ten(rival):
@@ -68,4 +67,4 @@ def _ten(rival):
         for _ in range(TEN):
             rival.call()
 
-    return dataclasses.replace(rival, label=f"{rival.label}, ten times", call=call)
+    return replace(rival, label=f"{rival.label}, ten times", call=call)

@@ -12,7 +12,7 @@ import numpy as np
 
 import portable as pk
 from portable.roofline.cases import common
-from portable.roofline.digest import digest
+from portable.roofline.microkernels import element
 from portable.roofline.units import scaled
 
 A = 1e-3  # of axpy: repeated as often as it takes, y stays far from overflow
@@ -34,12 +34,6 @@ def axpy(i, a, x, y):
 def product(i, x, y):
     """One term of a scalar product: two elements read."""
     return x[i] * y[i]
-
-
-@pk.kernel
-def value(i, x):
-    """The element itself: what sums, searches and scans combine."""
-    return x[i]
 
 
 @pk.kernel
@@ -141,7 +135,7 @@ def duels(space, n, quick):
         _histogram(space, levels),
         _scan(space, whole),
         _scan(space, x),
-        _reduced("sum", f"sum of {n:,} {whole.dtype}", space, value, whole, tolerance=0.0),
+        _reduced("sum", f"sum of {n:,} {whole.dtype}", space, element, whole, tolerance=0.0),
         _conditional(space, x),
         _mandelbrot(space, n),
     ]
@@ -162,24 +156,11 @@ def _there(array, space):
     return pk.copy_of(array, space) if space.startswith("cuda") else pk.asview(array, space=space)
 
 
-def _ready(space, policy, kernel, *args):
-    """Return a parallel_for whose last argument is written: its call, and the digest of one call's
-    output."""
-    call = functools.partial(pk.parallel_for, policy, kernel, *args)
-
-    def result():
-        call()
-        pk.fence(space)
-        return digest(getattr(args[-1], "view", args[-1]).to_numpy())
-
-    return call, result
-
-
 def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE):
     """Return the duel of a parallel_for that writes `out`."""
     views = [_there(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
-    call, result = _ready(space, policy, kernel, *views, out)
-    return _duel(name, title, n_bytes, space, call, result, inputs, tolerance)
+    call = functools.partial(pk.parallel_for, policy, kernel, *views, out)
+    return _duel(name, title, n_bytes, space, call, common.written(call, out), inputs, tolerance)
 
 
 def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
@@ -195,14 +176,9 @@ def _range(space, n):
 
 
 def _axpy(space, x, y):
-    on_x, on_y = _there(x, space), pk.copy_of(y, space)
-    call, again = _ready(space, _range(space, len(x)), axpy, A, on_x, on_y)
-
-    def result():
-        pk.deep_copy(on_y, y)
-        return again()
-
-    return _duel("axpy", f"axpy of {len(x):,} float64", 3 * x.nbytes, space, call, result, (A, x, y))
+    out = pk.copy_of(y, space)
+    call, title = common.over(space, len(x), axpy, A, _there(x, space), out), f"axpy of {len(x):,} float64"
+    return _duel("axpy", title, 3 * x.nbytes, space, call, common.written(call, out, y), (A, x, y))
 
 
 def _matvec(space, x, y):
@@ -235,38 +211,28 @@ def _argmin(space, x):
     x = x + 1.0
     x[2 * len(x) // 3] = 0.5
     about = {"tolerance": 0.0, "which": 1, "reducer": pk.MinLoc}
-    return _reduced("argmin", f"argmin of {len(x):,} float64", space, value, x, **about)
+    return _reduced("argmin", f"argmin of {len(x):,} float64", space, element, x, **about)
 
 
 def _histogram(space, levels):
     counts = pk.zeros((BINS,), np.int32, space)
-    empty = functools.partial(pk.parallel_for, _range(space, BINS), clear, counts)
-    fill, counted = _ready(
-        space, _range(space, len(levels)), count, _there(levels, space), pk.ScatterView(counts)
-    )
+    empty = common.over(space, BINS, clear, counts)
+    fill = common.over(space, len(levels), count, _there(levels, space), pk.ScatterView(counts))
 
     def call():
         empty()
         fill()
 
-    def result():
-        empty()
-        return counted()
-
     title = f"histogram of {len(levels):,} int32, {BINS} bins, ScatterView"
+    result = common.written(call, counts)
     return _duel("histogram", title, levels.nbytes, space, call, result, (levels, BINS), tolerance=0.0)
 
 
 def _scan(space, x):
     out = pk.empty(x.shape, x.dtype, space)
-    call = functools.partial(pk.parallel_scan, _range(space, len(x)), value, _there(x, space), out=out)
-
-    def result():
-        call()
-        return digest(out.to_numpy())
-
-    tolerance = 0.0 if x.dtype.kind == "i" else TOLERANCE
-    return _duel("scan", f"scan of {len(x):,} {x.dtype}", 2 * x.nbytes, space, call, result, (x,), tolerance)
+    call = functools.partial(pk.parallel_scan, _range(space, len(x)), element, _there(x, space), out=out)
+    about = common.written(call, out), (x,), 0.0 if x.dtype.kind == "i" else TOLERANCE
+    return _duel("scan", f"scan of {len(x):,} {x.dtype}", 2 * x.nbytes, space, call, *about)
 
 
 def _conditional(space, x):
@@ -279,7 +245,7 @@ def _mandelbrot(space, n):
     edge = max(
         4, math.isqrt(n // (8 if space.startswith("cuda") else 40))
     )  # by the milliseconds that they take
-    cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
+    cx, cy = common.complex_plane(edge)
     steps, policy = pk.empty((cx.size,), np.int32, space), _range(space, cx.size)
     title = f"Mandelbrot set, {edge:,} x {edge:,} points, at most {LIMIT} steps"
     inputs = LIMIT, cx, cy

@@ -7,7 +7,6 @@ numba; the last two rows set the space "numba" against "threads" in a program th
 import atexit
 import functools
 import math
-import os
 import subprocess
 import sys
 
@@ -15,6 +14,8 @@ import numpy as np
 from numba import njit, prange
 
 import portable as pk
+from portable.roofline import machine
+from portable.roofline.cases.layer import axpy
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.peers.numba_threads import set_threads
 
@@ -42,12 +43,6 @@ def plain_exponentials(x, out):
         for k in range(1, TERMS + 1):
             total += math.exp(-x[i] * k)
         out[i] = total
-
-
-@pk.kernel
-def axpy(i, a, x, y):
-    """y += a x."""
-    y[i] += a * x[i]
 
 
 @njit
@@ -115,60 +110,45 @@ def duels(space, n, quick):
     set_threads(threads)
     n = n or (100_000 if quick else 1_000_000)
     x, few = np.random.default_rng(1).random(n), np.random.default_rng(2).random(n // 10)
+    of_few, partial = f"{few.size:,} indices", functools.partial
     found = [
         _duel(
-            f"eight exponentials an index, {few.size:,} indices inside njit, one thread",
-            few.size,
-            [
-                ("pk.exp", functools.partial(exponentials, few)),
-                ("math.exp", functools.partial(plain_exponentials, few)),
-            ],
+            f"eight exponentials an index, {of_few} inside njit, one thread",
+            {"pk.exp": partial(exponentials, few), "math.exp": partial(plain_exponentials, few)},
+            np.zeros(few.size),
         ),
-        _small(),
+        _duel(
+            f"{LAUNCHES:,} launches of {TEN} elements inside njit: a nanosecond each is {LAUNCHES / 1000:g}"
+            " microsecond",
+            {
+                label: partial(function, LAUNCHES, np.zeros(TEN))
+                for label, function in (
+                    ("parallel_for", launches),
+                    ("a loop in a function", loops),
+                    ("prange", pranges),
+                )
+            },
+            np.zeros(TEN),
+        ),
         _duel(
             f"a branchy text at {n:,} indices, {threads} threads",
-            n,
-            [
-                ("parallel_for inside njit", functools.partial(launch_branchy, x)),
-                ("prange", functools.partial(prange_branchy, x)),
-            ],
+            {"parallel_for inside njit": partial(launch_branchy, x), "prange": partial(prange_branchy, x)},
+            np.zeros(n),
         ),
-        _turns(
-            f"prange and launches in turns, {few.size:,} indices, {threads} threads",
-            few,
-            threads,
-            lambda: None,
-        ),
+        _turns(f"prange and launches in turns, {of_few}, {threads} threads", few, threads, lambda: None),
     ]
-    return (
-        found
-        if quick
-        else [
-            *found,
-            _turns(f"the same beside {max(1, threads // 2)} busy neighbours", few, threads, _neighbours),
-        ]
-    )
+    beside = f"the same beside {max(1, threads // 2)} busy neighbours"
+    return found if quick else [*found, _turns(beside, few, threads, _neighbours)]
 
 
-def _duel(title, n, sides):
+def _duel(title, sides, *outputs):
+    """Return a duel of functions, {label: function}, each with outputs of its own, whose sums agree."""
     made = []
-    for label, call in sides:
-        out = np.zeros(n)
-        made.append(Contender(label, functools.partial(call, out), result=functools.partial(np.sum, out)))
+    for label, function in sides.items():
+        own = [out.copy() for out in outputs]
+        call, result = functools.partial(function, *own), functools.partial(np.sum, own[-1])
+        made.append(Contender(label, call, result=result))
     return Duel(title, made[0], made[1:], tolerance=1e-12)
-
-
-def _small():
-    sides = []
-    for label, call in (("parallel_for", launches), ("a loop in a function", loops), ("prange", pranges)):
-        x, y = np.ones(TEN), np.zeros(TEN)
-        sides.append(Contender(label, functools.partial(call, LAUNCHES, x, y)))
-    return Duel(
-        f"{LAUNCHES:,} launches of {TEN} elements inside njit: a nanosecond each is {LAUNCHES / 1000:g}"
-        " microsecond",
-        sides[0],
-        sides[1:],
-    )
 
 
 def _turns(title, x, threads, before):
@@ -181,26 +161,13 @@ def _turns(title, x, threads, before):
             prange_axpy(x, y)
             pk.parallel_for(policy, branchy, x, out)
 
-    sides = []
-    for space in (f"numba:{threads}", f"threads:{threads}"):
-        out = np.zeros(x.size)
-        sides.append(
-            Contender(
-                f"launches on '{space}'",
-                functools.partial(program, space, np.zeros(x.size), out),
-                result=functools.partial(np.sum, out),
-            )
-        )
-    return Duel(title, sides[0], sides[1:])
+    spaces = (f"{name}:{threads}" for name in ("numba", "threads"))
+    sides = {f"launches on '{space}'": functools.partial(program, space) for space in spaces}
+    return _duel(title, sides, np.zeros(x.size), np.zeros(x.size))
 
 
 @functools.cache
 def _neighbours():
     """Busy processes, a half as many as cores, until this one ends."""
-    n = max(
-        1,
-        len(os.sched_getaffinity(0)) // 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2) // 2,
-    )
-    for _ in range(n):
-        process = subprocess.Popen([sys.executable, "-c", BUSY])
-        atexit.register(process.kill)
+    for _ in range(max(1, machine.usable_cores() // 2)):
+        atexit.register(subprocess.Popen([sys.executable, "-c", BUSY]).kill)

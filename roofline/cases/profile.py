@@ -11,29 +11,29 @@ import numpy as np
 
 import portable as pk
 from portable.roofline import measuring, timing, profile
-from portable.roofline import microkernels as kernels
+from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel
+from portable.roofline.microkernels import FMA
 
 SECONDS = 1.2e-3  # of a launch: the promise begins at a millisecond
 
 
 def duels(space, n, quick):
     """See `portable.roofline.cases.Case`."""
-    n, size = n or (2 if quick or space == "checked" else 50), 64 if quick or space == "checked" else 1 << 18
-    out, policy = (
-        pk.copy_of(np.ones(size), space),
-        pk.RangePolicy(0, size, space=space, chunk=measuring.CHUNK),
-    )
-    wait, launch = functools.partial(pk.fence, space), functools.partial(_launch, policy, out)
-    trips = 1
-    if not quick and space != "checked":
-        few = 16
-        seconds = timing.measure(functools.partial(launch, few), wait, repeats=3).median
-        trips = math.ceil(few * SECONDS / seconds)
+    small = quick or space == "checked"
+    n, size, trips, few = n or (2 if small else 50), 64 if small else 1 << 18, 1, 16
+    out, wait = pk.copy_of(np.ones(size), space), functools.partial(pk.fence, space)
+
+    def launch(trips):
+        return common.over(space, size, *FMA, trips, 0.999, 0.001, out, chunk=measuring.CHUNK)
+
+    if not small:
+        trips = math.ceil(few * SECONDS / timing.measure(launch(few), wait, repeats=3).median)
+    call = launch(trips)
 
     def alone():
         for _ in range(n):
-            launch(trips)
+            call()
         wait()
 
     def inside():
@@ -44,7 +44,3 @@ def duels(space, n, quick):
     title = f"{n} launches of a millisecond or more, gathered by roofline.profile"
     ours, peer = Contender(f"profiled, {space}", inside), Contender("the same, not profiled", alone)
     return [Duel(title, ours, [peer] if space != "checked" else [])]
-
-
-def _launch(policy, out, trips):
-    pk.parallel_for(policy, *kernels.FMA, trips, 0.999, 0.001, out)

@@ -9,25 +9,17 @@ threads it says little. Sizes are those of `compare calls` on a device, but for 
 `--n` scales all sizes: 1,000,000 is as they are.
 """
 
-import functools
-
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 from portable.roofline import microkernels
-from portable.roofline.cases import calls
+from portable.roofline.cases import calls, common
 from portable.roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
 MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
 FITTED_SHARE = 0.2  # of the points to which `calls` fits a mixture, which takes one thread a minute
-
-
-@pk.kernel
-def copy(i, x, y):
-    """y = x."""
-    y[i] = x[i]
 
 
 def duels(space, n, quick):
@@ -41,11 +33,10 @@ def duels(space, n, quick):
     ones = pk.copy_of(np.ones(1000 if quick else MULTIPLIED), space)
 
     def multiplied(space):
-        policy = pk.RangePolicy(0, ones.size, space=space)
-        return functools.partial(pk.parallel_for, policy, *microkernels.FMA, trips, 0.5, 0.5, ones)
+        return common.over(space, ones.size, *microkernels.FMA, trips, 0.5, 0.5, ones)
 
     def copied(space):
-        return functools.partial(pk.parallel_for, pk.RangePolicy(0, size, space=space), copy, x, y)
+        return common.over(space, size, microkernels.copy, x, y)
 
     reached = {}  # the speed-ups of the machine itself
     return [

@@ -1,4 +1,4 @@
-"""Hand-written rivals: the same work in plain numba, plain numba-cuda and CUDA C++ through CuPy.
+"""Hand-written rivals: the same work in plain numba, and in CUDA C++ through CuPy.
 
 A file is named after the method and the tool, imports its tool at the top, has one function `contenders`, and
 is itself imported only when a comparison wants it. A tool that is missing, or that cannot run on this

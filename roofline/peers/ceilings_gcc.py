@@ -133,20 +133,11 @@ def _stream(function, threads, sizes, scale, views):
 
 def _peak(function, threads, dtype, n, trips, b, c):
     out = _aligned(np.ones(n, dtype))
-    call = functools.partial(
-        function,
-        ctypes.c_int(threads),
-        ctypes.c_long(n),
-        ctypes.c_long(trips),
-        ctypes.c_double(b),
-        ctypes.c_double(c),
-        ctypes.c_void_p(out.ctypes.data),
-    )
+    call, _ = _stream(function, threads, [n, trips], [b, c], [out])
 
     def result():
         out[:] = 1
         call()
         return digest(out)
 
-    call.kept = out
     return call, result

@@ -264,7 +264,6 @@ BODIES = {
     "init3": "out1[i] = out2[i] = out3[i] = -in1[i]-in2[i];",
     "nested_init": "out(k,j,i) = (T)0.00000001*i*j*k;",
     "pi_reduce": "const T x = (i+(T)0.5)*dx; r = dx/(1+x*x);",
-    "mat_mat_shared": "LOOP(j,b1) c(i,j) = 0; LOOP(k,a1) LOOP(j,b1) c(i,j) += a(i,k)*b(k,j);",
     "eos": "x[i] = u[i]+r*(z[i]+r*y[i])+t*(u[i+3]+r*(u[i+2]+r*u[i+1]) + t*(u[i+6]+q*(u[i+5]+q*u[i+4])));",
     "hydro_1d": "x[i] = q+y[i]*(r*z[i+10]+t*z[i+11]);",
     "planckian": "y[i] = u[i]/v[i]; w[i] = x[i]/(exp(y[i])-1);",
@@ -276,15 +275,13 @@ BODIES = {
     "jacobi_2d": "b(i,j) = 0.2*(a(i,j)+a(i,j-1)+a(i,j+1)+a(i+1,j)+a(i-1,j));",
     "fdtd_2d": "hz(i,j) -= 0.7*(ex(i,j+1)-ex(i,j)+ey(i+1,j)-ey(i,j));",
     "floyd_warshall": "path(i,j) = min(path(i,j), path(i,step)+path(step,j));",
-    "del_dot_vec": "const T xi = 0.5*(x(i,j+1)+x(i+1,j+1)-x(i,j)-x(i+1,j)),"
-    " xj = 0.5*(x(i+1,j)+x(i+1,j+1)-x(i,j)-x(i,j+1)),"
-    " yi = 0.5*(y(i,j+1)+y(i+1,j+1)-y(i,j)-y(i+1,j)),"
-    " yj = 0.5*(y(i+1,j)+y(i+1,j+1)-y(i,j)-y(i,j+1)),"
-    " fi = 0.5*(u(i,j+1)+u(i+1,j+1)-u(i,j)-u(i+1,j)),"
-    " fj = 0.5*(u(i+1,j)+u(i+1,j+1)-u(i,j)-u(i,j+1)),"
-    " gi = 0.5*(v(i,j+1)+v(i+1,j+1)-v(i,j)-v(i+1,j)),"
-    " gj = 0.5*(v(i+1,j)+v(i+1,j+1)-v(i,j)-v(i,j+1));"
-    " div(i,j) = (fi*yj-fj*yi-gi*xj+gj*xi)/(xi*yj-xj*yi+3.0);",
+    "del_dot_vec": "const T "
+    + ", ".join(
+        f"{d}i = 0.5*({x}(i,j+1)+{x}(i+1,j+1)-{x}(i,j)-{x}(i+1,j)),"
+        f" {d}j = 0.5*({x}(i+1,j)+{x}(i+1,j+1)-{x}(i,j)-{x}(i,j+1))"
+        for d, x in ("xx", "yy", "fu", "gv")
+    )
+    + "; div(i,j) = (fi*yj-fj*yi-gi*xj+gj*xi)/(xi*yj-xj*yi+3.0);",
     "fir": "T s = 0; LOOP(j,16) s += taps[j]*signal[i+j]; out[i] = s;",
     "ltimes": "T s = 0; LOOP(d,ell1) s += ell(m,d)*psi(z,g,d); phi(z,g,m) += s;",
     "vol3d": "const T xa = x(i+1,j+1,k+1)-x(i,j,k), ya = y(i+1,j+1,k+1)-y(i,j,k), za ="
@@ -304,7 +301,6 @@ BODIES = {
     "nodal_sum": "const T v = 0.125*vol(i,j,k);"
     + "".join(f" ADD(x(i+{c >> 2},j+{c >> 1 & 1},k+{c & 1}), v);" for c in range(8)),
     "reduce_sum": "r = x[i];",
-    "histogram": "ADD(counts[bins[i]], 1);",
     "spmv": "T s = 0; for (idx k = start[i]; k<start[i+1]; ++k) s += value[k]*x[column[k]]; y[i] = s;",
     "softmax": "T top = a(i,0), sum = 0; for (idx j = 1; j<a1; ++j) top = max(top, a(i,j));"
     " LOOP(j,a1) sum += out(i,j) = exp(a(i,j)-top);"

@@ -8,7 +8,6 @@ HBM   what one cache for all, which keeps what was used last, fetches and writes
       of what was written as that is of all that went through it
 """
 
-import collections
 import math
 from dataclasses import replace
 
@@ -16,42 +15,18 @@ import numpy as np
 
 import portable as pk
 from portable.roofline.arguments import Data
-from portable.roofline.counting import blocks_of
-from portable.roofline.touched import SIZES, accesses, beyond, by_names
+from portable.roofline.counting import blocks_of, count
+from portable.roofline.counts import LINE
 
-SECTOR, LINE = 32, 64  # bytes that a GPU's caches move at least, and of the lines that are counted
+SECTOR = 32  # bytes that a GPU's caches move at least
 FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
 AGAIN = 1.1  # times what is touched: so much is asked for where blocks, or their threads, share it
 TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
 
 
-class _Touched:
-    """Elements that a launch reaches, counted on the host by one thread.
-
-    `asked` is how often it reaches each argument, `asked_bytes` all of that, `lines` the lines (read,
-    written) of arguments that share memory, `jumps` the arguments that are mostly reached on another line
-    than before, `beyond` what caches pass on, by their size.
-    """
-
-    def __init__(self, policy, kernel, args, reducer=()):
-        text = pk.count(replace(policy, space="serial"), kernel, *args, reducer=reducer, build="touched")
-        marks = {key: n for key, n in text.items() if not key[0]}
-        self.asked, self.asked_bytes = collections.Counter(), 0
-        for (place, operation, dtype), n in text.items():
-            for word in ("load ", "store ", "atomic "):
-                if place and accesses(operation, word):
-                    self.asked[operation.rpartition(" ")[2]] += n
-                    self.asked_bytes += n * SIZES[dtype] * (1 + (word == "atomic "))
-        self.lines = {names: lines for names, (_, lines) in by_names(marks)}
-        self.jumps = {
-            name for name, n in self.asked.items() if 2 * marks.get(("", f"moves {name}", ""), 0) > n
-        }
-        self.beyond = beyond(marks)
-
-    @property
-    def bytes(self):
-        """Return the bytes of all lines, to be read and to be written."""
-        return LINE * sum(map(sum, self.lines.values()))
+def _touched(policy, kernel, args, reducer=()):
+    """Return the counts of a launch on the host, by one thread."""
+    return count(replace(policy, space="serial"), kernel, *args, reducer=reducer, executed=False)
 
 
 def predicted(policy, kernel, args, reducer, second):
@@ -71,11 +46,11 @@ def predicted(policy, kernel, args, reducer, second):
     data = Data(args, again=False)
     with data:
         there = _on_lines(data.args, {})
-        whole, blocks, n_blocks = _Touched(policy, kernel, there, reducer), [], 0
-        if not reducer and whole.asked_bytes > AGAIN * whole.bytes:
+        whole, blocks, n_blocks = _touched(policy, kernel, there, reducer), [], 0
+        if not reducer and whole.loaded + whole.stored > AGAIN * whole.line_bytes:
             facts = pk.explain(policy, kernel, *args).facts
             parts, n_blocks = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
-            blocks = [_Touched(part, kernel, there) for part in parts]
+            blocks = [_touched(part, kernel, there) for part in parts]
     of_second = of_blocks(whole, blocks, n_blocks, pk.concurrency(policy.space) // TEAMS)
     return {"L2": round(of_second), "HBM": round(of_memory(whole, second))}
 
@@ -93,11 +68,12 @@ def _on_lines(args, kept):
 
 def of_blocks(whole, blocks, n_blocks, n_processors):
     """Return bytes from L2: of a launch, by some of its `n_blocks` blocks."""
-    found = 0.0
+    found, asked = 0.0, whole.asked
     for names, lines in whole.lines.items():
-        jumps = whole.jumps.intersection(names.split(", "))
+        # mostly reached on another line than before
+        jumps = [asked[name] for name in names.split(", ") if 2 * whole.moves.get(name, 0) > asked[name]]
         if jumps and LINE * max(lines) > FIRST:
-            found += SECTOR * sum(whole.asked[name] for name in jumps)
+            found += SECTOR * sum(jumps)
             continue
         each = sum(sum(block.lines.get(names, (0, 0))) for block in blocks) / max(len(blocks), 1)
         most = n_processors * sum(lines) if LINE * max(lines) <= FIRST else math.inf

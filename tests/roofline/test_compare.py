@@ -12,7 +12,7 @@ from rich.console import Console
 import portable as pk
 from portable.roofline import compare, peers
 from portable.roofline.cases.calls import kernels_alone
-from portable.roofline.cases.scaling import copy
+from portable.roofline.microkernels import copy
 from portable.roofline.compare import Outcome, Row
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.timing import Samples

@@ -13,6 +13,7 @@ from portable.errors import InputError
 from portable.roofline import met, profiling
 from portable.roofline.attainable import Analysis, analyse, bound
 from portable.roofline.cases import layer
+from portable.roofline.microkernels import element
 
 N = 1000
 
@@ -68,7 +69,7 @@ def test_launches_are_counted(space, views):
     out = pk.empty((N,), np.float64, space)
     with roofline.profile() as p:
         launch(space, *views, times=1)
-        pk.parallel_scan(pk.RangePolicy(0, N, space=space), layer.value, views[0], out=out)
+        pk.parallel_scan(pk.RangePolicy(0, N, space=space), element, views[0], out=out)
     counts = [c for _, (c,) in p.counts(executed=False)]
     assert [c.flops for c in counts] == [2 * N, 2 * N, N]
     assert [c.compulsory for c in counts] == [24 * N, 16 * N, 16 * N]
