@@ -13,17 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from portable.models import edm, hawkes, mixture, resampling, tmap
+from portable.models import edm, hawkes, resampling, tmap
 from portable.models.edm.simulated import coupled_logistic
 from portable.roofline.cases import methods
 from portable.roofline.cases.edm import random_dims
 from portable.roofline.cases.hawkes import PARAMS, simulated
+from portable.roofline.cases.mixture import P
 from portable.roofline.cases.rest import begin, seen, walk
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.profiling import profile
 from portable.roofline.units import scaled
 
-P, K, N_SERIES = 14, 16, 50
+K, N_SERIES = 16, 50
 CHAINS, SAMPLED, STEPS = 4, 50, 16  # chains and their steps, steps of a filter
 COPIES = {"8 KiB": 8 << 10, "1 MiB": 1 << 20, "1 GiB": 1 << 30}
 SIZES = (0.002, 0.03, 0.2)  # small, middle and large on a CPU, of what a device is given
@@ -133,27 +134,12 @@ def public_calls(scale, fitted_share=1.0):
 
 
 def _mixture(sized, fitted_share):
-    random = np.random.default_rng(0)
-
-    def clouds(n):
-        return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
-
-    points, many = clouds(sized(1_000_000)), clouds(sized(5_000_000 * fitted_share))
-
-    def fit(space, X, k=64, iterations=10):
-        return mixture.DirichletMixture(
-            k,
-            prior=mixture.Prior(scale=np.eye(P)),
-            max_iter=iterations,
-            tol=-1.0,
-            moves=False,
-            random_state=0,
-            space=space,
-        ).fit(X)
+    points = methods.two_clouds(sized(1_000_000))
+    many = methods.two_clouds(sized(5_000_000 * fitted_share))
 
     @functools.cache
     def fitted(space):
-        return fit(space, points, min(K, len(points) // 4), 3)
+        return methods.mixture_of(min(K, len(points) // 4), space).fit(points)
 
     size = f"{len(points):,} x {P}, {K} components"
     for name, width in (("predict", 1), ("predict_proba", K)):
@@ -168,7 +154,7 @@ def _mixture(sized, fitted_share):
         f"mixture, fit, {len(many):,} x {P}, {k} components, 10 iterations, start included",
         (many,),
         0,
-        lambda space, X: functools.partial(fit, space, X, k),
+        lambda space, X: lambda: methods.mixture_of(k, space, 10).fit(X),
     )
 
 

@@ -60,3 +60,44 @@ def duel(title, space, call, method="", *inputs, result=None, label="", tools=No
         peers.gather(method, space, *inputs, tools=tools, **options or {}) if method else ([], [])
     )
     return Duel(title, ours(space, call, result, label), rivals, absent, **about)
+
+
+class Tally:
+    """Findings of each contender in each of several sets, of which ours is the first.
+
+    Parameters
+    ----------
+    hits : str
+        What is counted over all sets, in words.
+    """
+
+    def __init__(self, hits):
+        self._hits, self._found = hits, {}
+
+    def keep(self, number, name, index, words, hits, of=1):
+        """Keep the adjusted Rand index of a contender in a set, what it found in words, and its hits; the
+        index."""
+        self._found.setdefault(name, {})[number] = index, words, hits, of
+        return index
+
+    def told(self, number):
+        """Return a line on one set, and one on all that every contender was through with."""
+        own = [
+            f"{name}: {sets[number][1]}, index {sets[number][0]:.4f}"
+            for name, sets in self._found.items()
+            if number in sets
+        ]
+        every = sorted(set.intersection(*map(set, self._found.values())))
+        if not every:
+            return "; ".join(own)
+        line, both = [], []
+        for name, sets in self._found.items():
+            indices, _, hits, of = zip(*(sets[q] for q in every))
+            line.append(
+                f"{name}: median index {np.median(indices):.4f}, {self._hits} {sum(hits)} of {sum(of)}"
+            )
+            both.append(indices)
+        if both[1:]:
+            short = max(max(theirs) - ours for ours, *theirs in zip(*both))
+            line.append(f"ours at most {max(short, 0.0):.4f} below the better peer")
+        return f"{'; '.join(own)}\nso far, {len(every)} sets: {'; '.join(line)}"

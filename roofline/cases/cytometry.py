@@ -73,45 +73,11 @@ def n_found(labels: np.ndarray, problem: Problem) -> int:
     return found
 
 
-class Tally:
-    """Findings of each contender in each panel."""
-
-    def __init__(self):
-        self._found = {}
-
-    def judge(self, number: int, problem: Problem, labels: np.ndarray, name: str) -> float:
-        """Return the adjusted Rand index, kept with the clusters and the rare populations that were
-        found."""
-        index = agreement(labels, problem.labels)
-        self._found.setdefault(name, {})[number] = (
-            index,
-            n_found(labels, problem),
-            len(np.unique(labels)),
-            problem.n_rare,
-        )
-        return index
-
-    def told(self, number: int, problem: Problem) -> str:
-        """Return a line on one panel, and one on all that every contender was through with."""
-        own = [
-            f"{name}: {found[number][2]}, index {found[number][0]:.4f}, rare {found[number][1]}"
-            for name, found in self._found.items()
-            if number in found
-        ]
-        common = set.intersection(*(set(found) for found in self._found.values()))
-        line = [
-            f"{name}: median index {np.median([found[q][0] for q in common]):.4f}, rare "
-            f"{sum(found[q][1] for q in common)} of {sum(found[q][3] for q in common)}"
-            for name, found in self._found.items()
-        ]
-        return f"{problem.k} populations; {'; '.join(own)}\nso far, {len(common)} panels: {'; '.join(line)}"
-
-
 def duels(space, n, quick):
     """Ours against each peer; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     n_cells = n or (300 if space == "checked" else 600 if quick else CELLS)
-    tally = Tally()
+    tally = common.Tally("rare")
     found = [_on_panel(space, number, n_cells, small, tally) for number in (PANELS[:1] if small else PANELS)]
     if space != "checked":
         found += [
@@ -132,7 +98,11 @@ def _on_panel(space, number, n_cells, small, tally):
         labels = cytometry.fit([sample], **_options(space, small)).predict(sample)
         found["labels"] = labels.population[labels.population >= 0]
 
-    judge = functools.partial(tally.judge, number, problem)
+    def judge(labels, name):
+        rare, clusters = n_found(labels, problem), len(np.unique(labels))
+        index, words = agreement(labels, problem.labels), f"{clusters}, rare {rare}"
+        return tally.keep(number, name, index, words, rare, problem.n_rare)
+
     n, p = problem.X.shape
     title = f"panel {number}: {n:,} cells, {p} markers, {problem.k} populations, {problem.n_rare} rare"
     return common.duel(
@@ -147,7 +117,7 @@ def _on_panel(space, number, n_cells, small, tally):
         options={"starts": 2 if small else 10},
         tolerance=10.0,
         rounds=1,
-        told=lambda rows: tally.told(number, problem),
+        told=lambda rows: f"{problem.k} populations; {tally.told(number)}",
     )
 
 

@@ -23,11 +23,12 @@ from portable.roofline.contract import Contender, Duel
 from portable.roofline.digest import digest
 from portable.roofline.scoreboard import records
 from portable.roofline.side import no_sync
-from portable.roofline.units import one_line, scaled, times
+from portable.roofline.units import one_line, picked, scaled, times
 
 FEW = {"checked": 16, "quick": 40}  # the most of any extent, about
 TOLERANCE = {"float64": 1e-10, "float32": 5e-4, "int32": 0.0}  # of the largest value: sums in another order
 
+THREE = "median lower upper"
 FILES = kernels_loops, kernels_programs  # whose import fills ROWS
 
 
@@ -124,19 +125,15 @@ def compared(space, task, rounds, problems):
             sync={"ours": functools.partial(pk.fence, space), "peer": peer.sync or no_sync},
             **{"min_time": 0.005, "pause": 0.0} if gpu else {},
         )
-        parts = {f"{side}_seconds": _three(samples) for side, samples in seconds.items()}
+        parts = {f"{side}_seconds": picked(samples, THREE) for side, samples in seconds.items()}
         yield {
             "name": task.name,
             "dtype": task.dtype,
             "peer": peer.label,
-            "ratio": _three(timing.ratio(seconds["peer"], seconds["ours"])),
+            "ratio": picked(timing.ratio(seconds["peer"], seconds["ours"]), THREE),
             **parts,
             "source": peer.source,
         }
-
-
-def _three(samples):
-    return {name: getattr(samples, name) for name in records.NUMBERS}
 
 
 def _cells(row):

@@ -44,12 +44,10 @@ def two_clouds(n):
     return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
 
 
-def three_iterations(k, space):
-    """Return a mixture that a fit gives no more than ITERATIONS of EM, from points on."""
-    prior = mixture.Prior(scale=np.eye(P))
-    return mixture.DirichletMixture(
-        k, prior=prior, max_iter=ITERATIONS, tol=-1.0, moves=False, random_state=0, space=space
-    )
+def mixture_of(k, space, iterations=ITERATIONS):
+    """Return a mixture that a fit gives so many iterations of EM, from points on."""
+    about = {"prior": mixture.Prior(scale=np.eye(P)), "tol": -1.0, "moves": False, "random_state": 0}
+    return mixture.DirichletMixture(k, max_iter=iterations, space=space, **about)
 
 
 def three_branches():
@@ -64,7 +62,7 @@ def _mixture(space, n):
     k = 2 if space == "checked" else 16
 
     def fit():
-        return float(three_iterations(k, space).fit(points).objective_history_[-1])
+        return float(mixture_of(k, space).fit(points).objective_history_[-1])
 
     density = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
     return [

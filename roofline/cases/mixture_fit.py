@@ -12,7 +12,6 @@ index of labels with the clusters that the points were drawn from.
 `--n` divides all sizes by 20,000 / n. With --quick there are two small sets, and two starts.
 """
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,51 +75,12 @@ def _separation(d, one, other):
     return np.sqrt(d @ np.linalg.solve(0.5 * (one + other), d))
 
 
-class Tally:
-    """Findings of each contender in each set."""
-
-    def __init__(self):
-        self._found = {}
-
-    def judge(self, number, problem, labels, name, n_found=None):
-        """Return the adjusted Rand index, kept; components with more than p + 1 points unless `n_found`
-        says."""
-        if n_found is None:
-            n_found = int((np.bincount(labels) > problem.X.shape[1] + 1).sum())
-        index = agreement(labels, problem.labels)
-        self._found.setdefault(name, {})[number] = n_found, index, n_found == problem.k
-        return index
-
-    def told(self, number, problem):
-        """Return a line on one set."""
-        own = {name: found[number] for name, found in self._found.items() if number in found}
-        return f"{problem.k} clusters; " + "; ".join(
-            f"{name}: {n} found, index {index:.4f}" for name, (n, index, _) in own.items()
-        )
-
-    def summary(self):
-        """Return a line on all sets that every contender was through with."""
-        numbers = set.intersection(*(set(found) for found in self._found.values()))
-        if not numbers:
-            return "no set"
-        line = [
-            f"{name}: the right number in {sum(found[q][2] for q in numbers)}, median index "
-            f"{np.median([found[q][1] for q in numbers]):.4f}"
-            for name, found in self._found.items()
-        ]
-        rivals = [found for name, found in self._found.items() if name != OURS]
-        if rivals:
-            short = max(max(found[q][1] for found in rivals) - self._found[OURS][q][1] for q in numbers)
-            line.append(f"ours at most {max(short, 0.0):.4f} below the better peer")
-        return f"{len(numbers)} sets: " + "; ".join(line)
-
-
 def duels(space, n, quick):
     """Ours against each peer; see `portable.roofline.cases.Case`."""
     small = space == "checked"
     share = 0.02 if small else (n or (2_000 if quick else LARGEST)) / LARGEST
     numbers = SETS[:1] if small else SETS[:7:6] if quick else SETS
-    tally = Tally()
+    tally = common.Tally("the right number in")
     return [_duel(space, number, share, quick or small, tally) for number in numbers]
 
 
@@ -137,19 +97,21 @@ def _duel(space, number, share, quick, tally):
             space=space,
         ).fit(data.X)
 
+    def judge(labels, name, n=None):
+        """Return the index; components with more than p + 1 points are found unless `n` says."""
+        n = n or int((np.bincount(labels) > data.X.shape[1] + 1).sum())
+        return tally.keep(number, name, agreement(labels, data.labels), f"{n} found", n == data.k)
+
     def result():
         model = found["model"]
-        return tally.judge(number, data, model.predict(data.X), OURS, model.n_active_)
-
-    def told(rows):
-        return f"{tally.told(number, data)}\nso far {tally.summary()}"
+        return judge(model.predict(data.X), OURS, model.n_active_)
 
     n, p = data.X.shape
     title = (
         f"fit, set {number}: {n:,} points, {p} dimensions, {data.k} clusters at least "
         f"{data.separation:g} apart, {most} components offered"
     )
-    about = {"tools": ["sklearn"], "tolerance": 10.0, "rounds": 1, "result": result, "told": told}
+    about = {"tools": ["sklearn"], "tolerance": 10.0, "rounds": 1, "result": result}
+    about["told"] = lambda rows: f"{data.k} clusters; {tally.told(number)}"
     about["options"] = {"starts": 2 if quick else 10}
-    judge = functools.partial(tally.judge, number, data)
     return common.duel(title, space, fit, "mixture_fit", data, most, judge, **about)

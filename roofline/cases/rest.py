@@ -82,7 +82,7 @@ def _mixture(space, n):
 
     @functools.cache
     def fitted():
-        return methods.three_iterations(k, space).fit(points)
+        return methods.mixture_of(k, space).fit(points)
 
     for name in ("predict", "predict_proba"):
         yield _run(

@@ -32,14 +32,15 @@ from portable.models.mixture.prior import WithoutPrior
 from portable.models.mixture.steps import FullSteps
 from portable.models.tmap.em import EM
 from portable.errors import InputError
+from portable.roofline.cases import methods
+from portable.roofline.cases.mixture import P
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.grid import grid
 
-P = 14  # coordinates of points
 LIMIT = "2GiB"  # of a worker
 WORKERS = 1, 2, 4, 8, 16, 32  # those above 8 on a machine that has a core for each
 HALF = 0.5  # of what so many places could do: below, a method has stopped scaling
-MODEL = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+MODEL = methods.three_branches()
 
 
 @dataclass(frozen=True)

@@ -70,15 +70,7 @@ def step(i, x):
 def launches_one_by_one(space, random, scale):
     """Against the same launches in a graph."""
     n, times = int(random.integers(3000, 5000)), int(random.integers(100, 200)) if scale else 3
-    launch, _ = launches(space, n, (step,))
-
-    def one_by_one():
-        for _ in range(times):
-            pk.parallel_for(*launch)
-
-    with pk.use(space), pk.capture(space) as graph:
-        one_by_one()
-    return one_by_one, graph.replay
+    return pairs.in_a_graph(space, n, step, times)
 
 
 @planted("outside")

@@ -143,6 +143,19 @@ def beside_the_host(space, random, n, scale, rounds, times, host):
     return lambda: call(host), call
 
 
+def in_a_graph(space, n, kernel, times):
+    """Return a call that launches a kernel so many times, and the replay of these launches in a graph."""
+    launch, _ = launches(space, n, (kernel,))
+
+    def one_by_one():
+        for _ in range(times):
+            pk.parallel_for(*launch)
+
+    with pk.use(space), pk.capture(space) as graph:
+        one_by_one()
+    return one_by_one, graph.replay
+
+
 @pk.kernel
 def chains(i, width, step, apart, turns, trips, x, out):
     total, a = x[i], pk.local(width, x.dtype)

@@ -10,33 +10,12 @@ import json
 import numpy as np
 
 import portable as pk
-from portable.roofline.truth.pairs import draw, launches, on_device, planted, settled
+from portable.roofline.truth.pairs import beside_the_host, in_a_graph, launches, on_device, planted, settled
 
 
-def program(space, random, n, scale, times, rounds=(256, 4)):
-    """Return how often a program launches, and its launch over about n numbers: (times, launch, its
-    array)."""
-    x = pk.copy_of(random.random(draw(random, n, scale)), space)
-    launch, _ = launches(space, len(x), (settled, rounds[not on_device(space)], x), out=None)
-    return (times if scale else 1), launch, x
-
-
-def again(times, *steps):
-    """Return a call that takes these steps so many times, one after the other."""
-
-    def call():
-        for _ in range(times):
-            for step in steps:
-                step()
-
-    return call
-
-
-def with_step(space, random, scale, step, n=100_000, times=4):
-    """Return a program that calls `step` with its array after each launch, and the same without."""
-    times, launch, x = program(space, random, n, scale, times)
-    run = functools.partial(pk.parallel_for, *launch)
-    return again(times, run, lambda: step(x)), again(times, run)
+def with_step(space, random, scale, step, n=100_000):
+    """Return a program that calls `step` with its array after each of four launches, and the same without."""
+    return beside_the_host(space, random, n, scale, (256, 4), 4, step)
 
 
 @planted("outside")
@@ -99,7 +78,13 @@ def a_launch_for_each_row(space, random, scale):
     def launch(x):
         return functools.partial(pk.parallel_for, *launches(space, x.size, (settled, rounds, x), out=None)[0])
 
-    return again(1, *(launch(table[k]) for k in range(n_rows))), again(1, launch(table.reshape(-1)))
+    rows = [launch(table[k]) for k in range(n_rows)]
+
+    def one_by_one():
+        for row in rows:
+            row()
+
+    return one_by_one, launch(table.reshape(-1))
 
 
 @pk.kernel
@@ -107,21 +92,16 @@ def halved(i, x):
     x[i] = 0.5 * x[i] + 0.25
 
 
-def _steps(space, n, times):
-    """Return launches of a short kernel in a row, and the same in a graph."""
-    launch, _ = launches(space, n, (halved,))
-    one_by_one = again(times, functools.partial(pk.parallel_for, *launch))
-    with pk.use(space), pk.capture(space) as graph:
-        one_by_one()
-    return one_by_one, graph.replay
-
-
 @planted("calls")
 def steps_of_a_recursion(space, random, scale):
     """Return each a launch, against a graph of them."""
-    return _steps(space, int(random.integers(500, 900)), int(random.integers(300, 500)) if scale else 3)
+    return in_a_graph(
+        space, int(random.integers(500, 900)), halved, int(random.integers(300, 500)) if scale else 3
+    )
 
 
 @planted("calls")
 def updates_of_a_small_grid(space, random, scale):
-    return _steps(space, int(random.integers(1500, 2500)), int(random.integers(80, 120)) if scale else 3)
+    return in_a_graph(
+        space, int(random.integers(1500, 2500)), halved, int(random.integers(80, 120)) if scale else 3
+    )
