@@ -16,6 +16,7 @@ import portable as pk
 from portable.errors import InputError, SpaceError
 from portable.roofline import comparisons, figure, files, reports, versus
 from portable.roofline.options import parser
+from portable.roofline.scoreboard.command import run_scoreboard
 
 COMMANDS = {  # and those that are given the space that was asked for
     "report": reports.report,
@@ -29,7 +30,7 @@ ON_A_SPACE = {
     "ceilings": comparisons.show_ceilings,
     "compare": comparisons.compare_sides,
     "validate": comparisons.run_validate,
-    "scoreboard": comparisons.run_scoreboard,
+    "scoreboard": run_scoreboard,
     "versus": versus.run_versus,
 }
 

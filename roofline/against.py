@@ -18,7 +18,7 @@ import numpy as np
 from portable.roofline.grid import grid
 
 from portable.roofline.process import SideDied, SideError
-from portable.roofline.timing import MIN_SECONDS, QUEUE, Samples
+from portable.roofline.timing import MIN_SECONDS, QUEUE, Samples, calls_that_fill
 from portable.roofline.units import finite, in_words, picked, relative_difference
 
 SCHEMA_VERSION = 1
@@ -294,12 +294,11 @@ def _calibrate(row, sides):
     """Calls of a sample, the same number on both sides: what fills MIN_SECONDS on the faster one."""
     if row.host_only:
         return QUEUE
-    calls = 1
-    for side, place in zip(sides, row.places, strict=True):
+    places = list(zip(sides, row.places, strict=True))
+    for side, place in places:
         side.seconds(place, 1)  # compiles
-    while True:
-        fastest = min(side.seconds(place, calls) for side, place in zip(sides, row.places, strict=True))
-        if fastest * calls >= MIN_SECONDS:
-            return calls
-        # At most tenfold at a time: the first batches are slow and would overstate a call.
-        calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * MIN_SECONDS / max(fastest, 1e-9))))
+
+    def fastest(calls):
+        return min(side.seconds(place, calls) for side, place in places)
+
+    return calls_that_fill(fastest, MIN_SECONDS)[0]

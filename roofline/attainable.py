@@ -102,8 +102,8 @@ def atomics(counts, ceilings, where):
     seconds = 0.0
     for (_, dtype), n in counts.atomics.items():
         kind = "float64" if dtype.startswith("float") else "int64"
-        rate = ceilings.rate(f"atomic {where} {kind}") or ceilings.rate(f"atomic {where} int64")
-        seconds += n / (rate or math.inf)
+        own = f"atomic {where} {kind}"
+        seconds += ceilings.seconds(n, own if own in ceilings.items else f"atomic {where} int64")
     return seconds
 
 
@@ -197,13 +197,10 @@ def _of_a_call(rate, additions, alone):
 
 
 def _integer(counts, executed, ceilings):
-    n = (
-        min(executed["integer"], counts.integer)
-        if executed
-        else 0
-        if counts.flops or counts.special
-        else counts.integer
-    )
+    if executed:
+        n = min(executed["integer"], counts.integer)
+    else:
+        n = 0 if counts.flops or counts.special else counts.integer
     return n / ceilings.rate("integer int64")
 
 

@@ -225,8 +225,8 @@ def _in_order(counts, ceilings, scattered):
     order, from the nearest cache."""
     told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
     gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
-    near = ceilings.rate(f"gather {ceilings.levels[0][0]}") or math.inf
-    return math.hypot(moving(counts, ceilings), min(gathered, scattered) / near)
+    one_by_one = ceilings.seconds(min(gathered, scattered), f"gather {ceilings.levels[0][0]}")
+    return math.hypot(moving(counts, ceilings), one_by_one)
 
 
 def _lines_from(kernel, ceilings, others):
@@ -259,7 +259,7 @@ def _special(counts, ceilings):
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
         if lanes > 1 and (name.startswith("special ") or name == "sqrt"):
-            packs += n * lanes / (ceilings.rate(f"{name.removeprefix('special ')} {dtype}") or math.inf)
+            packs += ceilings.seconds(n * lanes, f"{name.removeprefix('special ')} {dtype}")
     return packs
 
 
@@ -274,14 +274,8 @@ def _busy_arithmetic(kernel, ceilings):
     ):
         return 1.0
     ran = _special(counts, ceilings)
-    return (
-        min(
-            1.0,
-            sum(n / (ceilings.rate(" ".join(name)) or math.inf) for name, n in counts.special.items()) / ran,
-        )
-        if ran
-        else 1.0
-    )
+    wanted = sum(ceilings.seconds(n, " ".join(name)) for name, n in counts.special.items())
+    return min(1.0, wanted / ran) if ran else 1.0
 
 
 def _of_memory(kernel, ceilings, took):

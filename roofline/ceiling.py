@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -123,6 +124,21 @@ class Ceilings:
         """
         return self.items[name].best if name in self.items else None
 
+    def seconds(self, n: float, name: str) -> float:
+        """Return seconds of n operations, or bytes, at a roof; none where it was not measured.
+
+        Parameters
+        ----------
+        n : float
+        name : str
+            As of `Ceiling`.
+
+        Returns
+        -------
+        float
+        """
+        return n / (self.rate(name) or math.inf)
+
     def measured_at(self, level: str) -> list[Ceiling]:
         """Return the ceilings of a memory level: its patterns.
 
@@ -181,10 +197,11 @@ class Ceilings:
         -------
         str
         """
-        seen = [
-            (name, capacity and (self.rate(f"capacity {name}") or capacity)) for name, capacity in self.levels
-        ]
-        return _holding(seen, n_bytes)
+        return next(
+            name
+            for name, capacity in self.levels
+            if capacity is None or n_bytes <= (self.rate(f"capacity {name}") or capacity)
+        )
 
     def clock_in_words(self) -> str:
         """Return the end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
@@ -234,11 +251,6 @@ class Ceilings:
                 (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
             )
         return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|?quartiles|method<", rows, caption)
-
-
-def _holding(levels, n_bytes):
-    """Return the first of (name, capacity) that holds so many bytes; a capacity of None holds all."""
-    return next(name for name, capacity in levels if capacity is None or n_bytes <= capacity)
 
 
 def ceilings(

@@ -19,7 +19,7 @@ from portable.roofline.printing import (
     say,
     warn_if_busy,
 )
-from portable.roofline.scoreboard import measured, records, standing
+from portable.roofline.scoreboard import measured, records
 
 MINUTES = 10.0  # that a comparison of revisions takes at most
 
@@ -117,16 +117,6 @@ def _compare_against(options, space):
     told |= {"limit_minutes": minutes, "failure": failure, "interrupted": interrupted}
     kept = write_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
     return exit_code(interrupted, kept and outcome.passed and not failure)
-
-
-def run_scoreboard(options, space):
-    listed.check_checkout("scoreboard")
-    told = standing.command(options, space, warn_if_busy, say)
-    show_tables(told.table)
-    print(told.summary)
-    kept = write_file(options.record and not told.interrupted and told.path, told.records)
-    kept &= write_json(options, standing.SCHEMA_VERSION, told.facts, **told.as_dict())
-    return exit_code(told.interrupted, kept and told.passed)
 
 
 def write_measured(options):

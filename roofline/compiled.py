@@ -67,8 +67,7 @@ def _conversions(kernel, ceilings):
 def converting(counts, ceilings):
     """Return seconds of the conversions alone."""
     return sum(
-        _of(counts.conversions, other) / (ceilings.rate(f"convert {other}") or math.inf)
-        for other in ("int64", "float32")
+        ceilings.seconds(_of(counts.conversions, other), f"convert {other}") for other in ("int64", "float32")
     )
 
 
@@ -117,7 +116,7 @@ def vectors(counts, ceilings):
         lanes, dtype, _ = lanes_and_type(of)
         if (lanes > 1 or counts.ptx is not None) and dtype in ("float32", "float64") and name in FLOPS:
             kind = "fma" if name in ("fma", "fmuladd") else "no fma"
-            seconds += n * lanes * FLOPS[name] / (ceilings.rate(f"{kind} {dtype}") or math.inf)
+            seconds += ceilings.seconds(n * lanes * FLOPS[name], f"{kind} {dtype}")
     return seconds
 
 

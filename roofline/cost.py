@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from portable.errors import InputError
 
-_declared = {}  # kernel -> Cost
-
-QUANTITIES = ("flops", "bytes", "special")
+_declared = {}  # kernel -> {quantity: function}
 
 Kernel = TypeVar("Kernel")
 Quantity = Callable[..., float]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Declared quantities of one launch, functions of (extent, *args) or None: see `cost`."""
-
-    flops: Quantity | None = None
-    bytes: Quantity | None = None
-    special: Quantity | None = None
 
 
 def cost(
@@ -53,12 +41,14 @@ def cost(
     InputError
         A quantity is no function.
     """
-    for name, value in (("flops", flops), ("bytes", bytes), ("special", special)):
-        if value is not None and not callable(value):
+    given = {"flops": flops, "bytes": bytes, "special": special}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    for name, value in wanted.items():
+        if not callable(value):
             raise InputError(f"cost: {name} is {value!r}; a function of (extent, *args) is wanted")
 
     def declare(kernel):
-        _declared[kernel] = Cost(flops, bytes, special)
+        _declared[kernel] = wanted
         return kernel
 
     return declare
@@ -71,12 +61,9 @@ def disagreements(kernel, extent, args, counted):
     ----------
     counted : dict of quantity to number
     """
-    found, declared = [], _declared.get(kernel)
-    for name in QUANTITIES if declared else ():
-        function = getattr(declared, name)
-        if function is None:
-            continue
-        said = function(extent, *args)
-        if said != counted[name]:
-            found.append(f"declared {name}: {said:,}; counted: {counted[name]:,}")
-    return found
+    said = {name: function(extent, *args) for name, function in _declared.get(kernel, {}).items()}
+    return [
+        f"declared {name}: {n:,}; counted: {counted[name]:,}"
+        for name, n in said.items()
+        if n != counted[name]
+    ]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import contextlib
 import dataclasses
 import functools
 import math
@@ -272,14 +271,14 @@ def _text(policy, kernel, args, reducer, scan, on_device):
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
-    *others, last = _builds(kernel, policy, reducer, on_device)
-    counted = functools.partial(_counted, kernel, _inputs(args, scan), reducer)
-    for each in others:  # what a team's members share out may be too much for few of them
-        with contextlib.suppress(LoweringError, InputError):
-            found = counted(*each)
+    builds = _builds(kernel, policy, reducer, on_device)
+    for roomy, build in builds:
+        try:
+            found = pk.count(roomy, kernel, *(args[:-1] if scan else args), reducer=reducer, build=build)
             break
-    else:
-        found = counted(*last)
+        except (LoweringError, InputError):  # what a team's members share out may be too much for few
+            if build == builds[-1][1]:
+                raise
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
         key = kernel.place, "store out", out.dtype.name
@@ -299,7 +298,8 @@ def _builds(kernel, policy, reducer, on_device):
     and no others. A host's have fewer: each is given room for what a device's many members share out.
     """
     if not isinstance(policy, pk.TeamPolicy):
-        steps = (step for one in _several(reducer) for step in (one.lift, one.combine) if step is not None)
+        several = reducer if isinstance(reducer, tuple) else (reducer,)
+        steps = (step for one in several for step in (one.lift, one.combine) if step is not None)
         straight = on_device and all(map(_straight, (kernel, *steps)))
         return [(policy, "touched:lanes" if straight else "touched")]
     if not _asks_for_size(kernel):
@@ -312,25 +312,12 @@ def _builds(kernel, policy, reducer, on_device):
     return [(_roomy(policy, size, build) if on_device else policy, build) for build in builds]
 
 
-def _several(reducer):
-    return reducer if isinstance(reducer, tuple) else (reducer,)
-
-
 def _roomy(policy, size, build):
     """Return a policy with scratch for what so many members share out, where those that count are
     fewer."""
     _, _, width = build.partition(":")
     parts = -(-size // (int(width) if width.isdigit() else 1))
     return dataclasses.replace(policy, scratch_bytes=parts * policy.scratch_bytes)
-
-
-def _counted(kernel, args, reducer, policy, build):
-    return pk.count(policy, kernel, *args, reducer=reducer, build=build)
-
-
-def _inputs(args, scan):
-    """Return the arguments that a text knows: not where a scan writes."""
-    return args[:-1] if scan else args
 
 
 def _as_many_members(kernel, policy):
@@ -374,7 +361,8 @@ def _masked(policy, kernel, data, reducer, scan, build):
     """Return the share of lanes that did nothing of what was done for them, in packs or in a GPU's
     warps."""
     data.restore()
-    found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build=build)
+    inputs = data.args[:-1] if scan else data.args  # not where it writes
+    found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
     issued = found.pop(ISSUED, 0)
     return 1.0 - sum(found.values()) / issued if issued else 0.0
 

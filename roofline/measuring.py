@@ -98,11 +98,7 @@ class Held:
     sizes: tuple
     plan: Callable  # of a size: its Plan
     unit: str = "byte"
-
-    @property
-    def method(self):
-        """Return the method of measurement."""
-        return "the largest working set that is copied rather like the smallest than like the largest"
+    method: str = "the largest working set that is copied rather like the smallest than like the largest"
 
     def measure(self, quick):
         """Return the bytes, of a few repeats."""
@@ -248,13 +244,8 @@ def _cpu_bandwidth(space, levels, quick):
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
         policy, often = pk.TeamPolicy(league, space=space), "KiB a core, over and over"
-        (b, c, a), amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
-        for what, method, n_bytes, kernel, *args in (
-            ("bandwidth", "triad", amount, kernels.triad_again, SCALE, b, c, a),
-            ("copy", "copy", amount * 2 // 3, kernels.copy_again, b, a),
-            ("update", "a += s b", amount, kernels.update_again, SCALE, b, a),
-        ):
-            method = f"{method} on {3 * 8 * length >> 10} {often}"
+        for what, method, each, _, kernel, args in _patterns(*three_rows(*_ones(space, (league, 3, length)))):
+            method, n_bytes = f"{method} on {3 * 8 * length >> 10} {often}", each * length * trips * league
             yield _plan(space, f"{what} {name}", "B", n_bytes, method, policy, kernel, trips, *args)
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
         method, launch = f"{8 * eight.size // league >> 10} {often}", (kernels.read_again, trips, eight, out)
@@ -311,15 +302,21 @@ def _memory():
     return psutil.virtual_memory().total
 
 
+def _patterns(b, c, a):
+    """(name of the ceiling, method, bytes an element, kernel, kernel of a team's rows, arguments) of the ways
+    to move bytes."""
+    return (
+        ("bandwidth", "triad", 24, kernels.triad, kernels.triad_again, (SCALE, b, c, a)),
+        ("copy", "copy", 16, kernels.copy, kernels.copy_again, (b, a)),
+        ("update", "a += s b", 24, kernels.update, kernels.update_again, (SCALE, b, a)),
+    )
+
+
 def _long(space, level, n):
     """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between
     machines."""
     policy, (b, c, a) = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
-    for what, method, each, kernel, *args in (
-        ("bandwidth", "triad", 24, kernels.triad, SCALE, b, c, a),
-        ("copy", "copy", 16, kernels.copy, b, a),
-        ("update", "a += s b", 24, kernels.update, SCALE, b, a),
-    ):
+    for what, method, each, kernel, _, args in _patterns(b, c, a):
         method += f" over {each * n / 1e6:,.0f} MB"
         yield _plan(space, f"{what} {level}", "B", each * n, method, policy, kernel, *args)
     call, wait = functools.partial(pk.parallel_reduce, policy, kernels.element, b), _wait(space)

@@ -86,14 +86,13 @@ class Counted:
 
     def _first(self, launch):
         met, start = Met(), time.perf_counter()
+        met.executed = False
         try:
             met.meet(launch, False)
-            met.executed = time.perf_counter() - start < TEXT
-            if met.executed:
-                again = Met()
-                again.meet(launch, True)
-                again.executed = True
-                return again
+            if time.perf_counter() - start < TEXT:  # counted anew, with what is executed
+                met = Met()
+                met.executed = True
+                met.meet(launch, True)
         except Exception as error:  # noqa: BLE001 - the program goes on
             return error
         return met

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
-from portable.roofline import microkernels, timeline
-from portable.roofline.counting import in_a_graph, in_words, size_of
+from portable.roofline import files, microkernels, timeline
+from portable.roofline.counting import in_a_graph, in_words
 from portable.roofline.counts import Counts
 from portable.roofline.grid import grid
 from portable.roofline.memory import high_water
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
-AHEAD, TRIPS = (
-    2e-4,
-    30_000,
-)  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+# seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+AHEAD, TRIPS = 2e-4, 30_000
 # times that a launch is stamped, launches of it in a graph, and seconds that one of a device takes at least
 STAMPED, MANY, LEAST = 7, 100, 1e-7
 
@@ -274,33 +272,17 @@ class Profile:
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
     @staticmethod
-    def identity(launch: Any) -> tuple[Any, ...]:
-        """Return a launch's identity: kernel, policy, reducers and arguments, of arrays their memory."""
-        return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
-
-    @staticmethod
-    def kind(launch: Any) -> tuple[Any, ...]:
-        """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
-        arrays."""
-        return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args)
-
-    @staticmethod
     def sizes(event: Event) -> str:
         """Sizes of an event's launches in words."""
         words = [in_words(launch.policy) for launch in event.launches[:3]]
         return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
-    @staticmethod
-    def size(launch: Any) -> tuple[int, str]:
-        """Return the number of indices or teams of a launch, and which of both."""
-        return size_of(launch.policy)
-
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
         """Return the Counts of one of the launches: of those of its kind that were counted as they came
         (`meet`) the mean; else those of the same identity are counted once."""
-        if met := self._met.get((*self.kind(launch), executed)):
+        if met := self._met.get(_kind(launch, executed)):
             return met.mean()
-        key = (*self.identity(launch), executed)
+        key = *_kind(launch, executed), tuple(map(_identity, launch.args))
         if key not in self._counts:
             self._counts[key] = Met()
             self._counts[key].meet(recalled(launch), executed)
@@ -310,7 +292,7 @@ class Profile:
         """Count a launch that is about to run, on the data as they are. Launches of a kind may do other
         things on other data, where their text has conditions, or by other whole numbers: then the first few
         are counted, and some of the many."""
-        self._met.setdefault((*self.kind(launch), executed), Met()).meet(launch, executed)
+        self._met.setdefault(_kind(launch, executed), Met()).meet(launch, executed)
 
     def short(self) -> list[str]:
         """Return labels of launches so short that their times are mostly the cost of a launch."""
@@ -332,7 +314,7 @@ class Profile:
         """Return the time line in Chrome's trace format, a dict; with `path` it is also written, for
         ui.perfetto.dev."""
         if path is not None:
-            timeline.save(self, path)
+            files.write(path, timeline.as_json(self))
         return timeline.trace(self)
 
     def _repr_html_(self):
@@ -443,6 +425,12 @@ def _queues(spaces):
 def _launches(launch):
     """Return the launches of a graph, or the one."""
     return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
+
+
+def _kind(launch, executed):
+    """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
+    arrays."""
+    return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args), executed
 
 
 def _identity(a):

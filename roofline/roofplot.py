@@ -4,6 +4,7 @@ A page holds a plot twice, wide and narrow, so that letters keep their size on a
 share their axes and roofs, which stand in the page once. The same drawing is a file for papers, and a PDF.
 """
 
+import copy
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -22,16 +23,8 @@ SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, 
 )
 LEAST, MOST = 9.0, 24.0  # pixels across a mark of none and of all of the time
 LETTER, ABOVE, BELOW = 7.6, 12, 4  # pixels: a wide font's letter, and a line's height over and under its base
-AROUND = (
-    (1, 0),
-    (-1, 0),
-    (0, -1),
-    (0, 1),
-    (1, -1),
-    (1, 1),
-    (-1, -1),
-    (-1, 1),
-)  # of a mark: where its label may be
+# places of a mark's label
+AROUND = (1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)
 
 
 @dataclass(frozen=True)
@@ -150,8 +143,8 @@ class Axes:
 
     def sized(self, size):
         """These axes for a drawing of another size."""
-        other = object.__new__(Axes)
-        other.__dict__.update(self.__dict__, size=size)
+        other = copy.copy(self)
+        other.size = size
         return other
 
     def x(self, value):
@@ -283,26 +276,18 @@ class Plot:
     def __init__(self, axes, dots, label="", roofs="", links=True):
         self.axes, self.label, self.roofs, self.links, room = axes, label, roofs, links, Room(axes.size)
         self.labels = [found for found in axes.labels(room) if found]
-        placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
-        for dot, x, y, _, levels, _ in placed:
+        placed = []
+        for dot in sorted(dots, key=lambda d: -d.share):  # small ones on top
+            x, y, old = axes.x(dot.intensity), axes.y(dot.rate), dot.before
+            levels = [axes.x(at) for at in dot.intensities.values()]
             around = [(x, dot.side / 2)] + [(at, 0.35 * dot.side) for at in levels]
             room.taken += [(at - half, y - half, at + half, y + half) for at, half in around]
             room.taken.append((min([x, *levels]), y - 2, max([x, *levels]), y + 2))
+            was = old and (axes.x(old.intensity), axes.y(old.rate))
+            placed.append((dot, x, y, axes.y(dot.operations / dot.attainable), levels, was))
         # Of each dot: where it lies, its roof, the bytes taken from each level, the one before, and its
         # label.
         self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
-
-    def _placed(self, dot):
-        old, axes = dot.before, self.axes
-        was = (axes.x(old.intensity), axes.y(old.rate)) if old else None
-        return (
-            dot,
-            axes.x(dot.intensity),
-            axes.y(dot.rate),
-            axes.y(dot.operations / dot.attainable),
-            [axes.x(at) for at in dot.intensities.values()],
-            was,
-        )
 
     def _texts(self, dot, x, y):
         """((text, x of its middle, y of its base, how far away), boxes): where the label may be, the best

@@ -12,7 +12,7 @@ from portable.errors import InputError, printable
 from portable.roofline import timeline
 from portable.roofline.attainable import analyse_launch
 from portable.roofline.contract import Work
-from portable.roofline.counting import static_arguments
+from portable.roofline.counting import size_of, static_arguments
 from portable.roofline.counts import mean
 from portable.roofline.host import Lines
 from portable.roofline.met import SIZES, Counted, group_of, kind_of
@@ -131,9 +131,9 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
         on_start(printable(launch.label), done)
         fixed = (f"{name} = {value}" for name, value in static_arguments(launch).items())
         where = ", ".join(filter(None, (source, event.region, *fixed)))
-        size = made.size(launch)
+        size = size_of(launch.policy)
         if len(parts) > 1:
-            sizes = [made.size(one)[0] for _, one in found]
+            sizes = [size_of(one.policy)[0] for _, one in found]
             size = round(sum(sizes) / len(sizes)), size[1]
             where += f", {len(parts):,} sizes from {min(sizes):,} to {max(sizes):,}"
         numbers = [(kind, len(launches)) for kind, launches in parts]

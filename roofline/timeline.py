@@ -2,7 +2,6 @@
 
 import json
 
-from portable.roofline import files
 from portable.roofline.units import scaled
 
 WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
@@ -54,11 +53,6 @@ def trace(made):
 def as_json(made):
     """`trace` as text."""
     return json.dumps(trace(made), allow_nan=False) + "\n"
-
-
-def save(made, path):
-    """Write `trace` to a file, for ui.perfetto.dev or chrome://tracing."""
-    files.write(path, as_json(made))
 
 
 def picture(made):

@@ -10,6 +10,7 @@ caller waits for.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -81,23 +82,32 @@ def tick():
     return min(steps)
 
 
+def calls_that_fill(seconds_of, min_time):
+    """Return how many calls take so long, and the seconds of each.
+
+    Parameters
+    ----------
+    seconds_of : callable of int
+        Gives seconds per call of a batch of so many.
+    min_time : float, seconds
+    """
+    calls = 1
+    while (per_call := seconds_of(calls)) * calls < min_time:
+        # At most tenfold at a time: the first batches are slow and would overstate a call.
+        calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * min_time / max(per_call, 1e-9))))
+    return calls, per_call
+
+
 def _calibrate(fn, sync, min_time):
     """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
 
-    Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait
-    for it twice.
+    Unless that took so long that compiling is a small part of it: a call of minutes is not made twice.
     """
     first = batch_seconds(fn, sync, 1)
     if first >= LONG_SECONDS:
         return 1, first
-    calls, min_time = 1, MIN_SECONDS if min_time is None else min_time
-    while True:
-        per_call = batch_seconds(fn, sync, calls)
-        if per_call * calls >= min_time:
-            return calls, per_call
-        # At most tenfold at a time: the first batches are slow and would overstate a call.
-        wanted = min_time / max(per_call, 1e-9)
-        calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * wanted)))
+    seconds_of = functools.partial(batch_seconds, fn, sync)
+    return calls_that_fill(seconds_of, MIN_SECONDS if min_time is None else min_time)
 
 
 def measure(

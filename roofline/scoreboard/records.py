@@ -154,7 +154,12 @@ def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str,
     }
 
 
+def as_text(document: dict[str, Any]) -> str:
+    """Return the text of a file of records."""
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
 def write(path: Path, document: dict[str, Any]) -> None:
     """Write a whole file or none of it; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    files.write(path, as_text(document))

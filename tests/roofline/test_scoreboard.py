@@ -13,7 +13,7 @@ from portable.errors import InputError
 from portable.roofline import __main__ as cli
 from portable.roofline import cases, machine, peers, scoreboard
 from portable.roofline.contract import Contender, Duel
-from portable.roofline.scoreboard import headlines, identity, measured, records, sitting, standing
+from portable.roofline.scoreboard import headlines, command, identity, measured, records, sitting
 from portable.roofline.scoreboard.headlines import Headline
 
 from .fakes import machine as facts_of
@@ -419,7 +419,7 @@ def test_a_gpu_is_named_by_nvidia_smi_where_the_driver_has_no_files(monkeypatch,
 
 def test_a_record_without_a_commit_is_refused(quiet, monkeypatch, capsys):
     quiet.mkdir()
-    monkeypatch.setattr(standing.revision, "current", lambda: {"commit": "", "changed": False})
+    monkeypatch.setattr(command.revision, "current", lambda: {"commit": "", "changed": False})
     assert scored(quiet, "--record") == 2 and "--commit" in capsys.readouterr().err
     assert not list(quiet.iterdir())
 
