@@ -23,7 +23,62 @@ class SideDied(SideError):
     """Its process is gone, and with it whatever it had prepared."""
 
 
-class Side:
+class Worker:
+    """A process that answers by lines; its error stream is kept for the message of its end.
+
+    Parameters
+    ----------
+    command : list of str
+        What the interpreter runs.
+    tree : Path
+        The folder whose `portable`, `models` and `roofline` it runs.
+    **environment : str
+        Further variables.
+    """
+
+    def __init__(self, command, tree, **environment):
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        others = [
+            p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and Path(p).resolve() != HERE
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join([str(tree), *others])},
+            start_new_session=True,  # an interruption is for the process that started it
+        )
+
+    def kill(self):
+        """End the process and all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self):
+        """End the process: by the end of its input, so that it leaves no temporary files, else with all that
+        it started."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def last_words(self):
+        """Wait for its end; the code that it ended with, and the last line of its error stream."""
+        code = self.process.wait()
+        self.errors.seek(0)
+        lines = [line.strip() for line in self.errors if line.strip()]
+        return f"process ended with {code}{f': {lines[-1]}' if lines else ''}"
+
+
+class Side(Worker):
     """A process that holds the prepared rows of one revision, and times one when asked.
 
     Parameters
@@ -37,20 +92,8 @@ class Side:
     """
 
     def __init__(self, name, tree, **case):
-        self.name, self.errors = name, tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        others = [
-            p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and Path(p).resolve() != HERE
-        ]
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", side.__file__, json.dumps({"tree": str(tree), **case})],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others])},
-            start_new_session=True,  # an interruption is for whoever asks
-        )
+        self.name = name
+        super().__init__(["-P", side.__file__, json.dumps({"tree": str(tree), **case})], tree)
 
     def await_rows(self):
         """Wait until all is prepared; the rows as `portable.roofline.side.row` tells them."""
@@ -64,41 +107,25 @@ class Side:
         """Return a row's number, on which both sides should agree."""
         return self._ask(do="result", row=place)
 
-    def close(self):
-        """End the process: by the end of its input, so that it leaves no temporary files, else with all that
-        it started."""
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
-
     def _ask(self, **request):
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise SideDied(self._last_words()) from error
+            raise self._died() from error
         return self._read()
 
     def _read(self):
         line = self.process.stdout.readline()
         if not line:
-            raise SideDied(self._last_words())
+            raise self._died()
         reply = json.loads(line)
         if "error" in reply:
             raise SideError(f"{self.name}: {reply['error']}")
         return reply["answer"]
 
-    def _last_words(self):
-        code = self.process.wait()
-        self.errors.seek(0)
-        lines = [line.strip() for line in self.errors if line.strip()]
-        return f"{self.name}: the process ended with {code}{f': {lines[-1]}' if lines else ''}"
+    def _died(self):
+        return SideDied(f"{self.name}: the {self.last_words()}")
 
 
 @contextlib.contextmanager

@@ -9,13 +9,7 @@ run is held against its median.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +18,7 @@ from typing import Any
 
 from portable.roofline import against
 from portable.roofline.grid import grid
+from portable.roofline.process import Worker
 from portable.roofline.revision import HERE
 from portable.roofline.scoreboard import headlines, records
 from portable.roofline.timing import Samples
@@ -259,44 +254,25 @@ def sitting_of(
         Gets what came of each headline; a process that dies is a problem of those that it has not told.
     """
     asked = json.dumps({"space": space, "names": names, "rounds": rounds})
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     late, left = threading.Event(), list(names)
-    with (
-        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "portable.roofline.scoreboard.sitting", asked],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, **PASSIVE, "PYTHONPATH": path},
-            start_new_session=True,  # an interruption is for whoever asks
-        ) as process,
-    ):
+    worker = Worker(["-m", "portable.roofline.scoreboard.sitting", asked], HERE, **PASSIVE)
 
-        def end():
-            late.set()
-            _kill(process)
+    def end():
+        late.set()
+        worker.kill()
 
-        timer = threading.Timer(seconds, end)
-        timer.start()
-        try:
-            for line in process.stdout:
-                told = json.loads(line)
-                left.remove(told["name"])
-                heard(told)
-            code = process.wait()
-        finally:
-            timer.cancel()
-            _kill(process)
-        errors.seek(0)
-        last = next((line.strip() for line in reversed(errors.readlines()) if line.strip()), "")
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        for line in worker.process.stdout:
+            told = json.loads(line)
+            left.remove(told["name"])
+            heard(told)
+        words = worker.last_words()
+    finally:
+        timer.cancel()
+        worker.kill()
+        worker.close()
     if not late.is_set():
         for name in left:
-            heard({"name": name, "seconds": 0.0, "problem": f"its process ended with {code}: {last}"})
-
-
-def _kill(process):
-    """End a process and what it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+            heard({"name": name, "seconds": 0.0, "problem": f"its {words}"})
