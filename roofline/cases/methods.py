@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.models import mixture, resampling, tmap
 from portable.roofline.cases import common, layer
-from portable.roofline.cases.mixture import K, P, packed
+from portable.roofline.cases.mixture import K, P, packed, records
 from portable.roofline.contract import Run
 
 ITERATIONS = 3  # of EM: each does the same
@@ -56,15 +56,14 @@ def three_branches():
 
 
 def _mixture(space, n):
-    random, points = np.random.default_rng(1), two_clouds(n)
-    records = 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
-    views = pk.copy_of(points.T.copy(), space), pk.copy_of(records, space), pk.empty((n,), np.float64, space)
+    points, rec = two_clouds(n), records(np.random.default_rng(1))
+    views = pk.copy_of(points.T.copy(), space), pk.copy_of(rec, space), pk.empty((n,), np.float64, space)
     k = 2 if space == "checked" else 16
 
     def fit():
         return float(mixture_of(k, space).fit(points).objective_history_[-1])
 
-    density = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
+    density = common.over(space, n, packed, *views)
     return [
         simulated_run(f"mixture density, {P} dimensions, {K} components", n, "points", space, density),
         simulated_run(f"mixture, {ITERATIONS} EM iterations, {k} components", n, "points", space, fit),

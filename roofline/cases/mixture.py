@@ -4,7 +4,6 @@ The text is what a newcomer writes: no vector word in it. P is a global constant
 unroll.
 """
 
-import functools
 import math
 
 import numpy as np
@@ -50,7 +49,7 @@ def duels(space, n, quick):
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(P, n)), records(random)
     views = pk.copy_of(x, space), pk.copy_of(rec, space), pk.empty((n,), np.float64, space)
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
+    call = common.over(space, n, packed, *views)
     operations = n * K * (3 * P * (P + 1) // 2 + 2 * P + 2)
     title = f"mixture density, {n:,} points, {P} dimensions, {K} components, {scaled(operations)} operations"
     about = {"result": lambda: float(np.log(views[2].to_numpy()).sum()), "tolerance": 1e-12}

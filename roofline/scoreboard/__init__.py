@@ -108,7 +108,8 @@ class Row:
         return FASTER if found.lower * self.limit > known else HOLDS
 
     def again(self, recorded: bool) -> bool:
-        """Return True if it seems down, or is `recorded` and varies, so that another process may know better."""
+        """Return True if it seems down, or is `recorded` and varies, so that another process may know
+        better."""
         seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
         return seems and len(self.sittings) < SITTINGS
 
