@@ -26,11 +26,6 @@ def value_and_square(i, x):
     return x[i], x[i] * x[i]
 
 
-@pk.kernel
-def is_positive(i, x):
-    return 1 if x[i] > 0 else 0
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sum(space, dtype):
     for n in SIZES:
@@ -69,12 +64,6 @@ def test_long_texts_add_up_in_the_same_order(space):
 def test_integers_add_up_in_64_bits(space, dtype):
     total = launch_reduce(space, 100, entry, np.full(100, 2**30, dtype))
     assert total == 100 * 2**30 and isinstance(total, int)
-
-
-def test_counting(space):
-    x = default_rng(1).normal(size=500)
-    total = launch_reduce(space, 500, is_positive, x)
-    assert total == (x > 0).sum() and isinstance(total, int)
 
 
 @pytest.mark.parametrize("begin, end", [(3, 3), (3, 4), (5, 60)])
@@ -131,11 +120,6 @@ def test_several_reducers_at_once(space):
     total, largest = launch_reduce(space, 77, value_and_square, x, reducer=(pk.Sum, pk.Max))
     assert_close(total, x.sum(), np.float64, 77)
     assert_close(largest, (x * x).max(), np.float64)
-
-
-def test_a_tuple_with_sum_only(space):
-    x = np.arange(20.0)
-    assert launch_reduce(space, 20, value_and_square, x, reducer=(pk.Sum, pk.Sum)) == (x.sum(), (x * x).sum())
 
 
 @pk.kernel

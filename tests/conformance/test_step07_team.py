@@ -204,44 +204,6 @@ def test_scan_takes_a_reducer(space, size, dtype):
 
 
 @pk.kernel
-def early_leave_in_item(team, x, out):
-    row = team.league_rank
-    found = 0
-    for j in team.thread_range(x.shape[0]):
-        k = x[j]
-        steps = 0
-        while k != 1:
-            if steps > 60:
-                break
-            k = k // 2 if k % 2 == 0 else 3 * k + 1
-            steps += 1
-        if steps > 60:
-            continue
-        found += steps
-    found = team.reduce(found)
-    if team.single():
-        out[row] = found
-
-
-def collatz_total(x):
-    total = 0
-    for k in x.tolist():
-        steps = 0
-        while k != 1 and steps <= 60:
-            k = k // 2 if k % 2 == 0 else 3 * k + 1
-            steps += 1
-        total += steps if steps <= 60 else 0
-    return total
-
-
-@sizes
-def test_data_dependent_loops_of_members(space, size):
-    x = np.arange(1, 60)
-    out = launch_for(space, pk.TeamPolicy(2, size), early_leave_in_item, x, np.zeros(2, np.int64))[1]
-    assert_array_equal(out, collatz_total(x))
-
-
-@pk.kernel
 def leave_team(team, skip, x, out):
     if skip[team.league_rank] != 0:
         return

@@ -85,41 +85,6 @@ def test_python_scalars_are_weak(space):
 
 
 @pk.kernel
-def widened(i, x, wide):
-    wide[i] = pk.float64(x[i]) * 1.1
-
-
-def test_float64_on_request(space):
-    x = default_rng(3).random(N).astype(np.float32)
-    assert_array_equal(launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1)
-
-
-@pk.kernel
-def mixed(i, x, y, wide):
-    wide[i] = x[i] + y[i] * 0.1
-
-
-def test_float32_meets_float64(space):
-    rng = default_rng(4)
-    x, y = rng.random(N).astype(np.float32), rng.random(N)
-    out = launch_for(space, N, mixed, x, y, np.zeros(N))[2]
-    assert_close(out, x.astype(np.float64) + y * 0.1, np.float64)
-
-
-@pk.kernel
-def int_times_float(i, k, x, wide):
-    wide[i] = k[i] * x[i]
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_an_integer_beside_a_float32(space, dtype):
-    k, x = np.arange(N, dtype=dtype), default_rng(5).random(N).astype(np.float32)
-    assert_close(
-        launch_for(space, N, int_times_float, k, x, np.zeros(N))[2], k * x.astype(np.float64), np.float32
-    )
-
-
-@pk.kernel
 def compensated(team, x, out):
     """Kahan's sum: reassociation would delete the correction."""
     s, c = 0.0, 0.0
@@ -217,23 +182,6 @@ def np_rounded(exact, dtype):
             int(v.view(np.uint32 if dtype == np.float32 else np.uint64)) & 1,
         ),
     )
-
-
-@pk.kernel
-def special(i, x, out):
-    out[0, i] = x[i] / 0.0
-    out[1, i] = math.sqrt(x[i])
-    out[2, i] = math.log(x[i])
-    out[3, i] = math.exp(x[i] * 1e6)
-    out[4, i] = x[i] * x[i] - x[i]
-
-
-def test_infinities_and_nan_as_in_numpy(space):
-    x = np.array([-1.0, 0.0, 1.0, np.inf, -np.inf, np.nan, -0.0, 2.0, 1e300])
-    out = launch_for(space, len(x), special, x, np.zeros((5, len(x))))[1]
-    with np.errstate(all="ignore"):
-        wanted = np.stack([x / 0.0, np.sqrt(x), np.log(x), np.exp(x * 1e6), x * x - x])
-    assert_allclose(out, wanted, rtol=1e-15)
 
 
 @pk.kernel

@@ -477,21 +477,6 @@ def test_extremes_of_zeros_and_nan(space):
     assert_same(out, np.array(wanted))
 
 
-@pk.kernel
-def into_extremes(i, x, low, high):
-    pk.atomic_min(low, 0, x[i])
-    pk.atomic_max(high, 0, x[i])
-
-
-@pytest.mark.parametrize(
-    "values", [[1.0, np.nan, 3.0], [np.nan, 1.0, 2.0], [1.0, 2.0, np.nan], [3.0, -4.0, 0.0]]
-)
-def test_nan_wins_in_atomics(space, values):
-    _, low, high = run(space, 3, into_extremes, np.array(values), np.zeros(1), np.zeros(1))
-    wanted = [np.nan] * 2 if np.isnan(values).any() else [min(values), max(values)]
-    assert_same(np.array([low[0], high[0]]), np.array(wanted))
-
-
 # ---- views and names
 @pk.kernel
 def slices(i, x, a, b, out):
