@@ -23,23 +23,19 @@ stochastic processes applied to big American gunfire data. Statistics and Comput
 theta omega / h^D, as here.
 """
 
-from .at_once import excitation_probabilities, log_likelihood
 from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
 from .catalogue import Catalogue, read_catalogue
+from .checks import Places, places
 from .compose import compose
-from .decays import Decay, exponentials, omori
-from .evidence import Evidence, evidence, pointwise
+from .triggering import Decay, exponentials, omori, EXPONENTIAL, Triggering
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
 from .guards import jitter, notes
-from .repeats import Places, places
-from .intensity import intensity, intensity_grid
-from .likelihood import Likelihood
-from .nuts import sample_nuts
+from .likelihood import Likelihood, excitation_probabilities, log_likelihood
 from .mutual import Mutual, MutualSimulation, MutualSlopes, omori_rates, simulate_mutual
-from .mutual_likelihood import MutualLikelihood
 from .mutual_fit import MutualFit, MutualResiduals, fit_mutual, mutual_residuals
+from .mutual_likelihood import MutualLikelihood
 from .parameters import Background, Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import Prior, gamma, half_normal, log_normal, uniform
@@ -50,20 +46,22 @@ from .probabilities import (
     parent_probabilities,
     posterior_probabilities,
 )
-from .residuals import Residuals, ThinnedResiduals, residuals, thinned_residuals
-from .sampler import sample_posterior
+from .residuals import Residuals, ThinnedResiduals, intensity, intensity_grid, residuals, thinned_residuals
+from .sampler import sample_nuts, sample_posterior
 from .scores import (
+    Evidence,
     ForecastScore,
     InformationGain,
     Magnitudes,
+    evidence,
     information_gain,
     magnitudes,
+    pointwise,
     score_forecast,
 )
 from .significance import TriggeringTest, triggering_test
 from .simulate import Simulation, simulate
 from .temporal import TemporalFit, TemporalLikelihood
-from .triggering import EXPONENTIAL, Triggering
 
 __all__ = [
     "EXPONENTIAL",

@@ -50,9 +50,8 @@ from . import (
     simulate,
 )
 from . import command_parts as parts
-from .catalogue import read_hours, write_table
-from .coverage import calibrate_noise, coverage, mutual_coverage
-from .files import read_table
+from .catalogue import read_hours, write_table, read_table
+from .calibration import calibrate_noise, coverage, mutual_coverage
 
 console = Console(highlight=False, markup=False)
 # tables of `--out`, none of which may be read
@@ -400,7 +399,7 @@ def run_mutual(options):
         _note(note)
     command.write_json(options, params=found.params, names=found.names, graph=graph, p_value=residual.p_value)
     if options.out:
-        columns = ("source", "target", "influence", "low", "high")
+        columns = "source", "target", "influence", "low", "high"
         write_table(options.out, {key: np.array([row[key] for row in graph]) for key in columns})
 
 

@@ -33,13 +33,12 @@ from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
 from ..shared.shown import Shown
-from .checks import check_enough, check_events, check_horizon
+from .checks import check_enough, check_events, check_horizon, spread_of
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
 from .regions import region_of
-from .repeats import spread_of
 from .significance import triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")

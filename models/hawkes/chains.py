@@ -10,11 +10,11 @@ import numpy as np
 import portable as pk
 
 from ..shared.arrays import Together
-from . import chain_kernels as ck
-from . import kernels
+from . import chain_kernels as ck, kernels
 from .cells import PairList, Range
 from .parameters import ParametersBase
-from .priors import coordinate_name, is_reciprocal
+from .priors import coordinate_name, coordinate_of, is_reciprocal
+
 
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
 # Steps of one replay: 75 launches or more without the host. Of so few that the first look at the chains sees
@@ -28,7 +28,7 @@ _NEAR, _FAR, _QUIET = 1.2, 2.0, 500
 _SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
 
 
-class Lists:
+class ListSchedule:
     """When pairs are listed anew, and for which parameters: as far as all chains together go, and not much
     farther.
 
@@ -80,7 +80,7 @@ class Lists:
         return Range(*(tuple(arrays[name].tolist()) for name in ("range_low", "range_high")), cut)
 
 
-class Agreed(NamedTuple):
+class Common(NamedTuple):
     """Settings that chains share, wherever each is: the first of all starts, the shortest tau_x of any,
     and the range that is listed."""
 
@@ -94,11 +94,11 @@ def tolerance_of(likelihood, scale):
     return 0.5 * likelihood.error_bound * abs(scale)
 
 
-def agreed(likelihood, starts, scale):
-    """Return the settings that chains share, and their Lists."""
+def common_settings(likelihood, starts, scale):
+    """Return the settings that chains share, and their ListSchedule."""
     values = np.array([start.values() for start in starts])
-    lists = Lists(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
-    return Agreed(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
+    lists = ListSchedule(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
+    return Common(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
 
 
 class Chains:
@@ -118,7 +118,7 @@ class Chains:
         Of the first proposals, relative to the coordinates.
     first : int
         The number of the first of these chains among all, by which they draw.
-    common : Agreed, optional
+    common : Common, optional
         With chains that are elsewhere.
     """
 
@@ -126,13 +126,8 @@ class Chains:
         self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None, first=0, common=None
     ):
         self._first = first
-        self.likelihood, self.free, self.seed, self.thin, self.n_steps = (
-            likelihood,
-            free,
-            seed,
-            thin,
-            n_rows * thin,
-        )
+        self.likelihood, self.free, self.seed = likelihood, free, seed
+        self.thin, self.n_steps = thin, n_rows * thin
         # one step more: the first after a restart evaluates the parameters as they are
         n = self.n_steps + 1
         self._steps = -(-n // -(-n // _SHORT)) if n <= _FEW else _STEPS
@@ -146,16 +141,17 @@ class Chains:
         blocks = -(-n // (_BLOCK * _MOST_BLOCKS)) * _BLOCK
         self._block, self._n_blocks = blocks, -(-n // blocks)
         names = self.kind.names()
-        places = np.array([names.index(name) for name in free])
-        reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
         chosen = [priors[coordinate_name(self.kind, name)] for name in free]
-        table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
+        fixed = {
+            "places": np.array([names.index(name) for name in free]),
+            "reciprocal": np.array([int(is_reciprocal(self.kind, name)) for name in free]),
+            "priors": np.array([[*p.coefficients, p.low, p.high] for p in chosen]),
+        }
         self._missed_mu = self._keep_background(starts[0] if common is None else common.start)
         if common is None:
-            common, self.lists = agreed(likelihood, starts, scale)
+            common, self.lists = common_settings(likelihood, starts, scale)
         self._tau_x = 0.1 * common.tau_x
         host = first_memory(likelihood, starts, free, n_rows, widths)
-        fixed = {"places": places, "reciprocal": reciprocal, "priors": table}
         fixed["bounds"] = self._bounds_of(common.range)
         with pk.use(self.space):
             self._together = Together(host | fixed)
@@ -178,7 +174,7 @@ class Chains:
             return 0.0
         windows = self.likelihood.windows
         left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
-        return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
+        return n * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
     def _bounds_of(self, range_):
         """Between which values of all parameters a list for that range serves, shape (2, P)."""
@@ -206,9 +202,9 @@ class Chains:
         # The shortest length of the range: places take two parts if any of it wants them.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
         d = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
-        given = pk.static(self.given)
-        who = m["counts"], self._places
-        n_groups = -(-self.likelihood.n_events // kernels.GROUP)
+        given, n_events = pk.static(self.given), self.likelihood.n_events
+        who = m["counts"], self._places, m["proposed"]
+        n_groups = -(-n_events // kernels.GROUP)
         if self.scales_moved:
             pk.parallel_for(
                 pk.TeamPolicy(self.n_chains * n_groups, 32),
@@ -218,7 +214,6 @@ class Chains:
                 2.0 * self.sums.span_h + 1.0,
                 self.sums.self_term,
                 *who,
-                m["proposed"],
                 self._background,
             )
         if self.pairs is not None and self.pairs.n_teams:
@@ -229,7 +224,6 @@ class Chains:
                 self.pairs.n_teams,
                 *self.pairs.args,
                 *who,
-                m["proposed"],
                 self._excitation,
             )
         elif self.pairs is None:
@@ -244,7 +238,6 @@ class Chains:
                 n_groups,
                 reach,
                 *who,
-                m["proposed"],
                 self._excitation,
             )
         pk.parallel_for(
@@ -259,7 +252,6 @@ class Chains:
             self.sums.event_marks,
             self.likelihood.horizon_h,
             *who,
-            m["proposed"],
             self._background,
             self._excitation,
             self._sums,
@@ -273,7 +265,7 @@ class Chains:
             np.uint64(self.seed),
             self._first,
             self._missed_mu,
-            self.likelihood.n_events * math.exp(-self.range.cut),
+            n_events * math.exp(-self.range.cut),
             self.tolerance,
             self._places,
             self._reciprocal,
@@ -281,12 +273,7 @@ class Chains:
             self._bounds[0],
             self._bounds[1],
             self._sums,
-            m["values"],
-            m["proposed"],
-            m["sds"],
-            m["counts"],
-            m["tallies"],
-            m["state"],
+            *(m[name] for name in ("values", "proposed", "sds", "counts", "tallies", "state")),
             self.thin,
             m["draws"],
         )
@@ -358,11 +345,8 @@ class Chains:
 def first_memory(likelihood, starts, free, n_rows, widths):
     """Return the chains' memory before their first step, by name, as arrays whose first axis is that of
     chains."""
-    kind, n_chains = type(starts[0]), len(starts)
-    places = np.array([kind.names().index(name) for name in free])
-    reciprocal = np.array([is_reciprocal(kind, name) for name in free])
-    values = np.array([start.values() for start in starts])
-    coordinates = np.where(reciprocal, 1.0 / values[:, places], values[:, places])
+    n_chains, values = len(starts), np.array([start.values() for start in starts])
+    coordinates = np.array([[coordinate_of(start, name)[1] for name in free] for start in starts])
     tallies, state = np.zeros((n_chains, len(free), 5), np.int64), np.zeros((n_chains, 5))
     tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
     if likelihood.background is not None:
@@ -387,3 +371,95 @@ def _first_cut(likelihood, starts, tolerance):
         most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT
+
+
+_OWN = ("row", "draws", "looks")  # of a part; all else is a state
+
+
+class StoredDraws:
+    """Draws that a store keeps, and those that are added to it.
+
+    A part begins and ends at a look at the chains (`Chains.advance`), so that a run in one go, an interrupted
+    one and one that was made longer look at the same moments. A part in which some chain came to its end is
+    of no use to a longer run: it is kept apart, by its length.
+
+    Parameters
+    ----------
+    store : Store
+    n_chains, n_rows, n_columns, thin : int
+        Of the draws.
+
+    Attributes
+    ----------
+    draws : ndarray, shape (n_chains, n_rows, n_columns)
+        NaN where there are none yet.
+    state : dict of arrays or None
+        Of the chains after the last part (`Chains.snapshot`); None before the first.
+    ended : bool
+        All draws are there.
+    """
+
+    def __init__(self, store, n_chains, n_rows, n_columns, thin):
+        self._store, self._n_rows, self._thin = store, n_rows, thin
+        self._looks, self._steps = 0, np.zeros(1, np.int64)
+        self.draws, self.state, self.ended = np.full((n_chains, n_rows, n_columns), np.nan), None, False
+        self.take()
+
+    def take(self):
+        """Go on over the parts that are there; whether there was one."""
+        before = self._looks
+        while not self.ended:
+            part = self._store.get(f"looks-{self._looks:012d}")
+            if part is None or part["counts"][:, ck.STEP].max() >= self._n_rows * self._thin:
+                part = self._store.get(self._last)
+                if part is None or part["looks"][0] != self._looks:
+                    break
+                self.ended = True
+            row, (_, self._looks) = int(part["row"]), part["looks"].tolist()
+            self.draws[:, row : row + part["draws"].shape[1]] = part["draws"]
+            self.state = {name: array for name, array in part.items() if name not in _OWN}
+            self._steps = self.state["counts"][:, ck.STEP]
+        begins = [int(name[-12:]) for name in self._store.names("looks-")]
+        self._now, self._limit = self._looks, min((b for b in begins if b > self._looks), default=None)
+        return self._looks > before
+
+    def arrays(self):
+        """Return all that `Chains.restore` asks for."""
+        return self.state | {"draws": self.draws}
+
+    def add_look(self, chains):
+        """Note a look at the chains, and keep what they have done if it is time.
+
+        Returns
+        -------
+        bool
+            Later parts were there already: the chains are to be restored.
+        """
+        self._now += 1
+        steps, n_steps = chains.counts[:, ck.STEP].copy(), self._n_rows * self._thin
+        if steps.min() == n_steps:
+            self._put(self._last, chains, steps)
+            self.ended = True
+        elif steps.max() < n_steps and (self._now == self._limit or self._store.due()):
+            self._put(f"looks-{self._looks:012d}", chains, steps)
+            self._looks, self._steps = self._now, steps
+            return self.take()
+        return False
+
+    @property
+    def _last(self):
+        return f"end-{self._n_rows * self._thin:012d}"
+
+    def _put(self, name, chains, steps):
+        state = chains.snapshot()
+        row, end = int(self._steps.min()) // self._thin, -(-int(steps.max()) // self._thin)
+        draws = state.pop("draws")
+        self.draws[:, row:end] = draws[:, row:end]
+        self.state = state
+        self._store.put(
+            name,
+            row=np.array(row),
+            draws=draws[:, row:end],
+            looks=np.array([self._looks, self._now]),
+            **state,
+        )

@@ -25,7 +25,7 @@ from . import (
     sample_posterior,
     simulate,
 )
-from .coverage import BACKGROUNDS, CLUSTERS, calibrate_noise
+from .calibration import BACKGROUNDS, CLUSTERS, calibrate_noise
 
 # where estimates begin, unless options say otherwise
 _STARTS = {

@@ -24,10 +24,9 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.checks import check_choice, check_count, check_flag
-from .decays import Decay, exponentials, omori
+from .triggering import Decay, exponentials, omori, Triggering, normal_scale
 from .kernels import LOG2_E
 from .parameters import ParametersBase
-from .triggering import Triggering, normal_scale
 
 SHAPES = ("normal", "power_law")
 _NOTHING = -1100.0  # 2 to that power is 0 in float64

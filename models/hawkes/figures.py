@@ -12,9 +12,8 @@ from portable.errors import ShapeError
 from ..shared.checks import as_numbers, check_kind
 from ..shared.extras import axes_or_new, new_figure
 from .checks import check_params
-from .intensity import intensity_grid
+from .residuals import intensity_grid, Residuals, ThinnedResiduals
 from .posterior import Posterior
-from .residuals import Residuals, ThinnedResiduals
 
 
 def _events(array, name, n_dims, probabilities):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -15,15 +18,116 @@ from portable.errors import DTypeError, InputError
 from ..shared.annotations import Array
 from ..shared.checks import check_choice, check_count, check_flag, check_kind, check_share
 from ..shared.shown import Shown
-from .checks import check_enough, check_params
-from .criterion import Criterion, model_of
+from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
-from .parameters import Parameters, ParametersBase, check_positive
-from .priors import PriorSlopes, check_priors, check_start, cut_priors, is_reciprocal, log_prior
-from .repeats import spread_of
-from .profile import LEAST_P, highest_theta, profile_of
+from .parameters import check_positive, Parameters, ParametersBase
+from .priors import check_priors, check_start, cut_priors, is_reciprocal, log_prior, PriorSlopes
 from .significance import TriggeringTest
+
+
+_LEAST_THETA, _MOST_THETA, _N_THETAS = 1e-4, 2.0, 60
+LEAST_P = 1e-3  # draws of a test are a few hundred, so it does not settle intervals of a higher level
+
+
+def thetas_of_profile():
+    """0, and thetas even in their logarithm."""
+    return np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+
+
+def highest_theta(profile, fallen):
+    """Return the theta above which the log-likelihood is farther below its maximum than so much."""
+    thetas, below = profile
+    inside = np.flatnonzero(below <= fallen)
+    k = int(inside[-1]) if len(inside) else 0
+    if k == len(thetas) - 1:
+        return math.inf
+    share = min(max((fallen - below[k]) / (below[k + 1] - below[k]), 0.0), 1.0)
+    return float(thetas[k] + share * (thetas[k + 1] - thetas[k]))
+
+
+def profile_of(likelihood, params, free, least, test):
+    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best,
+    and over the delays and distances that were tested or estimated, exponential and normal."""
+    h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
+    omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
+    thetas = thetas_of_profile()
+    left = likelihood.horizon_h - likelihood.sums.times
+    best = np.full(len(thetas), -math.inf)
+    h = [v for v in h if v >= least.get("h", 0.0)] or [least["h"]]
+    found = [(params.omega, params.h)] if hasattr(params, "omega") and hasattr(params, "h") else []
+    for one, other in [*itertools.product(omega, h), *found]:
+        at = Parameters(1.0, params.tau_x, params.tau_t, 1.0, one, other)
+        background, excited = likelihood.rates(at)
+        share, offspring = likelihood.observed_share(at)[0], -np.expm1(-one * left).sum()
+        best = np.maximum(best, best_mu0(background, thetas, excited, share) - thetas * offspring)
+    return thetas, best.max() - best
+
+
+def best_mu0(background, thetas, excited, share):
+    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving
+    the interval in which the slope in mu0 changes its sign."""
+    added = thetas[:, None] * excited
+    low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.nansum(background / (np.exp(middle)[:, None] * background + added), axis=1) - share
+        low, high = np.where(slope > 0.0, middle, low), np.where(slope > 0.0, high, middle)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.exp(high)[:, None] * background + added).sum(axis=1)
+    return logs - np.exp(high) * share
+
+
+def _compared(by):
+    return lambda self, other: by(float(self), self._with(other))
+
+
+class Criterion(float):
+    """A number that is compared with those of fits to the same events with the same background alone."""
+
+    of: str
+
+    def __new__(cls, value: float, of: str) -> Criterion:
+        made = super().__new__(cls, value)
+        made.of = of
+        return made
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float(self), self.of
+
+    def _with(self, other):
+        if isinstance(other, Criterion) and other.of != self.of:
+            raise InputError(
+                "AIC compares fits to the same events with the same background; these differ. A background"
+                " that has seen each event, or took its bandwidth or its periods from them, counts no"
+                " parameter for that. hawkes.triggering_test compares triggering with none whatever the"
+                " background; hawkes.residuals and hawkes.predictive_check say which background is any good"
+            )
+        return float(other)
+
+    __lt__, __le__, __gt__, __ge__ = map(_compared, (operator.lt, operator.le, operator.gt, operator.ge))
+
+    def __add__(self, other):
+        return Criterion(float(self) + float(other), self.of)
+
+    def __sub__(self, other):
+        less = float(self) - self._with(other)
+        return less if isinstance(other, Criterion) else Criterion(less, self.of)
+
+    def __rsub__(self, other):
+        return self._with(other) - float(self)
+
+
+def model_of(likelihood, params, free):
+    """Return the same text for the same events and background."""
+    sums, background = likelihood.sums, likelihood.background
+    held = [likelihood.background_self, *(v for v in ("tau_x", "tau_t") if v in free)]
+    held += [getattr(params, v) for v in ("tau_x", "tau_t") if v not in free]
+    parts = [np.ascontiguousarray(v).tobytes() for v in (sums.locations, sums.times)]
+    parts.append(repr(held).encode() if background is None else background.density.tobytes())
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
+
 
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and
 # 1e-3 times a gradient's rounding of 1e-12 its noise.
@@ -200,13 +304,9 @@ def fit(
     priors = check_priors(priors, type(start)) if posterior or priors is not None else None
     if priors and not posterior:
         raise InputError("priors are given but posterior is False; pass posterior=True to use them")
-    if posterior:
-        check_start(start, priors, free)
-    check_places(likelihood, start, free)
-    objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
-    top = climb(objective, max_iter, tol)
-    params, held, flat = objective.params(top.z), top.held, top.flat
-    check_estimate(likelihood, params, set(free) - set(objective.least), n_simulations)
+    least = check_least(least, free)
+    params, top = _highest(likelihood, start, free, priors, least, max_iter, tol, n_simulations)
+    held, flat = top.held, top.flat
     test = likelihood.triggering_test(n_simulations) if n_simulations and "theta" in free else None
     said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
     said += [
@@ -225,11 +325,24 @@ def fit(
         top.n_iterations,
         tuple(sorted(said, key=lambda note: not note.startswith("no evidence"))),  # that first
         test,
-        profile_of(likelihood, params, free, objective.least, test)
+        profile_of(likelihood, params, free, least, test)
         if test is not None and not test.rejects(LEAST_P) and likelihood.horizon_h > 0.0
         else None,
         model_of(likelihood, params, free),
     )
+
+
+def _highest(likelihood, start, free, priors, least, max_iter, tol, n_simulations=0):
+    """Return the parameters of the maximum, and the _Top of the search for it, both of which places that repeat
+    may make meaningless: these are refused."""
+    if priors is not None:
+        check_start(start, priors, free)
+    check_places(likelihood, start, free)
+    objective = Objective(likelihood, start, free, priors, least=least)
+    top = climb(objective, max_iter, tol)
+    params = objective.params(top.z)
+    check_estimate(likelihood, params, set(free) - set(least), n_simulations)
+    return params, top
 
 
 class _Top(NamedTuple):
@@ -315,13 +428,9 @@ def posterior_mode(likelihood, start, free, priors, least):
     """Return the samplers' start: the mode of the posterior within bounds, and the covariance of the
     logarithms of the free parameters there. A parameter at a bound has no curvature; 0.25 is taken for its
     standard error."""
-    check_start(start, priors, free)
-    check_places(likelihood, start, free)
-    objective = Objective(likelihood, start, free, priors, least=least)
-    top = climb(objective, MAX_ITER, TOL)
-    check_estimate(likelihood, objective.params(top.z), set(free) - set(least or {}))
+    params, top = _highest(likelihood, start, free, priors, least, MAX_ITER, TOL)
     held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
-    return raise_to(least, objective.params(top.z)), top.covariance + np.diag(held)
+    return raise_to(least, params), top.covariance + np.diag(held)
 
 
 def covariance_of(information, held):
@@ -340,7 +449,36 @@ def covariance_of(information, held):
     return covariance, flat
 
 
-class Objective:
+class Differentiable:
+    """A function of several coordinates. `at` returns its values and gradients at places, shapes (n_places,)
+    and (n_places, n); the information, minus the second derivatives, is of differences of these."""
+
+    def __call__(self, z):
+        values, slopes = self.at(z[None])
+        return values[0], slopes[0]
+
+    def with_information(self, z):
+        """Return value, gradient and information at once."""
+        values, slopes = self.at(np.vstack([z, z + _sides(len(z))]))
+        return values[0], slopes[0], _differences(slopes[1:])
+
+    def information(self, z):
+        return _differences(self.at(z + _sides(len(z)))[1])
+
+
+def _sides(n):
+    """Return a step to both sides along each of n coordinates, shape (2 n, n)."""
+    steps = _STEP * np.eye(n)
+    return np.stack([-steps, steps], axis=1).reshape(-1, n)
+
+
+def _differences(slopes):
+    """Return the information from the gradients at `_sides`."""
+    matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
+    return 0.5 * (matrix + matrix.T)
+
+
+class Objective(Differentiable):
     """Log-likelihood or log-posterior as a function of the logarithms of the free parameters, with its
     gradient."""
 
@@ -355,68 +493,33 @@ class Objective:
         if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
             own.setdefault("omega", 1.0 / likelihood.horizon_h)
         self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
-        self._places = np.vstack([np.zeros(len(free)), sides(len(free))])
 
     def place(self, params):
         """Return parameters as logarithms."""
         return np.log([getattr(params, name) for name in self.free])
 
+    def _values(self, places):
+        """Return the values of all parameters, the free ones at their bounds where places are beyond."""
+        values = np.tile(self.start.values(), (len(places), 1))
+        values[:, self._at] = np.exp(np.minimum(np.maximum(places, self.low), math.log(1e15)))
+        return values
+
     def params(self, z):
         """Return logarithms as parameters; beyond their bounds, at the bounds."""
-        return self._params_of(z[None])[0][0]
+        return type(self.start)(*self._values(z[None])[0].tolist())
 
-    def _params_of(self, places):
-        """Return the same of several places, shape (n_places, n_free), and the values of the free ones."""
-        values = np.empty((len(places), len(self.start.names())))
-        values[:] = self.start.values()
-        values[:, self._at] = np.exp(np.minimum(np.maximum(places, self.low), math.log(1e15)))
-        return [type(self.start)(*row) for row in values.tolist()], values[:, self._at]
-
-    def __call__(self, z):
-        (params,), values = self._params_of(z[None])
-        value, slopes = self.likelihood.log_gradient(params)
-        return self._value(params, value), self._slopes(values, [slopes])[0]
-
-    def _value(self, params, value):
-        """Return the objective of parameters from their log-likelihood."""
+    def at(self, places):
+        values = self._values(places)
+        several = [type(self.start)(*row) for row in values.tolist()]
+        found, slopes = map(np.array, zip(*self.likelihood.log_gradients(several)))
+        slopes = slopes[:, self._at]
         if self.priors is not None:
-            value += log_prior(params, self.priors, self.free)
+            found += [log_prior(params, self.priors, self.free) for params in several]
+            slopes += self._prior_slopes(values[:, self._at])
         if self.jacobian:
-            value += float(self.signs @ self.place(params))
-        return value
-
-    def _slopes(self, values, slopes):
-        """Return its derivatives where the free parameters have these values, shape (n_places, n_free),
-        from the log-likelihood's."""
-        slopes = np.array(slopes)[:, self._at]
-        if self.priors is not None:
-            slopes += self._prior_slopes(values)
-        return slopes + self.signs if self.jacobian else slopes
-
-    def with_information(self, z):
-        """Return all at once: value, gradient and `information`."""
-        points, values = self._params_of(z + self._places)
-        found, slopes = zip(*self.likelihood.log_gradients(points))
-        slopes = self._slopes(values, slopes)
-        return self._value(points[0], found[0]), slopes[0], differences(slopes[1:])
-
-    def information(self, z):
-        """Minus the matrix of second derivatives."""
-        points, values = self._params_of(z + self._places[1:])
-        _, slopes = zip(*self.likelihood.log_gradients(points))
-        return differences(self._slopes(values, slopes))
-
-
-def sides(n):
-    """Return a step to both sides along each of n coordinates, shape (2 n, n)."""
-    steps = _STEP * np.eye(n)
-    return np.stack([-steps, steps], axis=1).reshape(-1, n)
-
-
-def differences(slopes):
-    """Return the information, from the gradients at `sides`."""
-    matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
-    return 0.5 * (matrix + matrix.T)
+            found += [self.signs @ self.place(params) for params in several]
+            slopes += self.signs
+        return found, slopes
 
 
 def _ascent(information, slopes):

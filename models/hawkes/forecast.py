@@ -139,23 +139,28 @@ def _draws_of(params, n_draws):
 
 def _after(likelihood, params, begin, end, random, max_events):
     """Draw places, times and marks of one future between begin and end, hours since the first event."""
-    sums, trigger, p = likelihood.sums, params.triggering, params.trigger_values
-    n_dims = likelihood.n_dims
+    sums, trigger = likelihood.sums, params.triggering
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
     delays, shares = _shares(trigger, params.kernel_values, end)
     low, high = (np.interp(v - sums.times, delays, shares) for v in (begin, end))
     counts = random.poisson(params.theta * likelihood.productivity(params) * np.maximum(high - low, 0.0))
     parent = np.repeat(np.arange(len(counts)), counts)
     delay = np.interp(random.uniform(low[parent], high[parent]), shares, delays)
-    places = likelihood.centre + sums.locations[parent] + trigger.draw(random, marks[parent], n_dims, p)[1]
+    shifts = trigger.draw(random, marks[parent], likelihood.n_dims, params.trigger_values)[1]
     fresh_places, fresh_times = _immigrants(likelihood, params, begin, end, random)
-    locations = np.concatenate([places, fresh_places])
+    locations = np.concatenate([likelihood.centre + sums.locations[parent] + shifts, fresh_places])
     times = np.clip(np.concatenate([sums.times[parent] + delay, fresh_times]), begin, end)
-    locations, times, _, own = generations(
-        params, locations, times, end, max_events, random, lambda r, n: r.choice(marks, n)
+    return _with_offspring(params, locations, times, end, max_events, random, marks)
+
+
+def _with_offspring(params, locations, times, end, max_events, random, pool):
+    """Return places, times and marks of events and all their offspring until `end`, in the order of time;
+    marks are drawn from a pool."""
+    locations, times, _, marks = generations(
+        params, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n)
     )
     order = np.argsort(times)
-    return locations[order], times[order], own[order]
+    return locations[order], times[order], marks[order]
 
 
 def _shares(trigger, q, most):
@@ -167,19 +172,18 @@ def _shares(trigger, q, most):
 
 def _immigrants(likelihood, params, begin, end, random):
     """Background events between two times."""
-    given, sums, n_dims = likelihood.background, likelihood.sums, likelihood.n_dims
+    given, sums, origin = likelihood.background, likelihood.sums, likelihood.origin_h
     if given is not None:
         if given.draw is None:
             raise InputError(
                 "likelihood: its background is known at the events alone; one of fit_background, or "
                 "Background(draw=), is wanted to draw from it"
             )
-        locations, times = given.draw(
-            random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end
-        )
-        return locations, times - likelihood.origin_h
+        locations, times = given.draw(random, params.mu0, origin + begin, origin + end)
+        return locations, times - origin
     cdf = np.vectorize(NormalDist().cdf, otypes=[float])
-    weights = params.mu0 * (cdf((end - sums.times) / params.tau_t) - cdf((begin - sums.times) / params.tau_t))
+    until_end, until_begin = (cdf((v - sums.times) / params.tau_t) for v in (end, begin))
+    weights = params.mu0 * (until_end - until_begin)
     n = random.poisson(weights.sum())
     which = random.choice(len(weights), n, p=weights / weights.sum()) if n else np.zeros(0, int)
     times = np.full(n, -math.inf)
@@ -187,7 +191,8 @@ def _immigrants(likelihood, params, begin, end, random):
         times[outside] = random.normal(sums.times[which[outside]], params.tau_t)
         if (sums.times[-1] + 4.0 * params.tau_t) < begin:
             times[outside] = random.uniform(begin, end, outside.sum())
-    return likelihood.centre + sums.locations[which] + random.normal(0.0, params.tau_x, (n, n_dims)), times
+    shifts = random.normal(0.0, params.tau_x, (n, likelihood.n_dims))
+    return likelihood.centre + sums.locations[which] + shifts, times
 
 
 @dataclass(frozen=True)
@@ -243,12 +248,9 @@ def predictive_check(
     pool = likelihood.sums.marks if trigger.marked else np.zeros(1)
     rows = []
     for one in some:
-        locations, times = _immigrants(likelihood, one, 0.0, end, random)
-        locations, times, _, _ = generations(
-            one, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n)
-        )
-        order = np.argsort(times)
-        rows.append(_statistics(locations[order], times[order], end, near_km, near_h))
+        fresh = _immigrants(likelihood, one, 0.0, end, random)
+        drawn = _with_offspring(one, *fresh, end, max_events, random, pool)
+        rows.append(_statistics(*drawn[:2], end, near_km, near_h))
     observed = _statistics(likelihood.sums.locations, likelihood.sums.times, end, near_km, near_h)
     drawn = {name: np.array([row[name] for row in rows]) for name in observed}
     p_values = {

@@ -13,7 +13,7 @@ from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_number, check_numbers
 from .likelihood import Likelihood
 from .parameters import ParametersBase
-from .repeats import places, spread_of
+from .checks import places, spread_of
 
 # Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
 # unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event
@@ -59,10 +59,11 @@ def jitter(
         Locations of another shape, or that are no finite numbers; a width that is not positive.
     """
     locations = check_numbers(locations, "locations", 2)
-    width = (
-        places(locations).spacing_km if width_km is None else check_number(width_km, "width_km", above=0.0)
-    )
-    return locations + np.random.default_rng(seed).uniform(-0.5 * width, 0.5 * width, locations.shape)
+    if width_km is None:
+        width_km = places(locations).spacing_km
+    else:
+        check_number(width_km, "width_km", above=0.0)
+    return locations + np.random.default_rng(seed).uniform(-0.5 * width_km, 0.5 * width_km, locations.shape)
 
 
 def check_places(likelihood, params, free):
@@ -98,11 +99,7 @@ def check_estimate(likelihood, params, free, n_simulations=0):
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
         return
     if params.h < _COLLAPSED * found.spacing_km:
-        test = (
-            f" The test that this does not mislead: {likelihood.triggering_test(n_simulations)}."
-            if n_simulations
-            else ""
-        )
+        test = f" The test: {likelihood.triggering_test(n_simulations)}." if n_simulations else ""
         raise InputError(
             f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g}"
             f" say no more than that places repeat.{test} {_SPREAD}"
@@ -209,30 +206,26 @@ def _scales(likelihood, params):
     """Scales of the background that are far from the data's."""
     sums = likelihood.sums
     spread, span = spread_of(sums.locations), sums.span_h
-    found = []
-    for name, value, unit, whole in (
-        ("tau_x", params.tau_x, "km", spread),
-        ("tau_t", params.tau_t, "h", span),
-    ):
-        if whole > 0.0 and not 1e-3 * whole < value < whole:
-            what = "places spread" if name == "tau_x" else "times span"
-            found.append(
-                f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a"
-                " thousandth of that and all of it is wanted"
-            )
-    return found
+    return [
+        f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of that"
+        " and all of it is wanted"
+        for name, value, unit, what, whole in (
+            ("tau_x", params.tau_x, "km", "places spread", spread),
+            ("tau_t", params.tau_t, "h", "times span", span),
+        )
+        if whole > 0.0 and not 1e-3 * whole < value < whole
+    ]
 
 
 def _typical_delay(params):
     """Return the median delay, hours."""
-    trigger, p = params.triggering, params.kernel_values
-    whole = float(trigger.integral(min(trigger.most_h, 1e12), 0.0, p))
-    low, high = -30.0, math.log(min(trigger.most_h, 1e12))
+    most = min(params.triggering.most_h, 1e12)
+
+    def share(hours):
+        return float(params.triggering.integral(hours, 0.0, params.kernel_values))
+
+    half, low, high = 0.5 * share(most), -30.0, math.log(most)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        low, high = (
-            (middle, high)
-            if float(trigger.integral(math.exp(middle), 0.0, p)) < 0.5 * whole
-            else (low, middle)
-        )
+        low, high = (middle, high) if share(math.exp(middle)) < half else (low, middle)
     return math.exp(low)

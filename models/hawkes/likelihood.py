@@ -20,14 +20,14 @@ from ..shared.cluster import connected
 from ..shared.launches import launch
 from ..shared.sharding import here
 from . import kernels
-from .checks import check_background, check_events, check_horizon, check_marks, check_params
+from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
 from .excitation import event_terms, row_of_params, slopes_of_several
-from .repeats import Places, places
-from .parameters import Background, ParametersBase, check_positive
-from .shared import Asked, shards_of
-from .significance import TriggeringTest, triggering_test
+from .parameters import Background, check_positive, ParametersBase
+from .shared import Evaluation, shards_of
+from .significance import triggering_test, TriggeringTest
 from .sums import METHODS, PairSums
-from .windows import EVERYTHING, Windows, choose
+from .windows import choose, EVERYTHING, Windows
+
 
 DTYPES = ("float64", "mixed")
 
@@ -156,7 +156,7 @@ class Likelihood:
             )
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
-        self.asked, self.method = method, None
+        self.requested, self.method = method, None
         self.windows = self.attained_error = self.inverse_rates = self._evaluated = None
         data = (
             locations,
@@ -181,8 +181,8 @@ class Likelihood:
         self.origin_h, self.centre = float(times[0]), self.sums.centre
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._several = {}  # what `_together` gives and takes, by its shape
-        self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
-        self._kept_tests = {}  # by the number of simulations
+        self._last_share = None, None  # (tau_t, total of observed_share and of its derivative)
+        self._tests = {}  # by the number of simulations
 
     def log_likelihood(self, params: ParametersBase) -> float:
         """Return log-likelihood (4) of the events.
@@ -271,11 +271,11 @@ class Likelihood:
         DTypeError, InputError
             `n_simulations` is no positive whole number.
         """
-        if n_simulations not in self._kept_tests:
-            self._kept_tests[n_simulations] = triggering_test(
+        if n_simulations not in self._tests:
+            self._tests[n_simulations] = triggering_test(
                 self.sums.locations, self.sums.times, n_simulations=n_simulations, space=self.space
             )
-        return self._kept_tests[n_simulations]
+        return self._tests[n_simulations]
 
     def keep_test(self, test: TriggeringTest) -> None:
         """Keep a test of these events for `triggering_test`.
@@ -284,7 +284,7 @@ class Likelihood:
         ----------
         test : TriggeringTest
         """
-        self._kept_tests[len(test.simulated)] = test
+        self._tests[len(test.simulated)] = test
 
     def productivity(self, params: ParametersBase) -> Floats:
         """kappa of each event: theta times it are its expected offspring.
@@ -418,9 +418,7 @@ class Likelihood:
         DTypeError, InputError
             What is no Parameters, or does not fit the events: see `check_params`.
         """
-        background, excitation = (
-            view[0].to_numpy() for view in (self.rows(params) if rows is None else rows)
-        )
+        background, excitation = (view[0].to_numpy() for view in rows or self.rows(params))
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
     def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
@@ -442,7 +440,7 @@ class Likelihood:
         self.log_likelihood(params)
         if self._shards is None:
             return self.sums.background, self.sums.excitation
-        rows = zip(self._shards.pieces, self._shards.map("rows", self._asked))
+        rows = zip(self._shards.pieces, self._shards.map("rows", self._evaluation))
         found = np.concatenate([row for _, row in sorted(rows, key=lambda row: row[0].begin)], axis=1)
         return tuple(pk.copy_of(row[None], self.space) for row in found)
 
@@ -489,9 +487,7 @@ class Likelihood:
             return [self.log_gradient(params) for params in several]
         found = []
         for params, windows, value, rates, slopes in self._with_windows(several, self._together(several)):
-            bound = self._bound(windows, value, rates)
-            if bound <= self.error_bound:
-                self._attained(params, windows, rates, bound)
+            if self._attains(params, windows, value, rates):
                 found.append((value, slopes))
             else:
                 found.append(self.log_gradient(params))
@@ -605,10 +601,9 @@ class Likelihood:
         while True:
             windows = self._fill(params, error_bound, n_mu, n_xi)
             result = sum_events(params)
-            bound = self._bound(windows, *result[:2])
-            if bound <= self.error_bound:
-                self._attained(params, windows, result[1], bound)
+            if self._attains(params, windows, *result[:2]):
                 return result
+            bound = self._bound(windows, *result[:2])
             # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
             # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
@@ -618,19 +613,23 @@ class Likelihood:
         error = windows.error(inverse_rates)
         return error and (error / abs(value) if value else math.inf)
 
-    def _attained(self, params, windows, inverse_rates, bound):
-        self._evaluated, self.windows = params, windows
-        self.inverse_rates, self.attained_error = inverse_rates, bound
+    def _attains(self, params, windows, value, inverse_rates):
+        """Return True, and note the evaluation, if its windows keep to the bound."""
+        bound = self._bound(windows, value, inverse_rates)
+        if bound <= self.error_bound:
+            self._evaluated, self.windows = params, windows
+            self.inverse_rates, self.attained_error = inverse_rates, bound
+        return bound <= self.error_bound
 
     def _plan(self, params, error_bound):
         """Return the windows that aim at a bound, and the method for them."""
         given = params.mu0 * self.background.typical if self.background else None
         sums = self.sums
         known = params, self.n_dims, self.n_events, sums.span_h, error_bound, given, sums.largest
-        windows = choose(*known, in_space=self.asked == "cells")
-        method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
-        if method == "cells" and self.asked == "auto":
-            windows = choose(*known, in_space=True)
+        method, windows = self.requested, choose(*known, in_space=self.requested == "cells")
+        if method == "auto":
+            method = sums.cheapest(params, windows)
+            windows = choose(*known, in_space=True) if method == "cells" else windows
         if method == "all_pairs" or not math.isfinite(windows.cut):
             windows, method = EVERYTHING, "all_pairs"
         return windows, method
@@ -640,22 +639,20 @@ class Likelihood:
         while True:
             windows, method = self._plan(params, error_bound)
             if self._shards is not None:
-                method = "windowed" if method == "cells" else method
-                self._asked = Asked(
-                    params, windows, n_mu, n_xi, self.background_scale(params), self.horizon_h
-                )
+                self.method = "windowed" if method == "cells" else method
+                scale = self.background_scale(params)
+                self._evaluation = Evaluation(params, windows, n_mu, n_xi, scale, self.horizon_h)
+                return windows
             try:
-                if self._shards is None:
-                    self.sums.fill(params, windows, method, n_mu, n_xi)
+                self.sums.fill(params, windows, method, n_mu, n_xi)
+                self.method = method
+                return windows
             except OverflowError as error:
-                if self.asked == "cells":
+                if self.requested == "cells":
                     raise InputError(
                         f"method is 'cells', but {error}; 'auto' visits pairs without a list"
                     ) from error
                 self.sums.crowded = True
-                continue
-            self.method = method
-            return windows
 
     def observed_share(self, params: ParametersBase) -> tuple[float, float]:
         """Return the factor of mu0 in (3), summed over events, and its derivative in log tau_t.
@@ -670,7 +667,7 @@ class Likelihood:
         """
         if self.background:
             return self.background.mass, 0.0
-        if self._kept_share is None or self._kept_share[0] != params.tau_t:
+        if self._last_share[0] != params.tau_t:
             shares = pk.parallel_reduce(
                 self._events,
                 kernels.observed_share,
@@ -680,8 +677,8 @@ class Likelihood:
                 reducer=(pk.Sum, pk.Sum),
                 label="hawkes.observed_share",
             )
-            self._kept_share = params.tau_t, shares
-        return self._kept_share[1]
+            self._last_share = params.tau_t, shares
+        return self._last_share[1]
 
     def _event_args(self, params):
         return self.sums.of_events(params, self.background_scale(params), self.horizon_h)
@@ -689,7 +686,7 @@ class Likelihood:
     def _sum_events(self, params):
         """Return the log-likelihood and the sum of 1 / rate, from the sums over pairs."""
         terms, inverse_rates = (
-            self._shards.reduce("terms", self._asked)[0].tolist()
+            self._shards.reduce("terms", self._evaluation)[0].tolist()
             if self._shards is not None
             else pk.parallel_reduce(
                 self._events,
@@ -706,7 +703,7 @@ class Likelihood:
         """Return the log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the
         parameters."""
         if self._shards is not None:
-            (sums,) = self._shards.reduce("slopes", self._asked)
+            (sums,) = self._shards.reduce("slopes", self._evaluation)
         else:
             sums = self._slopes_of_blocks(params).to_numpy().sum(axis=1)
         (value,), (inverse_rates,), (slopes,) = self._with_shares([params], sums[None])
@@ -727,3 +724,79 @@ class Likelihood:
         if self.background:
             slopes[:, 1:3] = 0.0
         return sums[:, 0] - share, sums[:, 1], slopes
+
+
+def log_likelihood(
+    locations: ArrayLike,
+    times: ArrayLike,
+    params: ParametersBase,
+    **options: Any,
+) -> float:
+    """Return log-likelihood of a spatiotemporal Hawkes process.
+
+    For several evaluations on the same events, make one `Likelihood`; it also tells the bound on the error.
+
+    Parameters
+    ----------
+    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
+    times : array-like, shape (n_events,), hours, ascending
+    params : Parameters
+    **options
+        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, OrderError, InputError
+        As in `Likelihood`.
+
+    References
+    ----------
+    Holbrook et al. (2021); equation (4) of `portable.models.hawkes`.
+
+    Examples
+    --------
+    >>> from portable.models import hawkes
+    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
+    >>> round(hawkes.log_likelihood(events.locations, events.times, params, space="serial"), 3)
+    -450.205
+    """
+    check_params(params)
+    return Likelihood(locations, times, **options).log_likelihood(params)
+
+
+def excitation_probabilities(
+    locations: ArrayLike,
+    times: ArrayLike,
+    params: ParametersBase,
+    **options: Any,
+) -> Floats:
+    """Return probability that each event was triggered by an earlier one.
+
+    Parameters
+    ----------
+    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
+    times : array-like, shape (n_events,), hours, ascending
+    params : Parameters
+    **options
+        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
+
+    Returns
+    -------
+    ndarray, shape (n_events,), in [0, 1]
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, OrderError, InputError
+        As in `Likelihood`.
+
+    References
+    ----------
+    Holbrook et al. (2021), equation (2); equation (5) of `portable.models.hawkes`.
+    """
+    check_params(params)
+    return Likelihood(locations, times, **options).excitation_probabilities(params)

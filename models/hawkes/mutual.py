@@ -34,6 +34,7 @@ from ..shared.checks import (
     check_seed,
 )
 from ..shared.shown import Shown
+from .simulate import sort_events
 
 _MOST_EVENTS = 10**8
 
@@ -179,7 +180,9 @@ def draw_after(params, past, hours, random):
                 f"params: more than {_MOST_EVENTS:,} events; the largest eigenvalue of the influence is"
                 f" {params.radius:.3g}, and clusters end below 1"
             )
-    return _in_time(*map(np.concatenate, zip(*generations)))
+    times, types, parents = map(np.concatenate, zip(*generations))
+    order, parents = sort_events(times, parents)
+    return MutualSimulation(times[order], types[order], parents)
 
 
 def _first_generation(params, past, hours, random):
@@ -194,12 +197,6 @@ def _first_generation(params, past, hours, random):
     delays = random.exponential(1.0 / params.rates[np.repeat(decays, n)])
     seen = delays <= hours
     return np.append(times, delays[seen]), np.append(types, np.repeat(kinds, n)[seen])
-
-
-def _in_time(times, types, parents):
-    order = np.argsort(times, kind="stable")
-    place = np.append(np.argsort(order), -1)
-    return MutualSimulation(times[order], types[order], place[parents[order]])
 
 
 class _Births:

@@ -125,15 +125,10 @@ class MutualFit(Shown):
             `level` is out of range; there are no standard errors.
         """
         low, high = self.interval("influence", level)
-        value = self.params.influence
+        values = np.stack([self.params.influence, low, high], axis=-1)
+        columns = "source", "target", "influence", "low", "high"
         rows = [
-            {
-                "source": self.names[i],
-                "target": self.names[j],
-                "influence": float(value[j, i]),
-                "low": float(low[j, i]),
-                "high": float(high[j, i]),
-            }
+            dict(zip(columns, (self.names[i], self.names[j], *values[j, i].tolist())))
             for j, i in np.argwhere(low > 0.0).tolist()
         ]
         return sorted(rows, key=lambda row: -row["influence"])
@@ -151,13 +146,9 @@ class _Problem:
         hours = likelihood.horizon_h - likelihood.start_h
         self.mean = np.maximum(likelihood.counts, 1) / hours
         error = self.mean / np.sqrt(np.maximum(likelihood.counts, 1))
-        self.scale = np.concatenate(
-            [
-                error,
-                np.broadcast_to(error[:, None] / self.mean, self.shape).ravel(),
-                np.full(0 if fixed_rates else len(rates), likelihood.n_events**-0.5),
-            ]
-        )
+        ratios = np.broadcast_to(error[:, None] / self.mean, self.shape).ravel()
+        logs = np.full(0 if fixed_rates else len(rates), likelihood.n_events**-0.5)
+        self.scale = np.concatenate([error, ratios, logs])
         self.n = n
 
     def params(self, z):
@@ -405,10 +396,6 @@ def mutual_residuals(likelihood: MutualLikelihood, params: Mutual) -> MutualResi
     expected = likelihood.expected(params)[likelihood.n_before :]
     types = likelihood.types[likelihood.n_before :]
     gaps = tuple(np.diff(expected[types == j]) for j in range(likelihood.n_types))
-    p_values = np.array(
-        [stats.kstest(one, "expon").pvalue if len(one) > 1 else np.nan for one in gaps], dtype=float
-    )
-    tested = np.isfinite(p_values)
-    return MutualResiduals(
-        likelihood.names, gaps, p_values, float(min(1.0, tested.sum() * p_values[tested].min()))
-    )
+    p_values = np.array([stats.kstest(one, "expon").pvalue if len(one) > 1 else np.nan for one in gaps])
+    tested = p_values[np.isfinite(p_values)]
+    return MutualResiduals(likelihood.names, gaps, p_values, float(min(1.0, len(tested) * tested.min())))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 
 from ..shared import posteriors
-from .parameters import ParametersBase
+from .compose import compose
+from .parameters import Parameters, ParametersBase
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,27 +59,22 @@ class Posterior(posteriors.Posterior):
         """
         return {name: getattr(self.start, name) for name in self.start.names() if name not in self.names}
 
-    def _units(self) -> dict[str, str]:
+    def _units(self):
         """Return the units of the parameters, by name."""
         return self.kind.units()
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self):
         """Return the kind of the parameters, and the error of log-likelihoods."""
         return {"parameters": self.kind.spec, "attained_error": self.attained_error}
 
     @classmethod
-    def _known(
-        cls, about: dict[str, Any], fixed: dict[str, float]
-    ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
+    def _known(cls, about, fixed):
         """Return the parameters' names, and what gives `start` and the error by a first draw."""
-        from .compose import compose
-        from .parameters import Parameters
-
         spec = json.loads(about["parameters"])
         kind = Parameters if spec is None else compose(**spec)
         free = [name for name in kind.names() if name not in fixed]
 
-        def own(first: np.ndarray) -> dict[str, Any]:
+        def own(first):
             start = kind(**fixed | dict(zip(free, first.tolist())))
             return {"start": start, "attained_error": float(about["attained_error"])}
 
@@ -104,7 +98,7 @@ class Posterior(posteriors.Posterior):
         posteriors.warn(notes, stacklevel + 1)
         return replace(self, notes=notes)
 
-    def _params(self, values: np.ndarray) -> ParametersBase:
+    def _params(self, values):
         return replace(self.start, **dict(zip(self.names, values.tolist())))
 
     def params(self, chain: int, draw: int) -> ParametersBase:

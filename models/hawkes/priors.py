@@ -170,7 +170,7 @@ def coordinate_name(params_type, name):
     return f"1/{name}" if is_reciprocal(params_type, name) else name
 
 
-def _coordinate(params, name):
+def coordinate_of(params, name):
     """Return the name of a parameter's coordinate, and its value."""
     value = getattr(params, name)
     return coordinate_name(type(params), name), 1.0 / value if is_reciprocal(type(params), name) else value
@@ -243,7 +243,7 @@ def in_words(priors, params_type, free):
 def check_start(params, priors, free):
     """Refuse a start that the priors of the free parameters exclude."""
     for name in free:
-        coordinate, v = _coordinate(params, name)
+        coordinate, v = coordinate_of(params, name)
         prior = priors[coordinate]
         if not prior.low < v < prior.high:
             raise InputError(
@@ -255,7 +255,7 @@ def check_start(params, priors, free):
 def log_prior(params, priors, free):
     """Return the sum of log-densities of the free parameters' coordinates."""
     value = 0.0
-    for coordinate, v in (_coordinate(params, name) for name in free):
+    for coordinate, v in (coordinate_of(params, name) for name in free):
         value += priors[coordinate].log_density(v)
     return value
 

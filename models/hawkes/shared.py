@@ -18,7 +18,7 @@ from portable.errors import InputError
 from ..shared.sharding import Held, Shards, spread
 from . import kernels
 from .excitation import event_terms
-from .sums import PairSums
+from .sums import covers, PairSums
 from .windows import Windows
 
 BLOCK, _MOST = 256, 32  # events of a team of event_slopes, which a shard has a whole number of; shards
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
         return 16
 
 
-class Asked(NamedTuple):
+class Evaluation(NamedTuple):
     """An evaluation: what the sums and the terms of events depend on; rows of sums of (1) and of (2) that
     are wanted."""
 
@@ -68,37 +68,35 @@ class Events:
         """Return the piece itself."""
         return piece
 
-    def _filled(self, pieces, asked):
+    def _filled(self, pieces, evaluation):
         """Return the arguments of kernels over events, after the sums of some pieces are there. All are
         computed at once: an event's sums do not depend on that."""
-        sums, params, windows = self._sums, asked.params, asked.windows
-        sums.room_for(asked.n_xi)
-        wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
+        sums, params, windows = self._sums, evaluation.params, evaluation.windows
+        sums.room_for(evaluation.n_xi)
+        wanted = params.tau_x, params.tau_t, windows.background_h, evaluation.n_mu
         stale = [piece for piece in pieces if not self._serves(piece, wanted)]
         if stale and self._given is None:
-            sums.sum_background(params, windows, "windowed", asked.n_mu, _groups(stale))
+            sums.sum_background(params, windows, "windowed", evaluation.n_mu, _groups(stale))
             self._kept.update(dict.fromkeys(stale, wanted))
-        sums.sum_excitation(params, windows, "windowed", asked.n_xi, _groups(pieces))
-        return sums.of_events(params, asked.background_scale, asked.horizon_h)
+        sums.sum_excitation(params, windows, "windowed", evaluation.n_xi, _groups(pieces))
+        return sums.of_events(params, evaluation.background_scale, evaluation.horizon_h)
 
     def _serves(self, piece, wanted):
-        """Return True if the sums of (1) that are there for a piece serve: those of the same lengths, as
-        far and as many."""
-        kept = self._kept.get(piece) if self._keep else None
-        return kept is not None and kept[:2] == wanted[:2] and kept[2] >= wanted[2] and kept[3] >= wanted[3]
+        """Return True if the sums of (1) that are there for a piece serve."""
+        return self._keep and piece in self._kept and covers(self._kept[piece], wanted)
 
-    def terms(self, pieces, asked):
+    def terms(self, pieces, evaluation):
         """Return sums of `event_terms`, both in one View. The sums over pairs are launched at once, so
         that other places need not wait until this thread has launched all else."""
         pieces = list(pieces)
-        args, space = self._filled(pieces, asked), self._sums.space
+        args, space = self._filled(pieces, evaluation), self._sums.space
 
         def of(piece):
             found = pk.empty((2,), np.float64, space)
             pk.parallel_reduce(
                 pk.RangePolicy(piece.begin, piece.end, space=space),
                 event_terms,
-                *asked.params.triggering.of_terms,
+                *evaluation.params.triggering.of_terms,
                 *args,
                 reducer=(pk.Sum, pk.Sum),
                 out=(found[:1], found[1:]),
@@ -108,17 +106,17 @@ class Events:
 
         return map(of, pieces)
 
-    def slopes(self, pieces, asked):
+    def slopes(self, pieces, evaluation):
         """Return sums of `event_slopes`."""
-        pieces, params = list(pieces), asked.params
-        args = self._filled(pieces, asked)
+        pieces, params = list(pieces), evaluation.params
+        args = self._filled(pieces, evaluation)
         tables = [self._sums.slopes(params, args, piece.begin, piece.end, BLOCK) for piece in pieces]
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 
-    def rows(self, pieces, asked):
+    def rows(self, pieces, evaluation):
         """Yield the sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
         pieces, sums = list(pieces), self._sums
-        self._filled(pieces, asked)
+        self._filled(pieces, evaluation)
         for piece in pieces:
             yield np.stack(
                 [view[0, piece.begin : piece.end].to_numpy() for view in (sums.background, sums.excitation)]

@@ -317,16 +317,10 @@ class _Tables:
         largest = stands_out(roots)
         cell = int(roots[:, 0].argmax())
         w, i = divmod(cell, _N_H)
+        best = float(1.0 / self.omega[k, w]), float(self.h[k, i]), float(shares[cell, 0])
+        p_value, n_tested = float((largest >= largest[0]).mean()), self.t.shape[1]
         return TriggeringTest(
-            float((largest >= largest[0]).mean()),
-            float(largest[0]),
-            largest[1:],
-            float(1.0 / self.omega[k, w]),
-            float(self.h[k, i]),
-            float(shares[cell, 0]),
-            int(self.t.shape[1]),
-            self.omega[k],
-            self.h[k],
+            p_value, float(largest[0]), largest[1:], *best, n_tested, self.omega[k], self.h[k]
         )
 
 

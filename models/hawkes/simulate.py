@@ -8,18 +8,16 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Floats, Ints
+from ..shared.annotations import ArrayLike, Floats, Ints
 from ..shared.checks import check_choice, check_count, check_numbers, check_seed
 from .checks import check_events, check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box
 
-_Immigrants: TypeAlias = Callable[[np.random.Generator, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
-_Marks: TypeAlias = Callable[[np.random.Generator, int], npt.NDArray[Any]]
+_Draw: TypeAlias = Callable[[np.random.Generator, int], Any]
 
 
 class Simulation(NamedTuple):
@@ -67,12 +65,12 @@ def simulate(
     *,
     n_immigrants: float,
     horizon_h: float,
-    box_km: npt.ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
-    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    immigrants: _Immigrants | None = None,
+    box_km: ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
+    centres: tuple[ArrayLike, ArrayLike] | None = None,
+    immigrants: _Draw | None = None,
     method: Literal["branching", "thinning"] = "branching",
     seed: int | np.random.Generator = 0,
-    marks: _Marks | npt.ArrayLike | None = None,
+    marks: _Draw | ArrayLike | None = None,
     max_events: int = 10_000_000,
 ) -> Simulation | MarkedSimulation:
     """Return events with known parents, from theta and the triggering function of `params`.
@@ -154,7 +152,10 @@ def simulate(
     where = params, locations, times, horizon_h, max_events, random
     if method == "thinning":
         return _thin(*where)
-    return _in_order(*generations(*where, draw_marks), trigger.marked)
+    locations, times, parents, own = generations(*where, draw_marks)
+    order, parents = sort_events(times, parents)
+    found = locations[order], times[order], parents
+    return MarkedSimulation(*found, own[order]) if trigger.marked else Simulation(*found)
 
 
 def _marks_of(marks, trigger):
@@ -183,9 +184,8 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
     # first: number of the generation's first event, counting generation after generation
     n_events, first = n, 0
     while n:
-        n_offspring = random.poisson(
-            params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n
-        )
+        kappa = trigger.productivity(marks, p) if trigger.marked else 1.0
+        n_offspring = random.poisson(params.theta * kappa, n)
         if n_events + n_offspring.sum() > max_events:
             raise _too_many(max_events, params)
         parent = np.repeat(np.arange(n), n_offspring)
@@ -220,12 +220,10 @@ def _thin(params, locations, times, horizon_h, max_events, random):
         active = [event for event in active if now - event[0] < spent]
         bound = weights(now).sum()
         candidate = now + random.exponential(1.0 / bound) if bound > 0.0 else math.inf
-        if waiting and waiting[-1][0] <= candidate:
+        if waiting and (waiting[-1][0] <= candidate or candidate > horizon_h):
             now, place, parent = waiting.pop()
         elif candidate > horizon_h:
-            if not waiting:
-                break
-            now, place, parent = waiting.pop()
+            break
         else:
             now = candidate
             shares = weights(now)
@@ -238,19 +236,15 @@ def _thin(params, locations, times, horizon_h, max_events, random):
             raise _too_many(max_events, params)
         active.append((now, place, len(events)))
         events.append((place, now, parent))
-    if not events:
-        return Simulation(np.empty((0, n_dims)), np.empty(0), np.empty(0, np.int64))
-    places, moments, parents = zip(*events)
-    return Simulation(np.array(places), np.array(moments), np.array(parents))
+    places, moments, parents = zip(*events) if events else ((), (), ())
+    return Simulation(np.reshape(places, (-1, n_dims)), np.array(moments, float), np.array(parents, np.int64))
 
 
-def _in_order(locations, times, parents, marks, marked):
+def sort_events(times, parents):
+    """Return the order of time, and the parents of events in that order."""
     order = np.argsort(times, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    parents = parents[order]
-    found = locations[order], times[order], np.where(parents < 0, -1, rank[parents])
-    return MarkedSimulation(*found, marks[order]) if marked else Simulation(*found)
+    place = np.append(np.argsort(order), -1)
+    return order, place[parents[order]]
 
 
 def _around(centres, params, horizon_h, n, random):

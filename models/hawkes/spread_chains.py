@@ -15,12 +15,12 @@ import numpy as np
 from ..shared.sharding import Shards
 from . import chain_kernels as ck
 from .cells import Range
-from .chains import Chains, agreed, first_memory
+from .chains import Chains, common_settings, first_memory
 from .likelihood import Likelihood
 from .shared import Piece
 
 
-class Look(NamedTuple):
+class Request(NamedTuple):
     """Request to places: continue from the look of that number.
 
     Attributes
@@ -54,7 +54,7 @@ class Advance:
         Of all chains.
     options : tuple
         Of `Chains`, behind the starts.
-    common : Agreed
+    common : Common
     space : str or Space
     """
 
@@ -95,7 +95,7 @@ class SpreadChains:
 
     def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
         self.free, self.thin, self.n_steps, self.n_chains = free, thin, n_rows * thin, len(starts)
-        self._common, self.lists = agreed(likelihood, starts, scale)
+        self._common, self.lists = common_settings(likelihood, starts, scale)
         self._memory = first_memory(likelihood, starts, free, n_rows, widths)
         self._number, self._is_new, self.range = 0, True, self._common.range
         sums, (client, space) = likelihood.sums, likelihood.shared_by
@@ -103,7 +103,7 @@ class SpreadChains:
         data = {name: getattr(likelihood, name) for name in same} | {
             "locations": sums.locations,
             "times": sums.times,
-            "method": likelihood.asked,
+            "method": likelihood.requested,
             "dtype": "float64" if sums.dtype is np.float64 else "mixed",
             "marks": sums.marks,
             "reference_mark": None if sums.marks is None else 0.0,
@@ -126,7 +126,7 @@ class SpreadChains:
         """Return some steps more; how many all chains have done since the beginning."""
         arrays = {name: array for name, array in self._memory.items() if name != "draws"}
         before = arrays["counts"][:, ck.STEP] // self.thin
-        look = Look(self._number, self.range, self._is_new, arrays, replays)
+        look = Request(self._number, self.range, self._is_new, arrays, replays)
         found = self._shards.map("advance", look)
         for row, begun, one in zip(self._memory["draws"], before, found):
             row[begun : begun + len(one["draws"])] = one["draws"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 
 import numpy as np
 
@@ -71,7 +72,8 @@ class PairSums:
         self._rounding = float(np.abs(rows - rows.astype(dtype)).max()) if rounded else 0.0
         with pk.use(pk.default_space() if space is None else space) as self.space:
             # both are made for this: where the space reaches them nothing is copied
-            self._x = reached(_with_marks(rows, marks).astype(dtype, copy=False))
+            with_marks = rows if marks is None else np.vstack([rows, marks])
+            self._x = reached(with_marks.astype(dtype, copy=False))
             self._x_wide = self._before = None
             self.t = reached(times)
             # without marks nobody reads them
@@ -113,8 +115,7 @@ class PairSums:
             leading = self._rows.astype(self.dtype)
             marks = np.zeros((1, self.n_events)) if self.marks is None else self.marks[None]
             rows = np.vstack([leading, marks, self._rows - leading]).astype(self.dtype)
-            with pk.use(self.space):
-                self._x_wide = pk.copy_of(rows)
+            self._x_wide = pk.copy_of(rows, self.space)
         x = self._x_wide if wide else self._x
         return kernels.Data(self._n_dims, self._n_parts, pk.static(wide), x, self._t_parts)
 
@@ -129,11 +130,7 @@ class PairSums:
             return "all_pairs"
         if self.crowded:
             return "windowed"
-        reach = (
-            _power_of_two(windows.excitation_h),
-            _power_of_two(windows.background_h),
-            _power_of_two(params.tau_x),
-        )
+        reach = tuple(map(_power_of_two, (windows.excitation_h, windows.background_h, params.tau_x)))
         if self._cheapest is None or self._cheapest[0] != reach:
             self._cheapest = reach, self._compare(params, windows)
         return self._cheapest[1]
@@ -185,21 +182,12 @@ class PairSums:
         """Return True if the background at hand does not serve parameters."""
         if self._given or not (self._keep_background and self._kept):
             return not self._given
-        tau_x, tau_t, reach_h, reach_km, rows = _wanted(params, windows, n_mu)
-        kept_x, kept_t, kept_h, kept_km, kept_rows = self._kept
-        return not (
-            kept_x == tau_x
-            and kept_t == tau_t
-            and kept_h >= reach_h
-            and kept_km >= reach_km
-            and kept_rows >= rows
-        )
+        return not covers(self._kept, _wanted(params, windows, n_mu))
 
     def room_for(self, n_xi):
         """Room for so many rows of excitations."""
         if self.excitation is None or self.excitation.shape[0] < n_xi:
-            with pk.use(self.space):
-                self.excitation = pk.zeros((n_xi, self.n_events), np.float64)
+            self.excitation = pk.zeros((n_xi, self.n_events), np.float64, self.space)
             self._listed = True
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
@@ -326,15 +314,13 @@ class PairSums:
             return False
         return pairs.range.holds(params.trigger_values, windows.cut)
 
-    def list_pairs(self, params, windows, range_=None):
+    def list_pairs(self, params, windows):
         """Make the list of pairs, unless the one at hand serves."""
-        p, trigger = params.trigger_values, params.triggering
-        k = windows.cut
-        if range_ is None:
-            range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
         if not self.serves(params, windows):
-            self.pairs = None
-            self.pairs = PairList(self.events, trigger, range_, self.dtype)
+            p, self.pairs = params.trigger_values, None  # the former list's memory serves again
+            bounds = tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p)
+            range_ = Range(*bounds, windows.cut + 2.0)
+            self.pairs = PairList(self.events, params.triggering, range_, self.dtype)
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)
@@ -384,6 +370,12 @@ class PairSums:
         )
 
 
+def covers(kept, wanted):
+    """Return True if sums of (1) serve where others are wanted: (tau_x, tau_t, reaches and rows of sums), the
+    same lengths, and as far and as many."""
+    return kept[:2] == wanted[:2] and all(map(operator.ge, kept[2:], wanted[2:]))
+
+
 def shortest_km(params):
     """Return the length that the triggering function compares distances with: where its exponent is a
     half."""
@@ -428,11 +420,6 @@ def _middle(locations):
     if locations.shape[1] == 1 or not locations.flags.c_contiguous:
         return locations.mean(axis=0)
     return np.einsum("ij->j", locations) / len(locations)
-
-
-def _with_marks(rows, marks):
-    """Return rows of places, and behind them the marks where there are any."""
-    return rows if marks is None else np.vstack([rows, marks])
 
 
 @functools.lru_cache(maxsize=8)

@@ -25,12 +25,20 @@ from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
 from ..shared.shown import Shown
 from .checks import check_enough, check_horizon, check_times
-from .fit import MAX_ITER, climb, differences, limits, sides, standard_score
+from .fit import (
+    MAX_ITER,
+    climb,
+    Differentiable,
+    limits,
+    standard_score,
+    best_mu0,
+    highest_theta,
+    thetas_of_profile,
+)
 from .forecast import Forecast
 from .mutual import Mutual
 from .mutual_likelihood import MutualLikelihood
 from .parameters import check_positive
-from .profile import best_mu0, highest_theta, thetas_of_profile
 from .residuals import Residuals, residuals_of
 from .significance import FACTOR, N_OMEGA, SLOWEST, best_shares, stands_out
 
@@ -213,19 +221,16 @@ class TemporalLikelihood:
         space: pk.SpaceLike | None = None,
     ) -> None:
         times = check_times(times)
-        self.origin_h = float(times[0])
+        self.origin_h, self.n_events = float(times[0]), len(times)
         self.horizon_h = check_horizon(horizon_h, times) - self.origin_h
         times = times - times[0]
-        self.n_events = len(times)
         self._block = max(_BLOCK, -(-self.n_events // _MOST_BLOCKS))
         first = np.arange(0, self.n_events, self._block)
         last = np.minimum(first + self._block, self.n_events) - 1
+        share = first - np.searchsorted(times, times[first], side="left")
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            self._t, self._sums = pk.copy_of(times), pk.zeros((2, len(first)))
-            self._before, self._share = (
-                pk.zeros((2, len(first))),
-                pk.copy_of((first - np.searchsorted(times, times[first], side="left")).astype(float)),
-            )
+            self._t, self._share = pk.copy_of(times), pk.copy_of(share.astype(float))
+            self._sums, self._before = (pk.zeros((2, len(first))) for _ in range(2))
         self._gaps = np.append(times[first[1:]] - times[last[:-1]], 0.0)
         self._policy = pk.RangePolicy(0, len(first), space=self.space)
         self._lengths = times[last] - times[first]
@@ -278,7 +283,7 @@ class TemporalLikelihood:
     def _checked(*params):
         return [check_positive(value, name) for value, name in zip(params, _NAMES)]
 
-    def _evaluate(self, mu, theta, omega, slopes):
+    def _evaluate(self, mu, theta, omega, with_slopes):
         mu, theta, omega = self._checked(mu, theta, omega)
         launch(self._policy, sum_blocks, self._block, omega, self._t, self._sums)
         pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
@@ -286,7 +291,7 @@ class TemporalLikelihood:
             self._policy,
             walk_blocks,
             self._block,
-            pk.static(slopes),
+            pk.static(with_slopes),
             omega,
             mu,
             theta * omega,
@@ -298,11 +303,10 @@ class TemporalLikelihood:
             label="hawkes.walk_blocks",
         )
         value = float(logs - mu * self.horizon_h - theta * offspring)
-        if not slopes:
+        if not with_slopes:
             return value, None
-        return value, np.array(
-            [inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)]
-        )
+        slopes = inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)
+        return value, np.array(slopes)
 
     def fit(
         self,
@@ -338,22 +342,16 @@ class TemporalLikelihood:
         top = climb(_Objective(self, self._checked(*start)), MAX_ITER, 1e-10)
         found = dict(zip(_NAMES, np.exp(top.z).tolist()))
         errors = np.where(np.isnan(top.errors), math.inf, top.errors)  # at its bound omega is unknown
-        tested = {}
+        p_value, profile, said = None, None, ()
         if check_count(n_simulations, "n_simulations", 0):
             p_value, profile = self._test(n_simulations)
-            tested = {"p_value": p_value, "profile": profile}
             if p_value > 0.05:
-                tested["notes"] = (
+                said = (
                     f"no evidence of triggering: in {p_value:.0%} of {n_simulations} draws of a constant"
                     " rate without any, events follow each other as closely as here",
                 )
-        return TemporalFit(
-            **found,
-            log_likelihood=self.log_likelihood(**found),
-            converged=top.converged,
-            standard_errors=dict(zip(found, errors.tolist())),
-            **tested,
-        )
+        value, errors = self.log_likelihood(**found), dict(zip(found, errors.tolist()))
+        return TemporalFit(*found.values(), value, errors, top.converged, said, p_value, profile)
 
     @functools.cached_property
     def mutual(self) -> MutualLikelihood:
@@ -439,24 +437,17 @@ class TemporalLikelihood:
         scale = omega[:, None] * span / np.maximum(offspring, 1e-300)
         with pk.use(self.space):
             q = pk.empty((N_OMEGA, n, 1 + n_simulations), np.float32)
-            launch(
-                scale.shape,
-                ratios_in_time,
-                *(pk.copy_of(v) for v in (draws, omega, scale)),
-                q,
-            )
+            launch(scale.shape, ratios_in_time, *map(pk.copy_of, (draws, omega, scale)), q)
             largest = stands_out(best_shares(q)[1])
             excited = q.to_numpy()[:, :, 0] * (omega / scale[:, 0])[:, None]
         thetas = thetas_of_profile()
-        best = [
-            best_mu0(np.ones(n), thetas, row, span) - thetas * count
-            for row, count in zip(excited, offspring[:, 0])
-        ]
+        pairs = zip(excited, offspring[:, 0])
+        best = [best_mu0(np.ones(n), thetas, row, span) - thetas * count for row, count in pairs]
         highest = np.max(best, axis=0)
         return float((largest >= largest[0]).mean()), (thetas, highest.max() - highest)
 
 
-class _Objective:
+class _Objective(Differentiable):
     """The log-likelihood as a function of the parameters' logarithms, for `climb`."""
 
     def __init__(self, likelihood, start):
@@ -467,16 +458,10 @@ class _Objective:
     def place(self, params):
         return np.log(params)
 
-    def __call__(self, z):
-        params = np.exp(z)
-        value, slopes = self.likelihood.gradient(*params.tolist())
-        return value, slopes * params
-
-    def information(self, z):
-        return differences(np.array([self(place)[1] for place in z + sides(3)]))
-
-    def with_information(self, z):
-        return *self(z), self.information(z)
+    def at(self, places):
+        several = np.exp(places)
+        found, slopes = zip(*(self.likelihood.gradient(*params) for params in several.tolist()))
+        return found, slopes * several
 
 
 def _scan(sums, lengths, gaps, omega):

@@ -6,8 +6,8 @@ import pytest
 
 from portable.models import hawkes
 from portable.models.hawkes import fit_background
-from portable.models.hawkes.coverage import CLUSTERS, coverage
-from portable.models.hawkes.evidence import pointwise
+from portable.models.hawkes.calibration import CLUSTERS, coverage
+from portable.models.hawkes.scores import pointwise
 from portable.errors import InputError, ShapeError
 
 from .events import random_events

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from portable.errors import InputError, OrderError, ShapeError
 from portable.models import hawkes
-from portable.models.hawkes import mutual, mutual_layout
+from portable.models.hawkes import mutual, mutual_likelihood
 from portable.models.hawkes.__main__ import main
 
 
@@ -42,8 +42,8 @@ def drawn(n, n_types, n_rates):
 @pytest.mark.parametrize("n, n_types, n_rates", [(1, 1, 1), (60, 2, 2), (600, 11, 3)])
 def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
     """The last case with chunks of 64 blocks, so that states are carried on."""
-    monkeypatch.setattr(mutual_layout, "ROWS_BYTES", (1, 1))
-    monkeypatch.setattr(mutual_layout, "_PIECE", (32, 32))
+    monkeypatch.setattr(mutual_likelihood, "ROWS_BYTES", (1, 1))
+    monkeypatch.setattr(mutual_likelihood, "_PIECE", (32, 32))
     if space == "checked" and n > 60:
         n = 120
     times, types, params = drawn(n, n_types, n_rates)

@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 
 from portable.models import hawkes
-from portable.models.hawkes.coverage import _TOWN_KM, _TOWNS, SHAPES
+from portable.models.hawkes.calibration import _TOWN_KM, _TOWNS, SHAPES
 from portable.models.hawkes.significance import several_tests
 from portable.errors import InputError
 
