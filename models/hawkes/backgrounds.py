@@ -89,8 +89,8 @@ class BackgroundFit(Shown):
 
 @pk.kernel
 def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
-    """sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
-    operations, an exponential."""
+    """Compute sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
+    operations and an exponential per pair."""
     i = team.league_rank
     own = same[i]
     total = 0.0
@@ -237,7 +237,7 @@ def _first_start(locations, hours, test):
 
 
 class _Maker:
-    """Makes a Background of the weights of events."""
+    """Make a Background from the weights of events."""
 
     def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):
         self.locations, self.times, self.kind, self.space = locations, times, kind, space
@@ -288,7 +288,8 @@ class _Maker:
         )
 
     def _density(self, scale, widths, at):
-        """At events of these numbers, each left out of its own, or at places, shape (n_places, n_dims)."""
+        """Return the density at events of these numbers, each left out of its own, or at places, shape
+        (n_places, n_dims)."""
         own = at if at.ndim == 1 else np.full(len(at), -1)
         places = self.locations[at] if at.ndim == 1 else at
         with pk.use(pk.default_space() if self.space is None else self.space):

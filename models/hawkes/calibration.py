@@ -82,7 +82,7 @@ def calibrate(
     jobs: int = 1,
     client: object = None,
 ) -> Calibration:
-    """Simulation-based calibration of a sampler.
+    """Calibrate a sampler by simulation.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def _means(
     progress=False,
     client=None,
 ) -> dict[str, float]:
-    """Average what `one(seed, space, number)` finds of each data set, by name."""
+    """Average what `one(seed, space, number)` returns for each data set, by name."""
     one = functools.partial(one, check_seed(seed), space_of(space, jobs, client))
     how = {"jobs": jobs, "description": description, "progress": progress, "client": client, "space": space}
     found = map_numbers(one, check_count(n, "n_sets"), **how)

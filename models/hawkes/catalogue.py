@@ -128,7 +128,8 @@ def _warn_of_plane(latitude, middle):
 
 
 def warn_of_units(places, times, length_unit, time_unit, lonlat):
-    """A column named t_minutes that is to be read as hours is a mistake of a factor of sixty."""
+    """Warn of columns whose names speak of another unit: t_minutes read as hours is wrong by a factor of
+    sixty."""
     for names, unit, units in (
         (() if lonlat else places, length_unit, LENGTHS_KM),
         (times, time_unit, TIMES_H),

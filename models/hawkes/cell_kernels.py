@@ -23,7 +23,7 @@ LONG = 64  # a row with more pairs is one team's work
 
 @pk.function
 def neighbour_cell(n_dims, number, cell, i, shape):
-    """Number `number` of the 3^D cells around event i, or -1 outside the grid."""
+    """Return cell `number` of the 3^D cells around event i, or -1 outside the grid."""
     k = 0
     inside = True
     for c in range(n_dims):
@@ -36,7 +36,7 @@ def neighbour_cell(n_dims, number, cell, i, shape):
 
 @pk.kernel
 def number_cells(i, n_dims, x, low, wide, shape, numbers):
-    """The cell of an event. 8 bytes a dimension, and 4."""
+    """Write the number of the cell of each event. 8 bytes per dimension, and 4."""
     k = 0
     for c in range(n_dims):
         k = k * shape[c] + min(int((x[c, i] - low[c]) // wide[c]), shape[c] - 1)
@@ -45,7 +45,7 @@ def number_cells(i, n_dims, x, low, wide, shape, numbers):
 
 @pk.kernel
 def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_t, cell, sorted_numbers):
-    """An event to its place in the order of cells. 24 bytes a dimension, and 32."""
+    """Write an event to its place in the order of cells. 24 bytes per dimension, and 32."""
     i = order[place]
     for c in range(x.shape[0]):
         sorted_x[c, place] = x[c, i]
@@ -77,8 +77,8 @@ def rank_row(i, counts, keys):
 
 @pk.kernel
 def places_of(rank, n_slices, n_short, n_teams, rows, counts):
-    """Places of a slice of WIDTH short rows, the longest of which is its first, or of a long row; none behind
-    the last. 16 bytes."""
+    """Return the number of places of a slice of WIDTH short rows, the longest of which comes first, or of a
+    long row; 0 behind the last. 16 bytes."""
     if rank < n_slices:
         return counts[rows[rank * WIDTH]] * WIDTH
     return counts[rows[n_short + rank - n_slices]] if rank < n_teams else 0
@@ -107,7 +107,8 @@ def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, l
 def background_by_cells(
     team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background
 ):
-    """Sums of (1) over at least the events within `reach` hours in the cells around; one team per event."""
+    """Compute the sums of (1) over at least the events within `reach` hours in the cells around; one team per
+    event."""
     i = team.league_rank
     mu = pk.local(n_mu, pk.float64)
     terms = pk.local(3, x.dtype)
@@ -183,8 +184,8 @@ def list_pairs(
 
 @pk.function
 def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-    """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one
-    long row."""
+    """Compute the sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, any
+    other rank one long row."""
     xi = pk.local(n_xi, pk.float64)
     terms = pk.local(1 + g.n_own, r2_of.dtype)
     if rank < n_slices:
@@ -216,7 +217,7 @@ def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length
 
 @pk.kernel
 def listed_sums(team, g, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-    """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
+    """Compute the sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes per pair."""
     row_sums(
         team, g, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
     )
@@ -226,8 +227,9 @@ def listed_sums(team, g, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, e
 def listed_of_several(
     team, g, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
 ):
-    """`listed_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and what
-    is one's there; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+    """Compute `listed_sums` for several parameters, in float64: one team for each row of `rows`
+    (`row_of_params`) and each team of `listed_sums`; row k of `excitation`, shape (n_several, n_xi,
+    n_events), takes the sums of row k."""
     which = team.league_rank // n_teams
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)

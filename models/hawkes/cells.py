@@ -60,7 +60,7 @@ class Events:
         self._room = {}
 
     def room(self, name, dtype, *rows):
-        """Memory of shape (*rows, n_events) for what is only used until the next list or grid is made."""
+        """Return a workspace of shape (*rows, n_events), valid until the next list or grid is made."""
         if (name, dtype) not in self._room:
             self._room[name, dtype] = pk.empty((*rows, self.n_events), dtype, self.space)
         return self._room[name, dtype]
@@ -245,8 +245,7 @@ class PairList:
         launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), *self.args, p, excitation)
 
     def sums_of_several(self, n_xi, rows, excitation):
-        """The same for each row of parameters, into its rows of `excitation`, shape (n_several, n_xi,
-        n_events)."""
+        """Fill the same for each row of parameters: `excitation` has the shape (n_several, n_xi, n_events)."""
         launch(
             pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
             listed_of_several,

@@ -60,7 +60,7 @@ def log_prior_of(prior, v):
 
 @pk.kernel
 def chain_background(team, d, n_teams, reach, self_term, counts, place_of, proposed, background):
-    """Sums of (1) for the chains that move tau_x or tau_t; one team per chain and a group of events."""
+    """Compute the sums of (1) for the chains that move tau_x or tau_t; one team per chain and group of events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
         tau_x, tau_t = proposed[chain, 1], proposed[chain, 2]
@@ -103,7 +103,7 @@ def chain_listed(
     proposed,
     excitation,
 ):
-    """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering
+    """Compute the sums of (2) over a list of pairs for the chains that move a parameter of the triggering
     function."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
@@ -128,7 +128,7 @@ def chain_listed(
 
 @pk.kernel
 def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excitation):
-    """The same over windows in time, where the list would be too long."""
+    """Compute the same over windows in time, where the list would be too long."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
         p = pk.local(g.n_own, pk.float64)
@@ -175,8 +175,7 @@ def chain_events(
     excitation,
     sums,
 ):
-    """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of
-    (3)."""
+    """Add up a block of events: log rates, 1 / rates, and where they change the shares and masses of (3)."""
     chain = team.league_rank // n_teams
     if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
         p = pk.local(g.n_own, pk.float64)
@@ -219,7 +218,7 @@ def chain_events(
 
 @pk.function
 def adapt(tallies, chain, k, sds):
-    """After b proposals of a parameter, widen or narrow them by its acceptance rate; then b grows to
+    """Widen or narrow the proposals of a parameter by its acceptance rate after b of them; b then grows to
     b^1.1."""
     n = tallies[chain, k, BATCH]
     size = tallies[chain, k, BATCH_SIZE]
@@ -234,7 +233,7 @@ def adapt(tallies, chain, k, sds):
 def propose(
     seed, stream, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
 ):
-    """A parameter at random, and a value for it from a normal density cut off at 0."""
+    """Propose a value of a parameter, chosen at random, from a normal density cut off at 0."""
     k = pk.random.randint(seed, stream, step * DRAWS, place_of.shape[0])
     place = place_of[k]
     for c in range(values.shape[1]):

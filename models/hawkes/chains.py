@@ -42,14 +42,14 @@ class ListSchedule:
         self.cut, self.margin, self.near, self.rested, self.listed_at = cut, _NEAR, _NEAR, False, 0
 
     def range_of(self, values):
-        """Around parameters, shape (n, P)."""
+        """Return the range around parameters, shape (n, P)."""
         own = values[:, 4:]
         low, high = own.min(axis=0) / self.margin, own.max(axis=0) * self.margin
         return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
 
     def next(self, counts, array):
-        """Return the range for which pairs are to be listed now, or None, from what all chains have come
-        to: `array` gives what is asked for by its name."""
+        """Return the range for which pairs are to be listed now, or None, given the counts of all chains;
+        `array` returns other memory of theirs by name."""
         done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
         if waiting.any():
             self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
@@ -65,7 +65,7 @@ class ListSchedule:
         return None
 
     def arrays(self, range_):
-        """Return all of it, and the range that is listed, for a store."""
+        """Return the schedule and the listed range, as arrays for a store."""
         numbers = [self.cut, range_.cut, self.margin, self.near, self.rested, self.listed_at]
         return {
             "range_low": np.array(range_.low),
@@ -161,7 +161,8 @@ class Chains:
         self._prepare(common.range)
 
     def _keep_background(self, params):
-        """Room for the background, filled where it stays; n times the largest weight that this leaves out."""
+        """Allocate the background, and fill it where it stays; return n times the largest weight that its
+        windows leave out."""
         n = self.likelihood.n_events
         if self.scales_moved:
             self._background = pk.zeros((self.n_chains, 2, 1, n), np.float64, self.space)
@@ -177,7 +178,7 @@ class Chains:
         return n * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
     def _bounds_of(self, range_):
-        """Between which values of all parameters a list for that range serves, shape (2, P)."""
+        """Return the bounds of all parameters between which a list for that range serves, shape (2, P)."""
         bounds = np.zeros((2, len(self.kind.names())))
         bounds[1] = np.inf
         if any(name in self.trigger.names for name in self.free):
@@ -288,7 +289,7 @@ class Chains:
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
     def replay(self, replays):
-        """So many times _STEPS steps more, as far as there are more."""
+        """Replay the recorded steps that many times, as far as steps are left."""
         n_steps = min(replays * _STEPS, self.n_steps - self._done + 1)
         for _ in range(-(-n_steps // self._steps)):
             self._graph.replay()
@@ -305,7 +306,7 @@ class Chains:
         return {name: found[name] for name in self.memory}
 
     def advance(self, replays):
-        """Return some steps more; how many all chains have done since the beginning."""
+        """Run some steps more; return how many steps all chains have done since the beginning."""
         self.replay(replays)
         done = self._done
         range_ = self.lists.next(self.counts, self.array)
@@ -320,13 +321,12 @@ class Chains:
         self.restart()
 
     def load(self, arrays):
-        """Take what chains remember, draws or not."""
+        """Copy arrays, with or without draws, to the memory of the chains."""
         for name, array in arrays.items():
             pk.deep_copy(self.memory[name], np.ascontiguousarray(array))
 
     def catch_up(self):
-        """From what was loaded to where chains were that remembered it: they have evaluated their
-        parameters."""
+        """Continue from loaded memory of chains that have evaluated their parameters."""
         self.restart()
         with pk.use(self.space):
             self._launch_step()

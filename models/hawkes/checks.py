@@ -103,7 +103,7 @@ def check_ascending(times, beside):
 
 
 def check_times(times, beside=""):
-    """Ascending times of at least one event, in time alone, as float64."""
+    """Return ascending times of at least one event, in time alone, as float64."""
     _refuse_dates(times)
     times = check_numbers(times, "times", 1)
     if not len(times):
@@ -113,7 +113,7 @@ def check_times(times, beside=""):
 
 
 def check_marks(marks, reference, n_events):
-    """Marks less the reference's, shape (n_events,), at least 0; None where there are none."""
+    """Return marks less the reference mark, shape (n_events,), at least 0; None where there are none."""
     if marks is None:
         if reference is not None:
             raise InputError("reference_mark is given without marks")
@@ -159,7 +159,7 @@ def check_params(params):
 
 
 def check_background(background, n_events):
-    """None, or a background known at so many events."""
+    """Return None, or a background known at that many events."""
     if background is None:
         return None
     check_kind(background, "background", Background, "be hawkes.Background or None")

@@ -216,14 +216,14 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def gain(mark, p):
-        """log kappa."""
+        """Return log kappa."""
         if marks:
             return p[alpha] * mark
         return 0.0
 
     @pk.function
     def near_one(r2, mark, p):
-        """r^2 on the scale of a mark of 0."""
+        """Return r^2 on the scale of a mark of 0."""
         if growth:
             return r2 * pk.fast_exp2(-2.0 * LOG2_E * p[gamma] * mark)
         return r2

@@ -19,7 +19,7 @@ def row_of_params(params, n_dims, reach_h, background_scale):
 
 @pk.function
 def own_parameters(g, rows, which, p):
-    """The parameters of the triggering function of one of several evaluations, to p."""
+    """Copy the parameters of the triggering function of one of several evaluations to p."""
     for k in range(g.n_own):
         p[k] = rows[which, OWN + k]
 
@@ -74,8 +74,8 @@ def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
 
 @pk.kernel
 def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, mu, xi):
-    """Sums of (1), the own term apart, and of (2) between two blocks of events; one team per pair of
-    blocks.
+    """Compute the sums of (1), without own terms, and of (2) between two blocks of events; one team per pair
+    of blocks.
 
     The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier
     ones of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b
@@ -191,8 +191,8 @@ def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, 
 
 @pk.kernel
 def excitation_sums(team, g, groups, d, n_xi, reach, p, excitation):
-    """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row,
-    numbered groups[team.league_rank].
+    """Compute the sums of (2) over at least the earlier events within `reach` hours; each team takes GROUP
+    consecutive events, numbered groups[team.league_rank].
 
     Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
     window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
@@ -203,8 +203,9 @@ def excitation_sums(team, g, groups, d, n_xi, reach, p, excitation):
 
 @pk.kernel
 def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
-    """`excitation_sums` for several parameters, in float64: a team a row of `rows` (`row_of_params`) and
-    a group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes those of row k."""
+    """Compute `excitation_sums` for several parameters, in float64: one team for each row of `rows`
+    (`row_of_params`) and group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes
+    the sums of row k."""
     which = team.league_rank // n_groups
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)
@@ -222,8 +223,8 @@ def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
 
 @pk.kernel
 def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
-    """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate
-    count.
+    """Return log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), which weights errors of the
+    rate.
 
     8 operations, a logarithm, an exponential, and 24 bytes an event.
     """
@@ -290,10 +291,9 @@ def event_slopes(
     excitation,
     sums,
 ):
-    """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events
-    add to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (their shares in (3) apart),
-    theta and p. Row k of `sums` is one of these.
-    """
+    """Add up over a block of the events from `first` to `end`: the sums of `event_terms`, and the
+    contributions of events to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (without their
+    shares in (3)), theta and p. Row k of `sums` is one of these."""
     begin = first + team.league_rank * block
     slopes_of_block(
         team,
@@ -318,8 +318,9 @@ def event_slopes(
 def slopes_of_several(
     team, g, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
 ):
-    """`event_slopes` of all events for several parameters, a team a row of `rows` (`row_of_params`) and a
-    block: `excitation`, shape (n_several, n_xi, n_events), and `sums`, (n_several, n_rows, n_blocks)."""
+    """Compute `event_slopes` of all events for several parameters: one team for each row of `rows`
+    (`row_of_params`) and block; `excitation` has the shape (n_several, n_xi, n_events), `sums` (n_several,
+    n_rows, n_blocks)."""
     which, column = team.league_rank // n_blocks, team.league_rank % n_blocks
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)

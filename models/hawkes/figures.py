@@ -66,7 +66,7 @@ def _area(n):
 
 
 def posterior_densities(posterior, names=None):
-    """Histograms of the draws of each parameter, with mean and 95% interval (the paper's Figure 2).
+    """Draw histograms of the draws of each parameter, with mean and 95% interval (the paper's Figure 2).
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def posterior_densities(posterior, names=None):
 
 
 def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
-    """When events were triggered: counts over time, and how many of them were triggered by others.
+    """Draw counts of events over time, and how many of them were triggered by others.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
 
 
 def residual_plot(found, *, axes=None):
-    """Return quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of
-    Kolmogorov and Smirnov.
+    """Draw quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov
+    and Smirnov.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def thinned_plot(found, *, axes=None):
 
 
 def decay_plot(params, *, axes=None):
-    """Return the density of delays of offspring, both axes logarithmic.
+    """Draw the density of delays of offspring, both axes logarithmic.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def decay_plot(params, *, axes=None):
 
 
 def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
-    """Return the intensity on a map at one time, with the events before it.
+    """Draw the intensity on a map at one time, with the events before it.
 
     Parameters
     ----------

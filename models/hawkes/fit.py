@@ -31,7 +31,7 @@ LEAST_P = 1e-3  # draws of a test are a few hundred, so it does not settle inter
 
 
 def thetas_of_profile():
-    """0, and thetas even in their logarithm."""
+    """Return 0, and thetas evenly spaced in their logarithm."""
     return np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
 
 
@@ -47,7 +47,7 @@ def highest_theta(profile, fallen):
 
 
 def profile_of(likelihood, params, free, least, test):
-    """Thetas up from 0, and how far the log-likelihood is below its maximum at each: with mu0 at its best,
+    """Return thetas from 0 on, and how far the log-likelihood is below its maximum at each: with the best mu0,
     and over the delays and distances that were tested or estimated, exponential and normal."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
@@ -65,8 +65,8 @@ def profile_of(likelihood, params, free, least, test):
 
 
 def best_mu0(background, thetas, excited, share):
-    """max over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each theta; by halving
-    the interval in which the slope in mu0 changes its sign."""
+    """Return the maximum over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each
+    theta, by bisection of the slope in mu0."""
     added = thetas[:, None] * excited
     low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
     for _ in range(40):
@@ -235,7 +235,7 @@ def standard_score(level):
 
 
 def limits(value, error):
-    """Return limits of a positive number, from an error of its logarithm: (0, inf) if that is infinite."""
+    """Return limits of a positive number from an error of its logarithm; (0, inf) if that is infinite."""
     width = math.exp(error) if error < 700.0 else math.inf
     return value / width, value * width
 
@@ -359,7 +359,7 @@ class _Top(NamedTuple):
 
 
 def climb(objective, max_iter, tol):
-    """Newton's method from the objective's start, a _Top."""
+    """Run Newton's method from the objective's start; return a _Top."""
     z = np.maximum(objective.place(objective.start), objective.low)
     value, slopes, information = objective.with_information(z)
     if not math.isfinite(value):
@@ -401,7 +401,7 @@ def no_rate(likelihood, start, value):
 
 
 def check_least(least, free):
-    """Bounds by name, checked."""
+    """Return checked bounds by name."""
     if least is None:
         return {}
     check_kind(least, "least", dict, "be a dict of parameter names and bounds")
@@ -523,7 +523,7 @@ class Objective(Differentiable):
 
 
 def _ascent(information, slopes):
-    """Newton's step, with curvatures of the wrong sign turned round, and no longer than _LONGEST in a
+    """Return Newton's step, with curvatures of the wrong sign reversed, and no longer than _LONGEST in a
     parameter."""
     curvatures, axes = np.linalg.eigh(information)
     curvatures = np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
@@ -532,8 +532,8 @@ def _ascent(information, slopes):
 
 
 def _search(objective, z, value, step, slopes):
-    """Halve the step until the objective rises; None if it does not. The first step mostly does, so the
-    information there is asked for at once: None after others."""
+    """Halve the step until the objective rises; return None if it does not. The first step mostly does, so its
+    information is computed at once; None after others."""
     for halvings in range(40):
         moved = np.maximum(z + step, objective.low)
         there = objective(moved) + (None,) if halvings else objective.with_information(moved)

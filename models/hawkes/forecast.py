@@ -164,14 +164,14 @@ def _with_offspring(params, locations, times, end, max_events, random, pool):
 
 
 def _shares(trigger, q, most):
-    """Delays, and the share of offspring that comes within each."""
+    """Return delays, and the share of offspring that comes within each."""
     delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, _GRID)])
     shares = np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
     return delays, np.maximum.accumulate(shares)  # rounding may have the last ones fall
 
 
 def _immigrants(likelihood, params, begin, end, random):
-    """Background events between two times."""
+    """Draw background events between two times."""
     given, sums, origin = likelihood.background, likelihood.sums, likelihood.origin_h
     if given is not None:
         if given.draw is None:

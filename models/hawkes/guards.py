@@ -169,7 +169,7 @@ def notes(
 
 
 def _coarse_times(likelihood, delay):
-    """Return times of a coarser unit than triggering can be seen through."""
+    """Note times of a coarser unit than triggering can be seen through."""
     times = likelihood.sums.times
     distinct, counts = np.unique(times, return_counts=True)
     tied = counts[counts > 1].sum() / len(times)
@@ -185,7 +185,7 @@ def _coarse_times(likelihood, delay):
 
 
 def _reported_twice(likelihood, params, delay):
-    """Return events at one place and time, or so soon after each other that they may be one event."""
+    """Note events at one place and time, or so soon after each other that they may be one event."""
     sums, found = likelihood.sums, []
     same = len(sums.times) - len(np.unique(np.column_stack([sums.locations, sums.times]), axis=0))
     if same:
@@ -203,7 +203,7 @@ def _reported_twice(likelihood, params, delay):
 
 
 def _scales(likelihood, params):
-    """Scales of the background that are far from the data's."""
+    """Note scales of the background that are far from the data's."""
     sums = likelihood.sums
     spread, span = spread_of(sums.locations), sums.span_h
     return [

@@ -47,7 +47,7 @@ class Data(NamedTuple):
 
 @pk.function
 def squared_distance(n_dims, wide, x, i, y, j):
-    """r_ij^2 of location i in x and j in y."""
+    """Return r_ij^2 of location i in x and j in y."""
     r2 = 0.0
     for c in range(n_dims):
         d = x[c, i] - y[c, j]
@@ -71,7 +71,7 @@ def mark_of(marked, n_dims, x, i):
 
 @pk.function
 def elapsed(n_parts, t, i, s, j):
-    """t_i - s_j."""
+    """Return t_i - s_j."""
     dt = t[0, i] - s[0, j]
     for p in range(1, n_parts):
         dt += t[p, i] - s[p, j]
@@ -86,7 +86,7 @@ def background_term(r2, dt2, a_x, a_t):
 
 @pk.function
 def background_terms(r2, dt, a_x, a_t, out):
-    """That, and its moments."""
+    """Write the term of (1), and its moments."""
     dt2 = dt * dt
     term = background_term(r2, dt2, a_x, a_t)
     out[0] = term
@@ -125,7 +125,7 @@ def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
 
 @pk.function
 def background_window(n_parts, t, own, newest, reach):
-    """First and one past the last event within `reach` hours of the events own ... newest, by two
+    """Return the first and one past the last event within `reach` hours of the events own ... newest, by two
     bisections."""
     n = t.shape[1]
     first = 0
@@ -184,8 +184,8 @@ def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, backgroun
 
 @pk.kernel
 def background_sums(team, groups, d, n_mu, reach, self_term, a_x, a_t, background):
-    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row, numbered
-    groups[team.league_rank].
+    """Compute the sums of (1) over at least the events within `reach` hours; each team takes GROUP consecutive
+    events, numbered groups[team.league_rank].
 
     Their windows are nearly one, so each takes the union and an event that is read serves them all. Two
     bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP
@@ -196,14 +196,14 @@ def background_sums(team, groups, d, n_mu, reach, self_term, a_x, a_t, backgroun
 
 @pk.function
 def normal_slope(z):
-    """z times the standard normal density at z."""
+    """Return z times the standard normal density at z."""
     return z * 0.3989422804014327 * pk.exp(-0.5 * z * z)
 
 
 @pk.kernel
 def observed_share(i, per_hour, horizon, t):
-    """The factor of mu0 in (3), the mass of a background kernel inside [0, T], and its derivative in log
-    tau_t.
+    """Return the factor of mu0 in (3), the mass of a background kernel inside [0, T], and its derivative in
+    log tau_t.
 
     With per_hour = 1 / (sqrt(2) tau_t), and erf: both terms are positive, where the difference of two Phi
     would cancel for small arguments.

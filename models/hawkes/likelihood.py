@@ -206,7 +206,7 @@ class Likelihood:
         return self._evaluate(params, 1, 1, self._sum_events)[0]
 
     def evaluate(self, params: ParametersBase) -> None:
-        """See to it that `windows`, `inverse_rates` and the background are those of parameters.
+        """Evaluate parameters, unless `windows`, `inverse_rates` and the background are theirs already.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class Likelihood:
         self._tests[len(test.simulated)] = test
 
     def productivity(self, params: ParametersBase) -> Floats:
-        """kappa of each event: theta times it are its expected offspring.
+        """Return kappa of each event: its expected offspring over theta.
 
         Parameters
         ----------
@@ -446,7 +446,7 @@ class Likelihood:
 
     @property
     def n_shards(self) -> int:
-        """Into how many parts the events are cut."""
+        """The number of parts that the events are cut into."""
         return 1 if self._shards is None else len(self._shards.pieces)
 
     @functools.cached_property
@@ -468,7 +468,8 @@ class Likelihood:
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
-        """Return `log_gradient` of each parameters; all are launched before the first is waited for.
+        """Return `log_gradient` for each of several parameters; all launches are queued before the first
+        result is read.
 
         Parameters
         ----------

@@ -157,7 +157,7 @@ class _Problem:
         return Mutual(mu, np.tensordot(self.shares, np.maximum(free, 0.0), 1), rates)
 
     def split(self, x):
-        """Mu and the free ratios among the coordinates."""
+        """Return mu and the free ratios among the coordinates."""
         return x[: self.n], x[self.n : self.n + np.prod(self.shape)].reshape(self.shape)
 
     def slopes(self, params):
@@ -339,7 +339,7 @@ def _information(problem, rates, at):
 
 
 def _slopes_in_rates(problem, params):
-    """Minus the derivatives of all slopes in the logarithm of each rate."""
+    """Return minus the derivatives of all slopes in the logarithm of each rate."""
     rows = []
     for k in range(0 if problem.fixed else len(params.rates)):
         step = _STEP * (np.arange(len(params.rates)) == k)

@@ -55,7 +55,8 @@ class Events(NamedTuple):
 
 @pk.function
 def hours(e, a, b):
-    """Hours from the begin of block a to that of block b, which is the last event's time behind the last."""
+    """Return the hours from the beginning of block a to that of block b; behind the last block that is the
+    last event's time."""
     return e.t[min(e.begin[b], e.t.shape[0] - 1)] - e.t[e.begin[a]]
 
 
@@ -150,7 +151,7 @@ def fade_since_begin(k, m, e):
 
 @pk.function
 def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
-    """A member's part of heights times rows, for each rate of GROUP events of a type."""
+    """Compute a member's part of heights times rows, for each rate of GROUP events of a type."""
     for g in range(GROUP):
         for k in range(n_rates):
             parts[g, k] = 0.0

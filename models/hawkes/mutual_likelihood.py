@@ -408,7 +408,7 @@ def designs(likelihood, rates):
 
 
 def check_window(start_h, horizon_h, times):
-    """Begin and end of an observation with an event."""
+    """Return the beginning and end of an observation with an event."""
     end = check_horizon(horizon_h, times)
     start = float(times[0]) if start_h is None else check_number(start_h, "start_h")
     if start > times[-1] or not start < end:
@@ -428,7 +428,7 @@ def check_params(likelihood, params):
 
 
 def check_types(types, n_events, n_types):
-    """Types as numbers from 0 on, and the name of each."""
+    """Return types as numbers from 0 on, and the name of each."""
     array = np.asarray(types.to_numpy() if isinstance(types, pk.View) else types)
     if array.shape != (n_events,):
         raise ShapeError(f"types has shape {array.shape} for {n_events} events; one each is wanted")

@@ -132,7 +132,7 @@ class ParametersBase:
         return -0.5 / self.tau_x**2, -0.5 / self.tau_t**2
 
     def background_scale(self, n_dims: int) -> float:
-        """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1).
+        """Return the factor of the sum of exponentials in (1): mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2).
 
         Parameters
         ----------
@@ -169,13 +169,13 @@ def _values_of(kind):
 
 @functools.lru_cache(maxsize=1024)
 def _for_kernels(trigger, p):
-    """Return the triggering function's parameters as kernels want them, asked for as often."""
+    """Return the parameters of the triggering function as kernels want them."""
     return trigger.for_kernels(p)
 
 
 @functools.lru_cache(maxsize=1024)
 def _scale_of(trigger, n_dims, p):
-    """Return the triggering function's scale, asked for several times in each evaluation."""
+    """Return the scale of the triggering function."""
     return float(trigger.scale(n_dims, trigger.for_kernels(p)))
 
 

@@ -121,7 +121,7 @@ class Posterior(posteriors.Posterior):
         return self._params(self.draws[chain, draw])
 
     def mean(self) -> ParametersBase:
-        """Posterior means as parameters.
+        """Return posterior means as parameters.
 
         Returns
         -------

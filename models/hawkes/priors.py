@@ -166,7 +166,7 @@ def uniform(low: float, high: float) -> Prior:
 
 
 def coordinate_name(params_type, name):
-    """'1/h' for the length h, 'theta' for theta."""
+    """Return '1/h' for the length h, 'theta' for theta."""
     return f"1/{name}" if is_reciprocal(params_type, name) else name
 
 
@@ -277,7 +277,7 @@ class PriorSlopes:
         self._reciprocal = np.array([is_reciprocal(params_type, name) for name in free])
 
     def __call__(self, values):
-        """Shape (n_places, n_free), as that of the free parameters' values."""
+        """Return the derivatives, shape (n_places, n_free), at values of the free parameters of that shape."""
         v, c = np.where(self._reciprocal, 1.0 / values, values), self._of_each
         slopes = c[0] + c[1] * v + 2.0 * c[2] * v * v
         if self._logs:

@@ -31,7 +31,7 @@ def intensity(
     locations: ArrayLike,
     times: ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Background and excitation at places and times.
+    """Return background and excitation at places and times.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Residuals(Shown):
 
 
 def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
-    """Residuals by time rescaling.
+    """Return residuals by time rescaling.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def residuals_of(rescaled):
 
 
 def compensators(likelihood, params):
-    """Return events expected until each event, over all places, shape (n_events,)."""
+    """Return the number of events expected until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError(

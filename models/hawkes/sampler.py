@@ -243,8 +243,8 @@ def _check_starts(start, n_chains):
 
 
 def _disperse(likelihood, start, free, priors, least, n_chains, seed):
-    """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first
-    proposals."""
+    """Draw starts around the posterior mode, by the host's generator of the same seed, and return widths for
+    the first proposals."""
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     random = np.random.default_rng(seed)
     errors = np.minimum(np.sqrt(np.maximum(np.diag(log_covariance), 0.0)), 0.25)

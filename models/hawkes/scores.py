@@ -318,7 +318,7 @@ def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
 
 
 def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200) -> Evidence:
-    """WAIC and leave-one-out of a posterior.
+    """Return WAIC and leave-one-out of a posterior.
 
     Parameters
     ----------

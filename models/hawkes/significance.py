@@ -101,8 +101,8 @@ class TriggeringTest(Shown):
 
 @pk.kernel
 def place_density(s, i, n_dims, x, widths, out):
-    """Sum of the normal densities of all other places at place i of set s, each of its own width. 3 D + 3
-    operations and an exponential a place."""
+    """Sum the normal densities of all other places at place i of set s, each of its own width. 3 D + 3
+    operations and an exponential per place."""
     total = 0.0
     for j in range(x.shape[2]):
         r2 = 0.0
@@ -120,7 +120,8 @@ def place_density(s, i, n_dims, x, widths, out):
 
 @pk.kernel
 def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest, widest, scale, f, g, out):
-    """q of event i of draw r of set s for each omega and h: `order` names the place that each time has there.
+    """Compute q of event i of draw r of set s for each omega and h; `order` names the place that each time has
+    in a draw.
 
     Neighbours on the grid are powers of one another, so a pair costs two exponentials, and 3 (n_h + n_omega)
     + 2 n_h n_omega operations.
@@ -162,8 +163,8 @@ def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowe
 
 @pk.kernel
 def best_share(c, r, n_halvings, least, q, found, gained):
-    """s that maximises sum_n log(1 + s (q_n - 1)) for one omega and h of draw r, and twice that sum's root.
-    n_halvings + 2 walks over the events, 4 bytes and some 6 operations each."""
+    """Find s that maximises sum_n log(1 + s (q_n - 1)) for one omega and h of draw r, and twice that sum's
+    root. n_halvings + 2 passes over the events, 4 bytes and some 6 operations each."""
     n = q.shape[1]
     slope = 0.0
     for i in range(n):
@@ -240,7 +241,7 @@ def triggering_test(
 
 
 def several_tests(sets, *, n_simulations=199, seeds, space=None) -> list[TriggeringTest]:
-    """`triggering_test` of several sets of equally many events, in launches for all of them."""
+    """Run `triggering_test` on several sets of equally many events, in launches for all of them."""
     n_simulations = check_count(n_simulations, "n_simulations")
     seeds = [check_seed(seed) for seed in seeds]
     with pk.use(pk.default_space() if space is None else space):
@@ -325,16 +326,16 @@ class _Tables:
 
 
 def stands_out(roots):
-    """Return for each draw, shape (n_cells, n_draws), its height above the mean of all, at the cell with
-    the largest."""
+    """Return for each draw, shape (n_cells, n_draws), the largest height above the mean of all draws, in their
+    standard deviations."""
     # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
     spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
     return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)
 
 
 def best_shares(q):
-    """For each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring that
-    explains most, and the root of twice what it gains."""
+    """Return for each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring
+    that explains most, and the root of twice what it gains."""
     n_cells, _, n_draws = q.shape
     share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
     launch((n_cells, n_draws), best_share, _HALVINGS, _LEAST_SHARE, q, share, root)
@@ -356,7 +357,8 @@ def _rows(n):
 
 
 def _density(x, widths):
-    """Leave-one-out kernel density of places, each kernel of its own width; shape (n_sets, n_places)."""
+    """Return the leave-one-out kernel density of places, each kernel of its own width; shape (n_sets,
+    n_places)."""
     n_sets, n_dims, n = x.shape
     out = pk.empty((n_sets, n))
     launch((n_sets, n), place_density, pk.static(n_dims), pk.copy_of(x), pk.copy_of(widths), out)

@@ -73,7 +73,7 @@ def simulate(
     marks: _Draw | ArrayLike | None = None,
     max_events: int = 10_000_000,
 ) -> Simulation | MarkedSimulation:
-    """Return events with known parents, from theta and the triggering function of `params`.
+    """Draw events with known parents, from theta and the triggering function of `params`.
 
     Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every
     event then has a Poisson(theta) number of offspring, delayed and displaced as the triggering function

@@ -21,7 +21,7 @@ def add_probability(i, mu_scale, xi_scale, background, excitation, moments, bins
 
 @pk.kernel
 def bin_quantile(i, probability, n_draws, bins, row, out):
-    """A quantile from an event's histogram, linear within the bin."""
+    """Compute a quantile from an event's histogram, linear within the bin."""
     wanted = probability * n_draws
     n = bins.shape[1]
     below = 0.0
@@ -35,16 +35,17 @@ def bin_quantile(i, probability, n_draws, bins, row, out):
 
 @pk.kernel
 def pair_shares(e, value, marked, scale, r2_of, dt_of, mark_at, p, event, rates, out):
-    """The share of one listed pair in the rate of its later event."""
+    """Compute the share of one listed pair in the rate of its later event."""
     out[e] = scale * value(r2_of[e], dt_of[e], mark_at[e] if marked else 0.0, p) / rates[event[e]]
 
 
 @pk.kernel
 def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
-    """Background and excitation at one place and time, from all events and from those before; a team a
-    place.
+    """Compute background and excitation at one place and time, from all events and from those before; one team
+    per place.
 
-    With mu_scale = 0 the background is left out."""
+    With mu_scale = 0 the background is left out.
+    """
     i = team.league_rank
     terms = pk.local(3, pk.float64)
     background = 0.0
@@ -66,7 +67,7 @@ def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x
 
 @pk.kernel
 def compensator(team, g, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
-    """Events expected from 0 to the time of event i; one team per event.
+    """Compute the number of events expected from 0 to the time of event i; one team per event.
 
     Background kernels of events before first_mu[i] have all their later mass before t_i, those from
     last_mu[i] on none, and gone[j] is what the first j of them have lost before time 0. Offspring of

@@ -162,7 +162,8 @@ class PairSums:
         return float(np.sum(np.arange(self.n_events) - np.searchsorted(self.times, self.times - reach_h)))
 
     def fill(self, params, windows, method, n_mu, n_xi):
-        """Sums for these parameters, the background only where the kept one will not do."""
+        """Compute the sums for these parameters, that of the background only where the kept one does not
+        serve."""
         self.room_for(n_xi)
         wanted, stale = _wanted(params, windows, n_mu), self.stale(params, windows, n_mu)
         if stale:
@@ -185,13 +186,14 @@ class PairSums:
         return not covers(self._kept, _wanted(params, windows, n_mu))
 
     def room_for(self, n_xi):
-        """Room for so many rows of excitations."""
+        """Allocate that many rows of excitations."""
         if self.excitation is None or self.excitation.shape[0] < n_xi:
             self.excitation = pk.zeros((n_xi, self.n_events), np.float64, self.space)
             self._listed = True
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
-        """By windows or cells; of some groups of events, a tuple of ranges, if they are given."""
+        """Sum the background by windows or cells; of some groups of events, a tuple of ranges, if they are
+        given."""
         if method != "cells":
             d = self.data(params.tau_x)
             launch(
@@ -327,7 +329,7 @@ class PairSums:
             self._listed = True
 
     def _sum_all_pairs(self, params, n_mu, n_xi):
-        """Both sums of exponentials, block by block."""
+        """Compute both sums of exponentials, block by block."""
         rows = max(n_mu, n_xi)
         if self._tiles is None or self._tiles[-1] < rows:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
@@ -383,7 +385,7 @@ def shortest_km(params):
 
 
 def near_share(locations, reach_km):
-    """About which share of all pairs cells of that width would visit: from how events spread over them."""
+    """Estimate the share of all pairs that cells of that width would visit, from how events spread over them."""
     low, extent = locations.min(axis=0), np.ptp(locations, axis=0)
     n_cells = np.minimum(extent // reach_km + 1, 1 << 20)
     numbers = np.minimum((locations - low) // reach_km, n_cells - 1)

@@ -126,8 +126,8 @@ def step_on(dt, omega, a, b):
 
 @pk.kernel
 def sum_blocks(k, block, omega, t, sums):
-    """A and B of a block's events alone, at its last one; itself included. An exponential and 8 bytes an
-    event."""
+    """Compute A and B of a block's events alone at its last event, that one included. An exponential and 8
+    bytes per event."""
     begin = k * block
     end = min(begin + block, t.shape[0])
     a = 0.0
@@ -142,8 +142,8 @@ def sum_blocks(k, block, omega, t, sums):
 
 @pk.kernel
 def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
-    """A block's part of the log-likelihood, sum 1 / lambda, sum A / lambda, sum (A - omega B) / lambda, and
-    of the offspring.
+    """Return a block's part of the log-likelihood, of sum 1 / lambda, sum A / lambda, sum (A - omega B) /
+    lambda, and of the offspring.
 
     before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Events at one
     time wait until it is over.
@@ -185,7 +185,7 @@ def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
 
 @pk.kernel
 def ratios_in_time(w, r, t, omega, scale, q):
-    """scale A_n of each event of draw r, for one omega. An exponential, 12 bytes an event."""
+    """Compute scale A_n of each event of draw r, for one omega. An exponential and 12 bytes per event."""
     a = 0.0
     waiting = 0.0
     for i in range(t.shape[0]):
@@ -316,7 +316,7 @@ class TemporalLikelihood:
         *,
         n_simulations: int = 199,
     ) -> TemporalFit:
-        """Maximum likelihood, by Newton's method on the logarithms, and a test of no triggering.
+        """Maximise the likelihood by Newton's method on the logarithms, and test for triggering.
 
         Parameters
         ----------

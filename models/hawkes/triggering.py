@@ -165,7 +165,7 @@ class Triggering:
 
 @pk.function
 def normal_scale(n_dims, per_km):
-    """h^-D (2 pi)^(-D / 2) for per_km = 1 / h."""
+    """Return h^-D (2 pi)^(-D / 2) for per_km = 1 / h."""
     scale = 1.0
     for _ in range(n_dims):
         scale *= 0.3989422804014327 * per_km  # 1 / sqrt(2 pi)
@@ -333,8 +333,7 @@ def _signs(units):
 
 
 def _along(function, units):
-    """`function` of (x, p), where the logarithms of the parameters, as users have them, are z larger; its
-    derivatives are by these."""
+    """Return `function` of (x, p), with derivatives in the logarithms of the parameters as users have them."""
     n, signs = len(units), _signs(units)
 
     @pk.function
@@ -376,7 +375,7 @@ def _log_slopes(scale, units):
 
 
 def _reach(decay, p, k):
-    """By bisection of the exponent."""
+    """Find the reach by bisection of the exponent."""
     q, low, high = decay.for_kernels(p), -40.0, 40.0  # logarithms of hours
     if decay.exponent(math.exp(high), q) <= k:
         return math.inf
@@ -387,8 +386,8 @@ def _reach(decay, p, k):
 
 
 def _draw(decay, random, n, p):
-    """By inverting the share on a grid of 2,000 delays, even in its logarithm from a 1e-6 of the reach to the
-    reach."""
+    """Draw delays by inverting the share on a grid of 2,000 delays, evenly spaced in their logarithm from 1e-6
+    of the reach on."""
     q = decay.for_kernels(p)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
     grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
@@ -491,7 +490,7 @@ def exponentials(n_scales: int = 1) -> Decay:
 
 
 def _exponential():
-    """omega exp(-omega dt)."""
+    """Return the decay omega exp(-omega dt)."""
 
     @pk.function
     def exponent(dt, p):
