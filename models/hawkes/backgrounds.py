@@ -48,7 +48,7 @@ _BANDWIDTHS = 12  # tried, even in their logarithm
 _GAIN = 20.0
 _JUDGED = 2_048  # events, at most, that bandwidths are compared by
 _NARROWEST, _WIDEST = 0.05, 5.0  # a kernel's width beside the typical one
-_DRAWN, _MUCH_OUTSIDE = 20, 0.05  # offspring that are drawn of each event; share that is told
+_DRAWN, _MUCH_OUTSIDE = 20, 0.05  # offspring drawn for each event; the least share that a note reports
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 

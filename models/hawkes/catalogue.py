@@ -31,13 +31,13 @@ TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
 _MOST_OFF = 0.05  # of a distance on a plane, silently
 _WORDS = {
-    "min": ("min", "minute", "minutes"),
-    "s": ("s", "sec", "second", "seconds"),
-    "d": ("d", "day", "days"),
-    "h": ("h", "hr", "hour", "hours"),
-    "km": ("km", "kilometres", "kilometers"),
-    "m": ("m", "metres", "meters"),
-    "mile": ("mi", "mile", "miles"),
+    "min": "min minute minutes",
+    "s": "s sec second seconds",
+    "d": "d day days",
+    "h": "h hr hour hours",
+    "km": "km kilometres kilometers",
+    "m": "m metres meters",
+    "mile": "mi mile miles",
 }
 
 
@@ -137,7 +137,7 @@ def warn_of_units(places, times, length_unit, time_unit, lonlat):
         for name in names:
             words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
             for other in units:
-                if other != unit and any(word in _WORDS[other] for word in words):
+                if other != unit and {*words} & {*_WORDS[other].split()}:
                     warn(
                         f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
                         UserWarning,
@@ -371,7 +371,7 @@ def read_catalogue(
     Warns
     -----
     UserWarning
-        Columns whose names speak of another unit; events that occur twice; places that look like degrees;
+        Columns whose names mention another unit; events that occur twice; places that look like degrees;
         times that span more than two centuries.
     """
     check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))

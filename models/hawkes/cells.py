@@ -32,7 +32,7 @@ MOST_PAIRS = 2**27  # 2 GiB in float64
 
 
 class Events:
-    """Events as cells want them, in the memory of a space.
+    """Events for sums by cells, in the memory of a space.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Events:
         return self._room[name, dtype]
 
     def largest(self, trigger):
-        """Return the largest mark; 0 if the triggering function wants none."""
+        """Return the largest mark; 0 if the triggering function uses none."""
         return largest(self._marks if trigger.marked else None)
 
 
@@ -245,7 +245,8 @@ class PairList:
         launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), *self.args, p, excitation)
 
     def sums_of_several(self, n_xi, rows, excitation):
-        """Fill the same for each row of parameters: `excitation` has the shape (n_several, n_xi, n_events)."""
+        """Fill the same for each row of parameters: `excitation` has the shape (n_several, n_xi,
+        n_events)."""
         launch(
             pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
             listed_of_several,

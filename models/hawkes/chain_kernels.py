@@ -60,7 +60,8 @@ def log_prior_of(prior, v):
 
 @pk.kernel
 def chain_background(team, d, n_teams, reach, self_term, counts, place_of, proposed, background):
-    """Compute the sums of (1) for the chains that move tau_x or tau_t; one team per chain and group of events."""
+    """Compute the sums of (1) for the chains that move tau_x or tau_t; one team per chain and group of
+    events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
         tau_x, tau_t = proposed[chain, 1], proposed[chain, 2]

@@ -25,7 +25,7 @@ _FIRST_BATCH = 5  # the paper's b_d
 # whatever chains at rest turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps
 # after the last list.
 _NEAR, _FAR, _QUIET = 1.2, 2.0, 500
-_SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
+_SPARE_CUT = 1.0  # exponents by which a list exceeds what the bound at the start requires
 
 
 class ListSchedule:
@@ -188,7 +188,7 @@ class Chains:
     def _prepare(self, range_):
         """List the pairs for parameters in a range, and record the launches of some steps."""
         self.range = range_
-        self.pairs = self._excitation = self._graph = None  # whose memory serves again
+        self.pairs = self._excitation = self._graph = None  # their memory is reused
         try:
             self.pairs = PairList(self.sums.events, self.trigger, range_, self.sums.dtype)
         except OverflowError:
@@ -200,7 +200,7 @@ class Chains:
 
     def _launch_step(self):
         m = self.memory
-        # The shortest length of the range: places take two parts if any of it wants them.
+        # The shortest length of the range: places take two parts if any of it needs them.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
         d = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
         given, n_events = pk.static(self.given), self.likelihood.n_events
@@ -424,7 +424,7 @@ class StoredDraws:
         return self._looks > before
 
     def arrays(self):
-        """Return all that `Chains.restore` asks for."""
+        """Return all that `Chains.restore` needs."""
         return self.state | {"draws": self.draws}
 
     def add_look(self, chains):

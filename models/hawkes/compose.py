@@ -152,7 +152,7 @@ def compose(
     growth : bool
         Distances grow with marks, as exp(gamma (m - m0)).
     n_dims : int, 1 to 3
-        Dimensions of space, where `growth` asks; the power law is for 2.
+        Dimensions of space, which `growth` depends on; the power law is for 2.
     within_h : float, hours, optional
         Longest delay of the Omori law: see `omori`.
 

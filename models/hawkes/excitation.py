@@ -6,7 +6,7 @@ import portable as pk
 from .kernels import GROUP, TERMS, background_term, elapsed, mark_of, place_rows, squared_distance
 
 MEMBERS = 32  # of a team of pair_tiles, at most: one warp
-# Columns of what kernels for several parameters know of each; from OWN on those of the triggering function.
+# Columns of a row of parameters, in kernels for several; from OWN on those of the triggering function.
 REACH, MU_SCALE, XI_SCALE, THETA, OWN = range(5)
 
 
@@ -86,7 +86,7 @@ def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, 
     # of the members' events, over all earlier ones so far
     mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
     xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
-    # The earlier events at hand, with their marks.
+    # The current tile of earlier events, with their marks.
     x_near = team.scratch((max(place_rows(d.n_dims, d.wide), d.n_dims + g.marked), TERMS), d.x.dtype)
     t_near = team.scratch((d.n_parts, TERMS), d.t.dtype)
     # What each member adds to these; rows longer by one, so that columns lie in different banks.

@@ -22,7 +22,7 @@ from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
 from .parameters import check_positive, Parameters, ParametersBase
-from .priors import check_priors, check_start, cut_priors, is_reciprocal, log_prior, PriorSlopes
+from .priors import check_priors, check_start, cut_priors, is_reciprocal, log_prior, slopes_of_prior
 from .significance import TriggeringTest
 
 
@@ -47,8 +47,8 @@ def highest_theta(profile, fallen):
 
 
 def profile_of(likelihood, params, free, least, test):
-    """Return thetas from 0 on, and how far the log-likelihood is below its maximum at each: with the best mu0,
-    and over the delays and distances that were tested or estimated, exponential and normal."""
+    """Return thetas from 0 on, and how far the log-likelihood is below its maximum at each: with the best
+    mu0, and over the delays and distances that were tested or estimated, exponential and normal."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
     thetas = thetas_of_profile()
@@ -333,8 +333,8 @@ def fit(
 
 
 def _highest(likelihood, start, free, priors, least, max_iter, tol, n_simulations=0):
-    """Return the parameters of the maximum, and the _Top of the search for it, both of which places that repeat
-    may make meaningless: these are refused."""
+    """Return the parameters of the maximum, and the _Top of the search for it, both of which places that
+    repeat may make meaningless: these are refused."""
     if priors is not None:
         check_start(start, priors, free)
     check_places(likelihood, start, free)
@@ -484,7 +484,6 @@ class Objective(Differentiable):
 
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
-        self._prior_slopes = None if priors is None else PriorSlopes(type(start), priors, free)
         self.jacobian, self.least = with_jacobian, least or {}
         # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
         self.signs = np.array([-1.0 if is_reciprocal(type(start), name) else 1.0 for name in free])
@@ -515,7 +514,7 @@ class Objective(Differentiable):
         slopes = slopes[:, self._at]
         if self.priors is not None:
             found += [log_prior(params, self.priors, self.free) for params in several]
-            slopes += self._prior_slopes(values[:, self._at])
+            slopes += slopes_of_prior(values[:, self._at], type(self.start), self.priors, self.free)
         if self.jacobian:
             found += [self.signs @ self.place(params) for params in several]
             slopes += self.signs
@@ -532,8 +531,8 @@ def _ascent(information, slopes):
 
 
 def _search(objective, z, value, step, slopes):
-    """Halve the step until the objective rises; return None if it does not. The first step mostly does, so its
-    information is computed at once; None after others."""
+    """Halve the step until the objective rises; return None if it does not. The first step mostly does, so
+    its information is computed at once; None after others."""
     for halvings in range(40):
         moved = np.maximum(z + step, objective.low)
         there = objective(moved) + (None,) if halvings else objective.with_information(moved)

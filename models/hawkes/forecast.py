@@ -36,7 +36,7 @@ class Forecast(Shown):
     locations, times : list of ndarray
         The events of each draw, in the order of time; in time alone places have no columns.
     marks : list of ndarray, or None
-        Their marks less the reference's, drawn from those of the record; None where the model wants none.
+        Their marks less the reference's, drawn from those of the record; None where the model has none.
     types : list of ndarray of int, or None
         Their types, of a `MutualLikelihood`.
     """

@@ -113,7 +113,7 @@ def notes(
     *,
     n_simulations: int = 199,
 ) -> tuple[str, ...]:
-    """Return notes on an estimate: weaknesses that its user must know.
+    """Return notes on an estimate: its weaknesses.
 
     Parameters
     ----------
@@ -207,8 +207,8 @@ def _scales(likelihood, params):
     sums = likelihood.sums
     spread, span = spread_of(sums.locations), sums.span_h
     return [
-        f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of that"
-        " and all of it is wanted"
+        f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of"
+        " that and all of it is wanted"
         for name, value, unit, what, whole in (
             ("tau_x", params.tau_x, "km", "places spread", spread),
             ("tau_t", params.tau_t, "h", "times span", span),

@@ -36,7 +36,7 @@ GROUP = 4  # events of a team of background_sums
 
 
 class Data(NamedTuple):
-    """The events, as kernels over windows and blocks want them: views, and the constants of their form."""
+    """The events, as arguments of kernels over windows and blocks: views, and the constants of their form."""
 
     n_dims: Any
     n_parts: Any
@@ -65,7 +65,7 @@ def place_rows(n_dims, wide):
 
 @pk.function
 def mark_of(marked, n_dims, x, i):
-    """Return the mark of event i; 0 where the triggering function wants none."""
+    """Return the mark of event i; 0 where the triggering function uses none."""
     return x[n_dims, i] if marked else 0.0
 
 
@@ -184,8 +184,8 @@ def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, backgroun
 
 @pk.kernel
 def background_sums(team, groups, d, n_mu, reach, self_term, a_x, a_t, background):
-    """Compute the sums of (1) over at least the events within `reach` hours; each team takes GROUP consecutive
-    events, numbered groups[team.league_rank].
+    """Compute the sums of (1) over at least the events within `reach` hours; each team takes GROUP
+    consecutive events, numbered groups[team.league_rank].
 
     Their windows are nearly one, so each takes the union and an event that is read serves them all. Two
     bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP

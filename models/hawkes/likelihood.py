@@ -71,7 +71,7 @@ class Likelihood:
         A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not
         matter.
     marks : array-like, shape (n_events,), optional
-        Such as magnitudes, for triggering functions that want them (`compose`).
+        Such as magnitudes, for triggering functions that use them (`compose`).
     reference_mark : float, or array-like of shape (n_events,), optional
         m0, the mark that theta holds for; the smallest mark if not given. One an event where a catalogue's
         completeness changes: theta then counts offspring that are recorded. No mark may be below.
@@ -200,7 +200,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
@@ -215,13 +215,13 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         if params != self._evaluated or self.sums.stale(params, self.windows, 1):
             self.log_likelihood(params)
 
     def check_params(self, params: ParametersBase) -> ParametersBase:
-        """Refuse what is no Parameters, or parameters whose triggering function does not fit the events.
+        """Refuse anything but Parameters, and parameters whose triggering function does not fit the events.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            They want marks and there are none, are for other dimensions, or for a shorter record.
+            They use marks and there are none, are for other dimensions, or for a shorter record.
         """
         check_params(params)
         trigger = params.triggering
@@ -319,7 +319,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         self.check_params(params)
         return params.theta * float(self.productivity(params).mean())
@@ -342,7 +342,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         value, slopes = self.log_gradient(params)
         return value, slopes / np.array(params.values())
@@ -362,10 +362,13 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
-        self.check_params(params)
-        value, _, slopes = self._evaluate(params, 3, 1 + len(params.trigger_values), self._sum_slopes)
+        return self._log_gradient(params)
+
+    def _log_gradient(self, params):
+        n_xi = 1 + len(self.check_params(params).trigger_values)
+        value, _, slopes = self._evaluate(params, 3, n_xi, self._sum_slopes)
         return value, slopes
 
     def excitation_probabilities(
@@ -389,7 +392,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         background, excitation = self.rates(params, rows)
         return np.divide(
@@ -416,7 +419,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         background, excitation = (view[0].to_numpy() for view in rows or self.rows(params))
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
@@ -435,7 +438,7 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
         self.log_likelihood(params)
         if self._shards is None:
@@ -468,8 +471,8 @@ class Likelihood:
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
-        """Return `log_gradient` for each of several parameters; all launches are queued before the first
-        result is read.
+        """Return `log_gradient` for each of several parameters, by one launch over pairs where that is
+        possible.
 
         Parameters
         ----------
@@ -482,16 +485,13 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            What is no Parameters, or does not fit the events: see `check_params`.
+            Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
-        if self._shards is not None:
-            return [self.log_gradient(params) for params in several]
         found = []
-        for params, windows, value, rates, slopes in self._with_windows(several, self._together(several)):
-            if self._attains(params, windows, value, rates):
-                found.append((value, slopes))
-            else:
-                found.append(self.log_gradient(params))
+        for params, windows, value, rates, slopes in self._evaluate_together(several):
+            if windows is None or not self._attains(params, windows, value, rates):
+                value, slopes = self._log_gradient(params)
+            found.append((value, slopes))
         return found
 
     def inverse_rates_at(self, several: Sequence[ParametersBase]) -> list[float]:
@@ -506,35 +506,23 @@ class Likelihood:
         -------
         list of float
         """
-        together, found = self._shards is None and self._together(several), []
-        if not together:
-            for params in several:
-                self.evaluate(params)
-                found.append(self.inverse_rates)
-            return found
-        for params, windows, value, rates, _ in self._with_windows(several, together):
-            if self._bound(windows, value, rates) > self.error_bound:
+        found = []
+        for params, windows, value, rates, _ in self._evaluate_together(several):
+            if windows is None or self._bound(windows, value, rates) > self.error_bound:
                 self.evaluate(params)
                 rates = self.inverse_rates
             found.append(rates)
         return found
 
-    def _with_windows(self, several, together):
-        """Return for each parameters: these, their windows, and the result of `_sum_slopes`."""
-        windows, sums = together or self._one_by_one(several)
+    def _evaluate_together(self, several):
+        """Return for each parameters: these, their windows, and the result of `_sum_slopes`; or None in place
+        of windows and result, where one launch cannot serve all."""
+        together = None if self._shards else self._together(several)
+        if together is None:
+            return [(params, *[None] * 4) for params in several]
+        windows, sums = together
         values, inverse_rates, slopes = self._with_shares(several, sums)
         return zip(several, windows, values.tolist(), inverse_rates.tolist(), slopes)
-
-    def _one_by_one(self, several):
-        """Return the windows of each parameters, and their sums over events, shape (n_several, n_rows):
-        all launched before the first is waited for."""
-        begun = []
-        for params in several:
-            self.check_params(params)
-            windows = self._fill(params, self.error_bound, 3, 1 + len(params.trigger_values))
-            begun.append((windows, self._slopes_of_blocks(params)))
-        windows, views = zip(*begun)
-        return windows, np.array([view.to_numpy().sum(axis=1) for view in views])
 
     def _together(self, several):
         """Return the same by one launch over pairs and one over events, in the same bits; None where that
@@ -544,26 +532,23 @@ class Likelihood:
         n_xi = 1 + len(several[0].trigger_values)
         if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
             return None
-        rows, all_windows, method, kept = [], [], None, None
-        for params in several:
-            if type(params) is not kind:
-                return None
-            windows, other = self._plan(params, self.error_bound)
-            method = method or other
-            wanted = params.tau_x, params.tau_t, windows.background_h, windows.background_sds
-            if (
-                method == "all_pairs"
-                or other != method
-                or (wanted != kept and sums.stale(params, windows, 3))
-                or (method == "cells" and not sums.serves(params, windows))
-            ):
-                return None
-            kept = wanted
-            scale = self.background_scale(params)
-            rows.append(row_of_params(params, self.n_dims, windows.excitation_h, scale))
-            all_windows.append(windows)
+        windows, methods = zip(*(self._plan(params, self.error_bound) for params in several))
+        method, pairs = methods[0], list(zip(several, windows))
+        if (
+            method == "all_pairs"
+            or len({*methods}) > 1
+            or {*map(type, several)} != {kind}
+            or any(sums.stale(params, one, 3) for params, one in pairs)
+            or method == "cells"
+            and not all(sums.serves(params, one) for params, one in pairs)
+        ):
+            return None
+        rows = [
+            row_of_params(params, self.n_dims, one.excitation_h, self.background_scale(params))
+            for params, one in pairs
+        ]
         rows, (block, n_blocks) = np.array(rows), self._blocks()
-        if rows.shape not in self._several:  # nobody reads them any more when this returns
+        if rows.shape not in self._several:  # free again when this returns
             self._several[rows.shape] = (
                 pk.empty(rows.shape, np.float64, self.space),
                 pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space),
@@ -588,7 +573,7 @@ class Likelihood:
             found,
         )
         self.method = method
-        return all_windows, found.to_numpy().sum(axis=2)
+        return windows, found.to_numpy().sum(axis=2)
 
     def _blocks(self):
         """Return events of a team of event_slopes, and how many teams that makes."""
@@ -706,13 +691,10 @@ class Likelihood:
         if self._shards is not None:
             (sums,) = self._shards.reduce("slopes", self._evaluation)
         else:
-            sums = self._slopes_of_blocks(params).to_numpy().sum(axis=1)
+            args, block = self._event_args(params), self._blocks()[0]
+            sums = self.sums.slopes(params, args, 0, self.n_events, block).to_numpy().sum(axis=1)
         (value,), (inverse_rates,), (slopes,) = self._with_shares([params], sums[None])
         return float(value), float(inverse_rates), slopes
-
-    def _slopes_of_blocks(self, params):
-        """Return the sums over events that `_sum_slopes` is made of, a View of one column per block."""
-        return self.sums.slopes(params, self._event_args(params), 0, self.n_events, self._blocks()[0])
 
     def _with_shares(self, several, sums):
         """Return the result of `_sum_slopes` for several parameters, from their sums over events, shape
@@ -735,7 +717,7 @@ def log_likelihood(
 ) -> float:
     """Return log-likelihood of a spatiotemporal Hawkes process.
 
-    For several evaluations on the same events, make one `Likelihood`; it also tells the bound on the error.
+    For several evaluations on the same events, make one `Likelihood`, which also has the bound on the error.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class Fitted(Protocol):
 
 class MutualSlopes(NamedTuple):
     """Derivatives of the log-likelihood, in the shapes of `Mutual`; those in the rates are None where they
-    were not asked for."""
+    were not requested."""
 
     mu: Floats
     branching: Floats
@@ -166,7 +166,7 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
 
 def draw_after(params, past, hours, random):
     """Draw the events of some hours, generation by generation; `past` has R_ki of events before them, which
-    become nobody's parents."""
+    have no offspring besides those."""
     times, types = _first_generation(params, past, hours, random)
     generations, n_before, born = [(times, types, np.full(len(types), -1))], 0, _Births(params)
     while generations[-1][0].size:

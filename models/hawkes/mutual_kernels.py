@@ -6,7 +6,7 @@ At a time t, with K rates beta and M types,
     Q_ki(t) = sum_{l: type i, t_l < t} (t - t_l) exp(-beta_k (t - t_l))
 
 Events are cut into short blocks, between which no two events have one time. `rows` holds R (and below it,
-where `slopes` is asked for, Q) at the first time of each block of a chunk: shape (n_blocks + 1, K or 2 K,
+where `slopes` is true, Q) at the first time of each block of a chunk: shape (n_blocks + 1, K or 2 K,
 M), a block's row being that before it faded by exp(-beta tau), with its events added. Rows are linear in
 those before, so spans of them are summed from nothing, joined, and walked again. Within a block the few
 pairs are summed one by one.
@@ -23,7 +23,7 @@ GROUP = 4  # events that a team takes together: they share what is read of their
 
 
 class Events(NamedTuple):
-    """Events as kernels want them, and what stands in the rows of a chunk; views, but for two numbers.
+    """Events as arguments of kernels, and the rows of a chunk; views, but for two numbers.
 
     t, types : shape (n_events,), in the order of time
     begin : shape (n_blocks + 1,), the first event of each block

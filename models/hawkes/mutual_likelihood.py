@@ -385,7 +385,7 @@ def collect(chunk, e, wide, weights, parts, found):
 
 
 def heights_of(by_rate):
-    """Return an array of shape (n_rates, n_types, n_types) as kernels want it: (n_types, n_rates,
+    """Return an array of shape (n_rates, n_types, n_types) as kernels take it: (n_types, n_rates,
     n_types)."""
     return pk.copy_of(by_rate.transpose(1, 0, 2))
 

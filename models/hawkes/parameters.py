@@ -123,8 +123,8 @@ class ParametersBase:
 
     @property
     def kernel_values(self) -> tuple[float, ...]:
-        """The same for kernel functions, which want lengths and durations as reciprocals."""
-        return _for_kernels(self.triggering, self.values()[4:])
+        """The same for kernel functions, which take lengths and durations as reciprocals."""
+        return self.triggering.for_kernels(self.trigger_values)
 
     @property
     def background_exponents(self) -> tuple[float, float]:
@@ -165,12 +165,6 @@ class ParametersBase:
 def _values_of(kind):
     """Return the constructor of parameters of that kind, from values in their order."""
     return operator.attrgetter(*kind.names())
-
-
-@functools.lru_cache(maxsize=1024)
-def _for_kernels(trigger, p):
-    """Return the parameters of the triggering function as kernels want them."""
-    return trigger.for_kernels(p)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -228,7 +222,7 @@ class Background:
     mass : float
         Its integral over the region and the time observed; mu0 * mass events are expected from it.
     mass_until : array-like, shape (n_events,), optional
-        Its integral over the region until the time of each event; residuals ask for it.
+        Its integral over the region until the time of each event; residuals need it.
     at : callable (locations, times), optional
         Its density elsewhere, for intensities; shape (n_points,).
     draw : callable (random, mu0, begin, end), optional

@@ -1,4 +1,4 @@
-"""Draws from the posterior, and what is asked of them."""
+"""Draws from the posterior, as parameters and as summaries."""
 
 from __future__ import annotations
 

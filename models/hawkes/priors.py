@@ -260,26 +260,12 @@ def log_prior(params, priors, free):
     return value
 
 
-class PriorSlopes:
-    """The derivatives of `log_prior` in the logarithms of the free parameters, at many places.
-
-    Parameters
-    ----------
-    params_type : type
-        Of the parameters.
-    priors, free : as of `log_prior`
-    """
-
-    def __init__(self, params_type, priors, free):
-        chosen = [priors[coordinate_name(params_type, name)] for name in free]
-        self._of_each = np.array([prior.coefficients for prior in chosen]).T
-        self._logs = self._of_each[3].any()
-        self._reciprocal = np.array([is_reciprocal(params_type, name) for name in free])
-
-    def __call__(self, values):
-        """Return the derivatives, shape (n_places, n_free), at values of the free parameters of that shape."""
-        v, c = np.where(self._reciprocal, 1.0 / values, values), self._of_each
-        slopes = c[0] + c[1] * v + 2.0 * c[2] * v * v
-        if self._logs:
-            slopes += 2.0 * c[3] * np.reshape(list(map(math.log, v.ravel())), v.shape)
-        return np.where(self._reciprocal, -slopes, slopes)
+def slopes_of_prior(values, params_type, priors, free):
+    """Return the derivatives of `log_prior` in the logarithms of the free parameters, at values of these;
+    both have the shape (n_places, n_free)."""
+    reciprocal = np.array([is_reciprocal(params_type, name) for name in free])
+    c = np.transpose([priors[coordinate_name(params_type, name)].coefficients for name in free])
+    v = np.where(reciprocal, 1.0 / values, values)
+    logs = np.reshape(list(map(math.log, v.ravel())), v.shape)
+    slopes = c[0] + c[1] * v + 2.0 * c[2] * v * v + 2.0 * c[3] * logs
+    return np.where(reciprocal, -slopes, slopes)

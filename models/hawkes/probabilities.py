@@ -53,7 +53,7 @@ def posterior_probabilities(
     """Return mean, sd and quantiles of each event's probability of having been triggered, over a
     posterior.
 
-    Draws are taken one by one and never held together, unless asked for.
+    Draws are evaluated one by one, and not kept unless `keep` is true.
 
     Parameters
     ----------

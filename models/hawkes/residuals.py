@@ -36,7 +36,7 @@ def intensity(
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events that both come from. Of a background that is given, `Background.at` is asked, without
+        Of the events that both come from. A background that is given needs `Background.at`, without
         which it is known at the events alone, and this refused.
     params : Parameters
     locations : array-like, shape (n_points, n_dims), kilometres

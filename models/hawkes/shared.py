@@ -48,7 +48,7 @@ class Evaluation(NamedTuple):
 
 
 class Events:
-    """A method for `sharding.Shards`: all events in a space, and their sums as far as shards asked for them.
+    """A method for `sharding.Shards`: all events in a space, and the sums of the shards that were evaluated.
 
     Parameters
     ----------

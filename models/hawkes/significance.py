@@ -120,8 +120,8 @@ def place_density(s, i, n_dims, x, widths, out):
 
 @pk.kernel
 def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest, widest, scale, f, g, out):
-    """Compute q of event i of draw r of set s for each omega and h; `order` names the place that each time has
-    in a draw.
+    """Compute q of event i of draw r of set s for each omega and h; `order` names the place that each time
+    has in a draw.
 
     Neighbours on the grid are powers of one another, so a pair costs two exponentials, and 3 (n_h + n_omega)
     + 2 n_h n_omega operations.
@@ -326,8 +326,8 @@ class _Tables:
 
 
 def stands_out(roots):
-    """Return for each draw, shape (n_cells, n_draws), the largest height above the mean of all draws, in their
-    standard deviations."""
+    """Return for each draw, shape (n_cells, n_draws), the largest height above the mean of all draws, in
+    their standard deviations."""
     # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
     spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
     return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)

@@ -97,11 +97,11 @@ def simulate(
         Draws locations and times of n immigrants instead.
     method : {"branching", "thinning"}, default "branching"
         Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same
-        distribution. Thinning wants a triggering function that falls with the delay.
+        distribution. Thinning needs a triggering function that falls with the delay.
     seed : int or numpy.random.Generator, default 0
         Equal seeds give equal events.
     marks : callable (random, n), or array-like, optional
-        For triggering functions that want marks: n of them less the reference's, at least 0; or marks to draw
+        For triggering functions that use marks: n of them less the reference's, at least 0; or marks to draw
         from with replacement. By default Gutenberg and Richter's law with b = 1, exponential with mean
         log10(e).
     max_events : int, default 10,000,000

@@ -31,7 +31,7 @@ class Request(NamedTuple):
     is_new : bool
         It is to be listed now, and chains are to go on from there.
     arrays : dict
-        What all chains remember, but for draws.
+        The memory of all chains, but for draws.
     replays : int
     """
 

@@ -1,4 +1,4 @@
-"""Kernels of what is asked of a fitted model; arguments as in `portable.models.hawkes.kernels`, constants of
+"""Kernels that summarise a fitted model; arguments as in `portable.models.hawkes.kernels`, constants of
 triggering compiled in."""
 
 import portable as pk
@@ -41,8 +41,8 @@ def pair_shares(e, value, marked, scale, r2_of, dt_of, mark_at, p, event, rates,
 
 @pk.kernel
 def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
-    """Compute background and excitation at one place and time, from all events and from those before; one team
-    per place.
+    """Compute background and excitation at one place and time, from all events and from those before; one
+    team per place.
 
     With mu_scale = 0 the background is left out.
     """

@@ -65,7 +65,7 @@ class PairSums:
         self.span_h = float(times[-1])
         # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a
         # wide map, or for short lengths, places take two parts.
-        self.centre, self.times, self.marks = _middle(locations), times, marks
+        self.centre, self.times, self.marks = locations.mean(axis=0), times, marks
         # Row by row: NumPy takes ten times as long for a few numbers side by side.
         self._rows = rows = np.ascontiguousarray(locations.T) - self.centre[:, None]
         rounded = dtype is not np.float64
@@ -76,7 +76,7 @@ class PairSums:
             self._x = reached(with_marks.astype(dtype, copy=False))
             self._x_wide = self._before = None
             self.t = reached(times)
-            # without marks nobody reads them
+            # without marks no kernel reads them
             self.event_marks = self.t if marks is None else pk.copy_of(marks)
             self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
             self.background = pk.zeros((3, self.n_events), np.float64)
@@ -89,7 +89,7 @@ class PairSums:
         self._tiles = None  # what pair_tiles needs, made when it first does
         self._given = given is not None
         self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
-        self.pairs = None  # the PairList at hand
+        self.pairs = None  # the current PairList
         self.crowded = False  # whether a list of pairs was too long to keep
         self._listed = False  # whether self.excitation is zero wherever that list has no row
         self._cheapest = None  # (what the choice depends on, choice)
@@ -101,7 +101,7 @@ class PairSums:
 
     @functools.cached_property
     def events(self):
-        """The events as cells want them."""
+        """The events for sums by cells."""
         return Events(self.locations, self.times, self.space, self.marks)
 
     def data(self, shortest_km):
@@ -180,7 +180,7 @@ class PairSums:
             self._kept = wanted
 
     def stale(self, params, windows, n_mu):
-        """Return True if the background at hand does not serve parameters."""
+        """Return True if the kept background does not serve parameters."""
         if self._given or not (self._keep_background and self._kept):
             return not self._given
         return not covers(self._kept, _wanted(params, windows, n_mu))
@@ -252,7 +252,7 @@ class PairSums:
 
     def sum_excitations(self, params, n_xi, rows, method):
         """Return the excitation of several parameters like `params`, a View of shape (n_several, n_xi,
-        n_events); each has a row of `rows`. By cells the list at hand must serve them all (`serves`)."""
+        n_events); each has a row of `rows`. By cells the current list must serve them all (`serves`)."""
         shape = rows.shape[0], n_xi, self.n_events
         if self._several is None or self._several.shape != shape:
             self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
@@ -310,16 +310,16 @@ class PairSums:
         return found
 
     def serves(self, params, windows):
-        """Return True if the list of pairs at hand serves parameters."""
+        """Return True if the current list of pairs serves parameters."""
         pairs = self.pairs
         if pairs is None or pairs.trigger is not params.triggering:
             return False
         return pairs.range.holds(params.trigger_values, windows.cut)
 
     def list_pairs(self, params, windows):
-        """Make the list of pairs, unless the one at hand serves."""
+        """Make the list of pairs, unless the current one serves."""
         if not self.serves(params, windows):
-            p, self.pairs = params.trigger_values, None  # the former list's memory serves again
+            p, self.pairs = params.trigger_values, None  # the former list's memory is reused
             bounds = tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p)
             range_ = Range(*bounds, windows.cut + 2.0)
             self.pairs = PairList(self.events, params.triggering, range_, self.dtype)
@@ -385,7 +385,8 @@ def shortest_km(params):
 
 
 def near_share(locations, reach_km):
-    """Estimate the share of all pairs that cells of that width would visit, from how events spread over them."""
+    """Estimate the share of all pairs that cells of that width would visit, from how events spread over
+    them."""
     low, extent = locations.min(axis=0), np.ptp(locations, axis=0)
     n_cells = np.minimum(extent // reach_km + 1, 1 << 20)
     numbers = np.minimum((locations - low) // reach_km, n_cells - 1)
@@ -414,14 +415,6 @@ def _split(times):
     """Return times as a sum of two parts in float32, leading and remaining digits, shape (2, n_events)."""
     leading = times.astype(np.float32)
     return np.stack([leading, (times - leading).astype(np.float32)])
-
-
-def _middle(locations):
-    """Return their mean, to the bits of NumPy's, which takes four times as long for a few numbers side by
-    side."""
-    if locations.shape[1] == 1 or not locations.flags.c_contiguous:
-        return locations.mean(axis=0)
-    return np.einsum("ij->j", locations) / len(locations)
 
 
 @functools.lru_cache(maxsize=8)

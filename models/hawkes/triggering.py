@@ -6,7 +6,7 @@ interface; and its decay with time, a part from which `compose` makes others.
 An event of mark m (a magnitude less the reference's; 0 where there are none) has theta kappa(m) offspring:
 kappa is the integral of g over all places and delays, 1 without marks. `EXPONENTIAL` is the paper's g;
 `compose` makes others of a decay, a density in space and a productivity. The likelihood, its gradient, the
-fit, the probabilities, the simulation and the samplers ask for nothing else.
+fit, the probabilities, the simulation and the samplers use nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .kernels import LOG2_E
 
 
 class Functions(NamedTuple):
-    """The kernel functions of a `Triggering` and what their texts depend on: the argument `g` of kernels.
+    """The kernel functions of a `Triggering` and the constants that their texts depend on: the argument `g`
+    of kernels.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Functions(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The part of `Functions` that sums over pairs ask for: a launch takes longer for each field."""
+    """The part of `Functions` that sums over pairs use: a launch takes longer for each field."""
 
     value: Function
     moments: Function
@@ -148,7 +149,7 @@ class Triggering:
         return tuple(unit in ("km", "h") for unit in self.units)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Return parameters as kernel functions want them.
+        """Return parameters as kernel functions take them.
 
         Parameters
         ----------
@@ -312,7 +313,7 @@ class Decay:
         return replace(self, **found)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Return parameters as kernel functions want them.
+        """Return parameters as kernel functions take them.
 
         Parameters
         ----------
@@ -333,7 +334,8 @@ def _signs(units):
 
 
 def _along(function, units):
-    """Return `function` of (x, p), with derivatives in the logarithms of the parameters as users have them."""
+    """Return `function` of (x, p), with derivatives in the logarithms of the parameters as users have
+    them."""
     n, signs = len(units), _signs(units)
 
     @pk.function
@@ -386,8 +388,8 @@ def _reach(decay, p, k):
 
 
 def _draw(decay, random, n, p):
-    """Draw delays by inverting the share on a grid of 2,000 delays, evenly spaced in their logarithm from 1e-6
-    of the reach on."""
+    """Draw delays by inverting the share on a grid of 2,000 delays, evenly spaced in their logarithm from
+    1e-6 of the reach on."""
     q = decay.for_kernels(p)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
     grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])

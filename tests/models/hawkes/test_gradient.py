@@ -20,7 +20,7 @@ from portable.models.hawkes import (
     log_normal,
     uniform,
 )
-from portable.models.hawkes.priors import PriorSlopes, log_prior
+from portable.models.hawkes.priors import log_prior, slopes_of_prior
 from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
@@ -111,7 +111,7 @@ def test_slopes_of_priors():
         differences(lambda p: log_prior(p, priors, free), params)[3:] * row
         for params, row in zip(several, values)
     ]
-    found = PriorSlopes(type(PARAMS), priors, free)(values)
+    found = slopes_of_prior(values, type(PARAMS), priors, free)
     assert_allclose(found, wanted, rtol=1e-9)
 
 
