@@ -29,11 +29,12 @@ from ..core.compiler.reading.tree import (
     View,
     flat,
 )
-from ..core.language import frontend, words
 from ..core.language import types as t
+from ..core.language import words
+from ..core.language.kernel import Function, from_text
 from ..errors import LanguageError
 from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
-from .rules import FLAT, PARTIALS
+from .rules import FLAT, NAMES, PARTIALS
 
 _OWN = tuple(  # texts of the layer's own warn of nothing
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(words.__file__))), room)
@@ -43,10 +44,13 @@ _warned = set()
 
 
 @functools.cache
-def _rule(fn):
-    """Return the text of a partial derivative; its operations stand where it is called, as those of words
-    do."""
-    return dataclasses.replace(frontend.read(fn, "function"), file=words.__file__)
+def _rule(partial, n):
+    """Return the text of a partial derivative by one of n arguments; its operations stand where it is called,
+    as those of words do."""
+    params = ("x" if n == 1 else "a, b, c"[: 3 * n - 2]) + ", y"
+    lines = [f"def partial({params}):\n", f"    return {partial}\n"]
+    made = from_text(Function, "partial", __name__, "<partial>", lines, 1, NAMES, ())
+    return dataclasses.replace(made.portable_text, file=words.__file__)
 
 
 def _names(text):
@@ -58,7 +62,7 @@ def partial_of(build, partial, args, result, need):
     made from."""
     if isinstance(partial, float):
         return build.const(partial)
-    text, numbers = _rule(partial), [*args, result]
+    text, numbers = _rule(partial, len(args)), [*args, result]
     read = _names(text)
     need(*(v for name, v in zip(text.params, numbers) if name in read))
     return build.inline(text, numbers)
@@ -381,7 +385,12 @@ class Walk:
     def partials(self, o, row):
         """The tangents of an operation by its partial derivatives, each computed once for all directions."""
         found = [
-            (a, self.build.const(partial) if isinstance(partial, float) else self.partial(o, _rule(partial)))
+            (
+                a,
+                self.build.const(partial)
+                if isinstance(partial, float)
+                else self.partial(o, _rule(partial, len(o.args))),
+            )
             for a, partial in zip(o.args, row)
             if self.mask(a) and partial is not None
         ]
