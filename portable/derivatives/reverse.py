@@ -14,14 +14,14 @@ import functools
 import itertools
 import math
 
-from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, roots
+from .regions import CODES, LEFT, fork, loop, lost, rest, zero
 from .rules import FLAT, PARTIALS
 
-LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 where nothing was left
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
 
 
@@ -29,34 +29,18 @@ class Needed(Exception):
     """Numbers that loops carry, (loop, key), without which an adjoint cannot be computed."""
 
 
-def lost(dtype, *keys):
-    """Return a number that is not computed again; `keys` say what would have to be kept for it."""
-    return Operation("lost", attr=frozenset(keys), dtype=dtype)
-
-
-def zero(dtype):
-    return Operation("const", dtype=dtype, kind=t.UNIFORM, const=0.0 if t.is_float(dtype) else 0)
-
-
-def dtype_of(key):
-    """Return the dtype of what an environment holds: a variable, an operation, an element, how a place was
-    left."""
-    return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
-
-
 class Reverse:
     """Puts the adjoints of one index into a tree.
 
     target : where adjoints come from and go to (target.py); kept : what loops keep, (loop, key)
-    loop : puts a loop of the text (loops.py), called (self, loop, env)
     tape : functions, in the order of what they are the adjoints of; adjoints : by the number
     live : numbers that depend on the arrays; masked : those whose adjoint is 0 where they were not taken
     homes : the blocks in which variables begin; counters : of the loops around this place
     effects : how often adjoints in memory were read or added to
     """
 
-    def __init__(self, build, walk, target, kept, loop):
-        self.build, self.walk, self.target, self.kept, self.loop = build, walk, target, kept, loop
+    def __init__(self, build, walk, target, kept):
+        self.build, self.walk, self.target, self.kept = build, walk, target, kept
         self.tape, self.adjoints, self.homes, self.counters, self.effects = [], {}, {}, [], 0
         self.live, self.masked = set(), set()
 
@@ -66,7 +50,10 @@ class Reverse:
         if number in self.live:
             if masked:
                 self.masked.add(number)
-            self.adjoints[number] = summed(self.build, self.adjoints.get(number), value)
+            self.adjoints[number] = self.sum(self.adjoints.get(number), value)
+
+    def sum(self, a, b):
+        return summed(self.build, a, b)
 
     @staticmethod
     def backwards(tape):
@@ -127,6 +114,10 @@ class Reverse:
 
     def where(self, condition, put, *args):
         """Put something that is done where a condition holds."""
+        if condition.const is not None:
+            if condition.const:
+                put(*args)
+            return
         node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
         self.inside(node.then, put, *args)
 
@@ -168,21 +159,10 @@ class Reverse:
             self.build.at = getattr(s, "at", None) or self.build.at
             self.build.line = s.line or self.build.line
             _STATEMENTS[s.__class__](self, s, env)
-            if s.__class__ is Leave:
+            after = body[k + 1 :]
+            if env[LEFT].const != 0 and after:
+                rest(self, functools.partial(self.forward, after), after, env)
                 return
-            if env[LEFT].const != 0 and body[k + 1 :]:
-                self.rest(functools.partial(self.forward, body[k + 1 :]), env)
-                return
-
-    def rest(self, put, env):
-        """Put what is only done where nothing has left."""
-        build = self.build
-
-        def here(own):
-            own[LEFT] = build.const(0)
-            put(own)
-
-        self.fork(build.compare("==", env[LEFT], build.const(0)), (here, _nothing), env)
 
     def call(self, s, env):
         self.forward(s.setup, env)
@@ -195,91 +175,25 @@ class Reverse:
         env[LEFT] = self.build.const(CODES[s.how])
 
     def branch(self, s, env):
-        bodies = [functools.partial(self.forward, b.body if b else []) for b in (s.then, s.otherwise)]
-        self.fork(self.known(s.condition, env), bodies, env)
-
-    # ---- branches
-    def fork(self, condition, bodies, env, extra=()):
-        """Put a branch; what differs behind it is in `env`. `extra`: keys that are set in both ways."""
-        self.need(condition)
-        if condition.const is not None:
-            bodies[not condition.const](env)
-            return
-        entry, ends, start = dict(env), [dict(env), dict(env)], len(self.build.order)
-        node, found = self.node(condition), {}
-        for block, body, end in zip((node.then, node.otherwise), bodies, ends):
-            self.apart(self.inside, block, body, end)
-        keys = [*extra, *filter(functools.partial(_outlives, env), {**ends[0], **ends[1]})]
-        joined = [(key, *self.joined(node, key, ends)) for key in keys]
-        self.build.block.body.append(node)
-        self.build.order.insert(start, node)
-        found |= {key: env[key] for key, *value in joined if self.behind(env, key, *value)}
-        self.tape.append(functools.partial(self.fork_back, condition, bodies, entry, found))
-
-    def behind(self, env, key, number, variable):
-        """Let a key stand for what it is behind a branch; whether that is a number of its own."""
-        before, env[key] = env.get(key), number
-        if variable is None and (number.op != "lost" or number is before):
-            return False
-        self.hold(env, key, number or self.got(variable, dtype_of(key)))
-        return True
-
-    def node(self, condition):
-        node = If(condition, Block(self.build.block), Block(self.build.block), (True, True))
-        node.line = self.build.line
-        return node
-
-    def joined(self, node, key, ends):
-        """(number, None) of what is the same behind both ways or lost, else (None, variable)."""
-        a, b = (end.get(key) for end in ends)
-        if _alike(a, b):
-            return a, None
-        values = [zero(dtype_of(key)) if v is None else v for v in (a, b)]
-        missing = [v.attr for v in values if v.op == "lost"]
-        if missing:
-            return lost(dtype_of(key), *frozenset().union(*missing)), None
-        variable = Variable(getattr(key, "name", "joined"))
-        self.homes[variable] = self.build.block
-        for block, value in zip((node.then, node.otherwise), values):
-            self.inside(block, self.assign, variable, value)
-        return None, variable
-
-    def fork_back(self, condition, bodies, entry, found):
-        seeds = {key: self.adjoints.pop(number, None) for key, number in found.items()}
-        node = self.node(condition)
-
-        def side(body, outside):
-            end = dict(entry)
-            with Scope(self, outside):
-                tape = self.apart(body, end)
-                for key, seed in seeds.items():
-                    if seed is not None and key in end:
-                        self.add(end[key], seed)
-                self.backwards(tape)
-
-        def put(outside):
-            self.build.block.body.append(node)
-            self.build.order.append(node)
-            for block, body in zip((node.then, node.otherwise), bodies):
-                self.inside(block, side, body, outside)
-
-        self.within(put)
+        bodies = [b.body if b else [] for b in (s.then, s.otherwise)]
+        puts = [functools.partial(self.forward, body) for body in bodies]
+        fork(self, self.known(s.condition, env), puts, [*bodies[0], *bodies[1]], env)
 
     def within(self, put, wanted=False):
         """Put nodes with blocks of their own; what these add to adjoints of numbers from outside goes through
         variables, which are set before them. Return False, with nothing put, if they have no effect and are
         not wanted."""
-        build, effects, outside, marks = self.build, self.effects, Outside(self), self.marks()
-        put(outside)
-        if not (wanted or outside.variables or effects != self.effects):
+        build, effects, variables, marks = self.build, self.effects, {}, self.marks()
+        put((variables, build.block))
+        if not (wanted or variables or effects != self.effects):
             self.undo(marks)
             return False
         body, order = self.undo(marks[:2])
-        for number, variable in outside.variables.items():
+        for number, variable in variables.items():
             self.assign(variable, self.adjoints.get(number) or build.const(0.0))
         build.block.body += body
         build.order += order
-        for number, variable in outside.variables.items():
+        for number, variable in variables.items():
             self.adjoints[number] = self.got(variable)
         return True
 
@@ -307,8 +221,9 @@ class Reverse:
             self.forward(body, own)
             own[o] = self.known(value, own)
 
-        bodies = [functools.partial(side, *part) for part in sides]
-        self.fork(self.known(o.args[0], env), bodies, env, (o,))
+        env[o], nodes = zero(o.dtype), [s for body, _ in sides for s in body]
+        puts = [functools.partial(side, *part) for part in sides]
+        fork(self, self.known(o.args[0], env), puts, nodes, env, (o,))
 
     def again(self, o, args, env, step=None):
         """Put an operation of the text on other numbers."""
@@ -479,47 +394,6 @@ def _places(view):
     return itertools.product(*map(range, view.shape))
 
 
-class Outside:
-    """The variables through which adjoints of numbers outside a branch or loop are added to."""
-
-    def __init__(self, reverse):
-        self.variables, self.home = {}, reverse.build.block
-
-
-class Scope:
-    """Adjoints of one block; what is left at its end belongs to numbers outside of it."""
-
-    def __init__(self, reverse, outside):
-        self.reverse, self.outside = reverse, outside
-
-    def __enter__(self):
-        self.outer, self.reverse.adjoints = self.reverse.adjoints, {}
-
-    def __exit__(self, kind, *error):
-        reverse = self.reverse
-        left, reverse.adjoints = reverse.adjoints, self.outer
-        for number, value in left.items() if kind is None else ():
-            variable = self.outside.variables.setdefault(number, Variable("adjoint"))
-            reverse.homes[variable] = self.outside.home
-            reverse.assign(variable, summed(reverse.build, reverse.got(variable), value))
-
-
-def _outlives(env, key):
-    """Return True if a key's value is known behind a branch."""
-    return key.__class__ is Variable or (key.__class__ is tuple or key == LEFT) and key in env
-
-
-def _alike(a, b):
-    """Return True if two numbers are one, or the same constant."""
-    if a is b or a is None or b is None:
-        return a is b
-    return a.const is not None and (a.dtype, repr(a.const)) == (b.dtype, repr(b.const))
-
-
-def _nothing(env):
-    """Nothing to do."""
-
-
 def _assigned(reverse, s, env):
     env[s.variable] = reverse.known(s.value, env)
 
@@ -529,7 +403,7 @@ _STATEMENTS = {
     View: Reverse.view,
     Set: _assigned,
     If: Reverse.branch,
-    Loop: lambda reverse, s, env: reverse.loop(reverse, s, env),
+    Loop: loop,
     Leave: Reverse.leave,
     Rejoin: lambda reverse, s, env: None,
     Call: Reverse.call,

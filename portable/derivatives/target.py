@@ -11,9 +11,9 @@ import itertools
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
-from .loops import loop
 from .operations import roots
-from .reverse import LEFT, Reverse, lost
+from .regions import LEFT, lost
+from .reverse import Reverse
 
 _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
 LANES = 16  # neighbours in memory among the copies of an array, one a slot
@@ -240,7 +240,7 @@ class Target:
     # ---- one index
     def item(self, build, tree, inputs, seeded, kept):
         """Put the adjoint of an index; `seeded`: whether its result is added up, so that its adjoint is 1."""
-        reverse, env = Reverse(build, self.walk, self, kept, loop), {LEFT: build.const(0)}
+        reverse, env = Reverse(build, self.walk, self, kept), {LEFT: build.const(0)}
         _pair(tree.inputs, inputs, env)
         reverse.live |= {env[number] for number in self.numbers}
         self.begin(reverse, env)

@@ -1,0 +1,399 @@
+"""Branches and loops in reverse: what runs no times, once, or again and again, and the same with its adjoints.
+
+A region's trips are put again with their adjoints, the last one first. What these need of the numbers that a
+loop carries is kept at `N_KEPT` places of the loop, and within the part that is worked on again at as many;
+between those, trips are run again.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Set, Variable, View, inside
+from ..core.language import types as t
+
+N_KEPT = 64
+LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 where nothing was left
+
+
+def lost(dtype, *keys):
+    """Return a number that is not computed again; `keys` say what would have to be kept for it."""
+    return Operation("lost", attr=frozenset(keys), dtype=dtype)
+
+
+def zero(dtype):
+    return Operation("const", dtype=dtype, kind=t.UNIFORM, const=0.0 if t.is_float(dtype) else 0)
+
+
+def dtype_of(key):
+    """Return the dtype of what an environment holds: a variable, an operation, an element, how a place was
+    left."""
+    return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
+
+
+# ---- what statements do
+def leaves(nodes):
+    """Return how statements leave what is around them."""
+    found = set()
+    for s in nodes:
+        if s.__class__ is Leave:
+            found.add(s.how)
+        elif s.__class__ is not Call:
+            within = leaves(q for block in inside(s) for q in block.body)
+            found |= within & {"return"} if s.__class__ is Loop else within
+    return found
+
+
+def assigned(target, nodes):
+    """Return the targets of assignments, in order: variables, and elements of arrays."""
+    found = {}
+    for s in nodes:
+        sets = s.setup if s.__class__ is Call else s.results if s.__class__ is Leave else [s]
+        found |= dict.fromkeys(q.variable for q in sets if q.__class__ is Set)
+        if s.__class__ is Operation and s.op in ("store", "atomic"):
+            found |= dict.fromkeys(target.elements(s.view))
+        found |= assigned(target, (q for block in inside(s) for q in block.body))
+    return found
+
+
+class Region:
+    """What a branch or a loop runs.
+
+    body : puts it once, called with what its frame gives and an environment
+    keys : what it assigns; loop : the Loop whose trips it is, None of a branch
+    """
+
+    def __init__(self, r, nodes, body, env, loop=None, more=()):
+        self.r, self.body, self.loop = r, body, loop
+        found = assigned(r.target, nodes)
+        env |= {key: zero(key.dtype) for key in found if key.__class__ is Variable and key not in env}
+        self.keys = [*(key for key in found if key in env), *more]
+
+    def put(self, what, env):
+        env[LEFT] = self.r.build.const(0)
+        self.body(what, env)
+
+    def later(self, entry, env, backwards):
+        """Put on the tape the adjoint of what led from `entry` to `env`, by `backwards(once, entry)`."""
+        after = {key: env[key] for key in self.keys if env[key] in self.r.live}
+        self.r.tape.append(functools.partial(self.take_back, entry, after, backwards))
+
+    def take_back(self, entry, after, backwards):
+        """Put the adjoint, from what entered the region and the adjoints of what came out."""
+        r = self.r
+        seeds = {key: r.adjoints.pop(number, None) for key, number in after.items()}
+        carries = {key: Variable("adjoint") for key, seed in seeds.items() if seed or self.loop}
+
+        def put(outside):
+            for key, variable in carries.items():
+                r.assign(variable, seeds[key] or r.build.const(0.0))
+            backwards(functools.partial(self.once_back, carries, outside), entry)
+
+        if r.within(put, any(seeds.values())):
+            for key, variable in carries.items():
+                r.add(entry[key], r.got(variable))
+
+    def once_back(self, carries, outside, what, env):
+        """Put the region once more, and its adjoints."""
+        r, entered = self.r, dict(env)
+        with Scope(r, outside):
+            if self.loop:
+                r.live |= {env[key] for key in carries}
+            tape = r.apart(self.put, what, env)
+            for key, variable in carries.items():
+                r.add(env[key], r.got(variable))
+            r.backwards(tape)
+            for key, variable in carries.items():
+                r.assign(variable, r.adjoints.pop(entered[key], None) or r.build.const(0.0))
+
+
+class Run:
+    """A region whose keys are held in variables. first : the number of a loop's first trip; note : called
+    with the number of each trip and what enters it."""
+
+    def __init__(self, region, env, first=None, note=None):
+        self.region, self.env, self.first, self.note = region, env, first, note
+        self.keys = [key for key in region.keys if key in env]
+
+    def put(self, frame):
+        """Put the region, by `frame(self)`. What comes out of what is lost is lost too, which is only known
+        behind it: then trips, which begin with what comes out of others, are put again."""
+        r, env, marks = self.region.r, self.env, self.region.r.marks()
+        self.gone, self.also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
+        while self.also:
+            r.undo(marks)
+            self.also = {}
+            self.held = {k: Variable(getattr(k, "name", "carried")) for k in self.keys if k not in self.gone}
+            for key, variable in self.held.items():
+                r.assign(variable, env[key])
+            frame(self)
+            self.gone |= self.also
+            if not self.region.loop:
+                break
+        self.read(env)
+
+    def read(self, env):
+        """Let the keys stand for what the variables hold here."""
+        loop = self.region.loop
+        for key in self.keys:
+            if key in self.gone:
+                number = lost(dtype_of(key), *[(loop, key)] * bool(loop), *self.gone[key])
+            else:
+                number = self.region.r.got(self.held[key], dtype_of(key))
+            self.region.r.hold(env, key, number)
+
+    def once(self, what):
+        region, own = self.region, dict(self.env)
+        if region.loop:
+            self.read(own)
+        if self.note:
+            self.note(what, own)
+        region.r.apart(region.put, _number(region.r, self.first, what), own)
+        for key, variable in self.held.items():
+            if own[key].op == "lost":
+                self.also[key] = own[key].attr
+            else:
+                region.r.assign(variable, own[key])
+
+
+def _number(r, first, c):
+    return c if first is None else r.build.binary("+", first, c)
+
+
+class Scope:
+    """Adjoints of one block; what is left at its end belongs to numbers outside of it, and is added to
+    `outside`: variables, which begin in the block `home`."""
+
+    def __init__(self, reverse, outside):
+        self.reverse, self.outside = reverse, outside
+
+    def __enter__(self):
+        self.outer, self.reverse.adjoints = self.reverse.adjoints, {}
+
+    def __exit__(self, kind, *error):
+        reverse, (variables, home) = self.reverse, self.outside
+        left, reverse.adjoints = reverse.adjoints, self.outer
+        for number, value in left.items() if kind is None else ():
+            variable = variables.setdefault(number, Variable("adjoint"))
+            reverse.homes[variable] = home
+            reverse.assign(variable, reverse.sum(reverse.got(variable), value))
+
+
+# ---- branches
+def fork(r, condition, bodies, nodes, env, more=()):
+    """Put a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they put; `more`: what
+    they set besides."""
+    r.need(condition)
+    if condition.const is not None:
+        if bodies[not condition.const]:
+            bodies[not condition.const](env)
+        return
+    build = r.build
+
+    def sides(once):
+        node = build.put(If(condition, Block(build.block), Block(build.block), (True, True)))
+        for block, body in zip((node.then, node.otherwise), bodies):
+            if body:
+                r.inside(block, once, body)
+
+    more = [*more, *[LEFT] * bool(leaves(nodes))]
+    region = Region(r, nodes, lambda body, own: body(own), env, more=more)
+    entry = dict(env)
+    Run(region, env).put(lambda run: sides(run.once))
+    region.later(entry, env, lambda once, entry: sides(lambda body: once(body, dict(entry))))
+
+
+def rest(r, put, nodes, env):
+    """Put what is only done where nothing has left."""
+    fork(r, r.build.compare("==", env[LEFT], r.build.const(0)), (put, None), nodes, env)
+
+
+# ---- loops
+def loop(r, s, env):
+    """Put a loop of the text, and its adjoint on the tape; `r`: a Reverse."""
+    if s.form == "range" and not isinstance(s.step, int):
+        r.refuse(s, "a range whose step is known at run time alone has no reverse mode")
+    ways = leaves(q for block in inside(s) for q in block.body)
+    if s.form == "trips":
+        unrolled(r, s.trips, env)
+    else:
+        trips(r, s, env, ways - {"continue"})
+    left, none = env[LEFT], r.build.const(0)
+    returned = r.build.compare("==", left, r.build.const(CODES["return"]))
+    env[LEFT] = r.build.select(returned, left, none) if "return" in ways else none
+
+
+def unrolled(r, blocks, env):
+    """The trips of an unrolled loop, which may be left."""
+    build = r.build
+    r.forward(blocks[0].body, env)
+    goes_on = build.compare("==", env[LEFT], build.const(CODES["continue"]))
+    env[LEFT] = build.select(goes_on, build.const(0), env[LEFT])
+    if blocks[1:]:
+        nodes = [s for block in blocks[1:] for s in block.body]
+        rest(r, functools.partial(unrolled, r, blocks[1:]), nodes, env)
+
+
+def trips(r, s, env, left):
+    """Put the trips of a loop; `left`: whether something may leave it."""
+    region = Region(r, [s], functools.partial(trip, r, s), env, s, [LEFT] * bool(left))
+    entry, n = dict(env), count(r, s, env) if s.form == "range" else None
+    run = Run(region, env)
+    if n is None or left:
+        n = search(r, s, n, run)
+    else:
+        run.put(lambda run: counted(r, n, run.once))
+    region.later(entry, env, lambda once, entry: Back(region, once).all(n, entry))
+
+
+def trip(r, s, number, env):
+    """One trip, of this number."""
+    build = r.build
+    if s.form == "range":
+        k = number if s.step == 1 else build.binary("*", number, build.const(s.step))
+        env[s.counter] = r.moved(r.known(s.start, env), k)
+    r.counters.append(env.get(s.counter))
+    r.forward(s.body.body, env)
+    r.counters.pop()
+
+
+def looped(r, loop, put, *args):
+    """Put a loop whose body `put` makes."""
+    build = r.build
+    loop.deciding, loop.body = frozenset, Block(build.block)
+    build.put(loop)
+    build.frame.loops.append(loop)
+    r.inside(loop.body, put, *args)
+    build.frame.loops.pop()
+
+
+def counted(r, n, put, down=False):
+    """Put `for c in range(n)`, or downwards."""
+    build, minus = r.build, r.build.const(-1)
+    start, stop = (build.binary("+", n, minus), minus) if down else (build.const(0), n)
+    loop = Loop("range", build.frame.call, start=start, stop=stop, step=-1 if down else 1)
+    loop.counter = Operation("counter", [start], attr=loop, dtype="int")
+    build.order.append(loop.counter)
+    looped(r, loop, put, loop.counter)
+
+
+def search(r, s, n, run):
+    """Put a loop that ends by itself: a while, or a range of n trips at most that is left; return how many
+    trips it made."""
+    build, made, go = r.build, Variable("trips"), Variable("goes_on")
+
+    def test(loop):
+        own = dict(run.env)
+        run.read(own)
+        r.assign(go, build.const(False))
+        r.where(build.compare("<=", own[LEFT], build.const(CODES["continue"])), holds, own)
+        loop.condition = r.got(go, "bool")
+
+    def holds(own):
+        if s.form == "range":
+            condition = build.compare("<", r.got(made, "int"), n)
+        else:
+            own[LEFT] = build.const(0)
+            r.apart(r.forward, s.test.body, own)
+            condition = r.known(s.condition, own)
+        r.need(condition)
+        r.assign(go, build.cast(condition, "bool"))
+
+    def body():
+        number = r.got(made, "int")
+        run.once(number)
+        r.assign(made, build.binary("+", number, build.const(1)))
+
+    def frame(run):
+        r.assign(made, build.const(0))
+        r.assign(go, build.const(True))
+        loop = Loop("while", build.frame.call, test=Block(build.block))
+        r.inside(loop.test, test, loop)
+        looped(r, loop, body)
+
+    run.put(frame)
+    return r.got(made, "int")
+
+
+def count(r, s, env):
+    """Return the number of a range's trips, which may be negative."""
+    build, (start, stop) = r.build, (r.known(v, env) for v in (s.start, s.stop))
+    r.need(start, stop)
+    low, high = (start, stop) if s.step > 0 else (stop, start)
+    n = high if low.const == 0 else build.binary("-", high, low)
+    return n if abs(s.step) == 1 else _parts(build, n, build.const(abs(s.step)))
+
+
+def _parts(build, n, size):
+    """n / size, rounded up."""
+    return build.binary("//", build.binary("+", n, build.binary("-", size, build.const(1))), size)
+
+
+class Back:
+    """The trips of a loop backwards. kept : what adjoints need of what is carried; once : puts a trip and its
+    adjoints, called with its number and what enters it."""
+
+    def __init__(self, region, once):
+        self.region, self.r, self.once = region, region.r, once
+        self.kept = [key for key in region.keys if (region.loop, key) in self.r.kept]
+
+    def all(self, n, entry):
+        """Put n trips, from what enters the loop."""
+        self.r.need(n, *(entry[key] for key in self.kept))
+        gone = [key for key in self.region.keys if key not in self.kept and key != LEFT]
+        env = entry | {key: lost(dtype_of(key), (self.region.loop, key)) for key in gone}
+        self.part(None, n, env, 2)
+
+    def part(self, first, n, env, depth):
+        """n trips from number `first` on, entered with the kept numbers of `env`."""
+        r = self.r
+        if depth == 0 or not self.kept:
+            counted(r, n, functools.partial(self.again, first, env), down=True)
+            return
+        build, size = r.build, r.build.const(1)
+        arrays = {key: self.array(dtype_of(key)) for key in self.kept}
+        if n.const is None or n.const > N_KEPT:
+            size = build.extreme(">", _parts(build, n, build.const(N_KEPT)), size, False)
+        self.forward(first, n, dict(env), functools.partial(self.note, arrays, size))
+        one_part = functools.partial(self.inner, first, n, env, depth, arrays, size)
+        counted(r, _parts(build, n, size), one_part, down=True)
+
+    def inner(self, first, n, env, depth, arrays, size, q):
+        """The part of number q, of `size` trips or the rest of n."""
+        r, build = self.r, self.r.build
+        begin, own = build.binary("*", q, size), dict(env)
+        for key, array in arrays.items():
+            loaded = build.operation("load", q, view=array, dtype=array.dtype)
+            r.hold(own, key, build.cast(loaded, dtype_of(key)))
+        if size.const == 1:
+            self.once(_number(r, first, begin), own)
+        else:
+            rest = build.extreme("<", size, build.binary("-", n, begin), False)
+            self.part(_number(r, first, begin), rest, own, depth - 1)
+
+    def array(self, dtype):
+        dtype = t.strong(dtype, self.r.build.float_dtype)
+        return self.r.build.put(View("kept", dtype, [N_KEPT], lanes_last=True, store="(local)"))
+
+    def note(self, arrays, size, c, own):
+        """Keep what enters a trip, if it is one of those."""
+        build = self.r.build
+
+        def store():
+            build.writes()
+            for key, array in arrays.items():
+                build.operation("store", build.binary("//", c, size), own[key], view=array)
+
+        self.r.where(build.compare("==", build.binary("%", c, size), build.const(0)), store)
+
+    def forward(self, first, n, env, note=None):
+        """Run n trips again, from which the kept numbers must come out."""
+        Run(self.region, env, first, note).put(lambda run: counted(self.r, n, run.once))
+        self.r.need(*(env[key] for key in self.kept))
+
+    def again(self, first, env, c):
+        """The trip of number first + c, to which those before it lead."""
+        own = dict(env)
+        if self.kept:
+            self.forward(first, c, own)
+        self.once(_number(self.r, first, c), own)
