@@ -50,7 +50,7 @@ class Template(NamedTuple):
 
 def template(text, described, float_dtype, name, wrt, of):
     build, tree = solved(text, described, 1, 1, float_dtype, name)
-    walk = Walk(build, text, (), 0, False)
+    walk = Walk(build, text, (), 0)
     nodes = {view.label: view for view in flat(tuple(tree.inputs)) if view.__class__ is View}
     nodes |= {path: _node(text, tree.inputs, path) for path in (*wrt, *of)}
     walk.masks |= {nodes[path]: 1 for path in wrt}

@@ -5,7 +5,7 @@ by sweeps over its nodes; then each block is walked once more, and what carries 
 it: an operation by a row of `rules.py`, an assignment by one to the variable's tangent, a store by one to the
 array's. All that reads a tree has derivatives so by itself. A node that is in no table here is refused.
 
-Second derivatives are a second walk, in which the tangents of what the first one walked are those there are.
+Second derivatives are a second walk, over what the first one left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from ..core.compiler.reading.tree import (
     Set,
     Variable,
     View,
-    flat,
 )
 from ..core.language import types as t
 from ..core.language import words
@@ -53,18 +52,15 @@ def _rule(partial, n):
     return dataclasses.replace(made.portable_text, file=words.__file__)
 
 
-def _names(text):
-    return {n.id for n in text.nodes if isinstance(n, ast.Name)}
-
-
-def partial_of(build, partial, args, result, need):
+def partial_of(build, partial, args, result, need=lambda *numbers: None):
     """Return a partial derivative, of a row in `rules.py`; `need` is called with those numbers that it is
     made from."""
     if isinstance(partial, float):
         return build.const(partial)
-    text, numbers = _rule(partial, len(args)), [*args, result]
-    read = _names(text)
-    need(*(v for name, v in zip(text.params, numbers) if name in read))
+    text = _rule(partial, len(args))
+    read = {n.id for n in text.nodes if isinstance(n, ast.Name)}
+    numbers = [v if name in read else build.const(0.0) for name, v in zip(text.params, [*args, result])]
+    need(*numbers)
     return build.inline(text, numbers)
 
 
@@ -87,39 +83,18 @@ class Walk:
 
     masks : the directions, as bits, in which an operation, a variable or an array changes
     tangents : the Operation, Variable or View that is the tangent of another, by (node, direction)
-    limits : the directions that are wanted of tangents of a first walk: second derivatives up to the diagonal
-    known : nodes whose tangents another walk has put
     """
 
-    def __init__(self, build, text, seeds, start, twice, before=None):
-        self.build, self.text, self.start, self.n, self.twice = build, text, start, len(seeds), twice
+    def __init__(self, build, text, seeds, start):
+        self.build, self.text, self.start, self.seeds = build, text, start, seeds
         self.old, self.next = build.order[start:], 0
         self.position = {node: k for k, node in reversed([*enumerate(self.old)])}
         self.own_views = {node for node in self.old if node.__class__ is View}
-        self.limits, self.pending, self.quiet, self.dropped = {}, {}, 0, set()
-        self.masks, self.tangents, self.known = {}, {}, set(seeds)
-        if before is None:
-            for k, seed in enumerate(seeds):
-                self.masks[seed], self.tangents[seed, k] = 1 << k, build.const(1.0)
-        else:
-            self.masks, self.tangents = dict(before.masks), dict(before.tangents)
-            self.known, self.limits = before.walked, before.limits
-        self.walked, self.first = set(), before is None
+        self.pending, self.quiet = {}, 0
+        self.masks = {seed: 1 << k for k, seed in enumerate(seeds)}
+        self.tangents = {(seed, k): build.const(1.0) for k, seed in enumerate(seeds)}
 
     # ---- which nodes have tangents
-    def results(self, result, call):
-        """Return the numbers of a result, checked; where several returns give it, each has all
-        tangents."""
-        values = flat(result)
-        if result is None or not all(isinstance(v, Operation) for v in values):
-            self.build.fail(
-                self.text.tree, "it returns no number, so that it has no derivative", LanguageError, self.text
-            )
-        if not call.text.single_return:
-            for v in values:
-                self.masks[v.attr] = (1 << self.n) - 1
-        return values
-
     def mask(self, *nodes):
         found = 0
         for node in nodes:
@@ -127,9 +102,7 @@ class Walk:
         return found
 
     def rise(self, node, mask):
-        limit = self.limits.get(node)
-        mask &= -1 if limit is None else (2 << limit) - 1
-        if node not in self.known and mask & ~self.masks.get(node, 0):
+        if mask & ~self.masks.get(node, 0):
             self.masks[node] = self.masks.get(node, 0) | mask
             self.rose = True
 
@@ -173,9 +146,9 @@ class Walk:
         return o.attr[0] if o.op == "math" else o.attr if o.op in ("binary", "intrinsic") else o.op
 
     # ---- the walk
-    def change(self, at, call, value):
-        """Walk over the nodes of the block from `at` on; without `value` returns give tangents alone."""
-        build, self.call, self.value = self.build, call, value
+    def change(self, at):
+        """Walk over the nodes of the block from `at` on."""
+        build = self.build
         self.spread()
         del build.order[self.start :]
         body = build.block.body[at:]
@@ -183,9 +156,6 @@ class Walk:
         for node in body:
             self.statement(node)
         build.order += self.old[self.next :]
-        if self.dropped:
-            build.block.body[:] = [node for node in build.block.body if node not in self.dropped]
-            build.order[:] = [node for node in build.order if node not in self.dropped]
 
     def block(self, block):
         build = self.build
@@ -202,7 +172,6 @@ class Walk:
                 f"kernel '{self.build.kernel_name}' ({node.line}): a"
                 f" {node.__class__.__name__} has no derivative"
             )
-        self.walked.add(node)
         if len(self.build.order) > MOST_OPERATIONS:
             self.build.fail(
                 self.text.tree,
@@ -226,18 +195,10 @@ class Walk:
         said = ast.unparse(place).splitlines()[0]
         self.build.fail(place, f"`{said}` has no derivative: {why}", LanguageError, text)
 
-    def mark(self, k, put):
-        """Put what belongs to a direction, which a second walk has to know."""
-        start = len(self.build.order)
-        made = put()
-        if self.first:
-            self.limits.update(dict.fromkeys(self.build.order[start:], k))
-        return made
-
     def along(self, node, put, mask=None):
         """Put a tangent in each direction of a node."""
         for k in bits(self.mask(node) if mask is None else mask):
-            made = self.mark(k, lambda: put(k))
+            made = put(k)
             if made is not None:
                 self.tangents[node, k] = made
 
@@ -246,11 +207,7 @@ class Walk:
         return self.tangents.get((v, k)) or self.build.const(0.0)
 
     def variable(self, variable, k):
-        if (variable, k) not in self.tangents:
-            made = self.tangents[variable, k] = Variable(f"d_{variable.name}")
-            if self.first:
-                self.limits[made] = k
-        return self.tangents[variable, k]
+        return self.tangents.setdefault((variable, k), Variable(f"d_{variable.name}"))
 
     # ---- statements
     def set(self, s):
@@ -258,10 +215,8 @@ class Walk:
         self.sets(s)
 
     def sets(self, s):
-        if s.variable not in self.known:
-            self.walked.add(s.variable)
-            for k in bits(self.mask(s.variable)):
-                self.build.put(self.assigned(s, k))
+        for k in bits(self.mask(s.variable)):
+            self.build.put(self.assigned(s, k))
 
     def assigned(self, s, k):
         """Return the assignment of a variable's tangent beside that of the variable."""
@@ -285,11 +240,10 @@ class Walk:
         self.keep(s)
         if s.how != "return":
             return
-        of = {r.variable: r for r in s.results}
-        more = [self.assigned(of[variable], k) for variable, k in self.returned(of)]
-        self.walked |= {*of}
-        drop = s.target is self.call and not self.value
-        s.results = more if drop else [*s.results, *more]
+        s.results = [
+            *s.results,
+            *(self.assigned(r, k) for r in s.results for k in bits(self.mask(r.variable))),
+        ]
 
     def inner(self, call):
         self.keep(call)
@@ -307,37 +261,18 @@ class Walk:
         if not call.text.single_return:
             self.outputs(call)
 
-    def returned(self, variables):
-        """Return the tangents, (variable, direction), of what several returns give, in the order of
-        derivatives."""
-        new = [v for v in variables if v not in self.known]
-        groups = dict.fromkeys(map(self.limits.get, new))
-        return [
-            (v, k)
-            for limit in groups
-            for k in range(self.n)
-            for v in new
-            if self.limits.get(v) == limit and self.mask(v) >> k & 1
-        ]
-
     def outputs(self, call):
-        """The names of tangents of what several returns give."""
-        of = {o.attr: o for o in call.outputs}
-        more = []
-        for variable, k in self.returned(of):
-            made = Operation("get", attr=self.variable(variable, k), at=of[variable].at)
-            self.pending[of[variable], k] = made
-            more.append(made)
-        drop = call is self.call and not self.value
-        self.dropped |= {*call.outputs} if drop else set()
-        call.outputs = more if drop else [*call.outputs, *more]
+        """The names of tangents of what several returns give, in the order of what these assign."""
+        for output in call.outputs[:]:
+            for k in bits(self.mask(output.attr)):
+                made = Operation("get", attr=self.variable(output.attr, k), at=output.at)
+                self.pending[output, k] = made
+                call.outputs.append(made)
         call.n_results = len(call.outputs)
 
     def view(self, view):
         self.keep(view)
-        mask = self.mask(*roots(view))
-        if view not in self.known:
-            self.along(view, lambda k: shadow(self, view, k), mask)
+        self.along(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
 
     def refuse_view(self, view, why="it may be an array from outside, whose elements have no tangents"):
         name, where = view.name.partition("@")[0] or view.label, self.build.line
@@ -346,13 +281,13 @@ class Walk:
     # ---- operations
     def operation(self, o):
         for block, value in o.parts:
-            if o.op != "choice" or not self.mask(o) or o in self.known:
+            if o.op != "choice" or not self.mask(o):
                 self.block(block)
-        if o.op == "choice" and self.mask(o) and o not in self.known:
+        if o.op == "choice" and self.mask(o):
             self.choice(o)
             return
         self.keep(o)
-        if o in self.known:
+        if o in self.seeds:
             return
         key = self.key(o)
         rule = RULES.get(o.op)
@@ -385,12 +320,7 @@ class Walk:
     def partials(self, o, row):
         """The tangents of an operation by its partial derivatives, each computed once for all directions."""
         found = [
-            (
-                a,
-                self.build.const(partial)
-                if isinstance(partial, float)
-                else self.partial(o, _rule(partial, len(o.args))),
-            )
+            (a, partial_of(self.build, partial, o.args, o))
             for a, partial in zip(o.args, row)
             if self.mask(a) and partial is not None
         ]
@@ -404,15 +334,6 @@ class Walk:
 
         self.along(o, put)
 
-    def partial(self, o, text):
-        """Return a partial derivative. A second walk meets it before the result's tangents, and so wants
-        another result."""
-        result = self.build.const(0.0)
-        if "y" in _names(text):
-            copied = self.first and self.twice
-            result = self.build.operation(o.op, *o.args, attr=o.attr, dtype=o.dtype) if copied else o
-        return self.build.inline(text, [*o.args, result])
-
     def choice(self, o):
         """`a if c else b`, as an If that assigns the value and its tangents."""
         build, variable, home = self.build, Variable("the choice"), self.build.block
@@ -421,13 +342,10 @@ class Walk:
         home.body.append(node)
         build.order.append(node)
         self.masks[variable] = self.mask(o)
-        self.walked |= {node, variable}
         for block, value in o.parts:
             self.block(block)
             build.block, build.at = block, o.at
-            s = build.put(Set(variable, value, home, block, at=o.at))
-            self.walked.add(s)
-            self.sets(s)
+            self.sets(build.put(Set(variable, value, home, block, at=o.at)))
             build.block = home
         o.op, o.attr, o.args, o.parts = "get", variable, [], []
         self.keep(o)

@@ -122,7 +122,7 @@ def _load(walk, o):
 def _stored(walk, o):
     """Return the place of an access that changes an array with tangents, or by a number with some; None if
     there is none."""
-    mask = walk.mask(*roots(o.view))  # which has that of the number, within the limits of a second walk
+    mask = walk.mask(*roots(o.view))  # which has that of the number
     if not t.is_float(t.part(o.view.dtype)):
         walk.flat(o, o.args[-1:])
         return 0
@@ -139,10 +139,7 @@ def _store(walk, o):
     *indices, value = o.args
     for k in bits(_stored(walk, o)):
         view = walk.tangents.get((o.view, k)) or walk.refuse_view(o.view)
-        walk.mark(
-            k,
-            lambda: walk.build.operation("store", *indices, walk.slope(value, k), view=view, counts=o.counts),
-        )
+        walk.build.operation("store", *indices, walk.slope(value, k), view=view, counts=o.counts)
 
 
 def _atomic(walk, o):
@@ -152,18 +149,8 @@ def _atomic(walk, o):
         walk.fail(o, "of atomics, atomic_add and atomic_sub whose result is not used have one")
     for k in bits(mask):
         view = walk.tangents[o.view, k]
-        walk.mark(
-            k,
-            lambda: walk.build.operation(
-                "atomic",
-                *indices,
-                walk.slope(value, k),
-                attr=o.attr,
-                view=view,
-                dtype=view.dtype,
-                counts=o.counts,
-            ),
-        )
+        value_k, more = walk.slope(value, k), {"attr": o.attr, "dtype": view.dtype, "counts": o.counts}
+        walk.build.operation("atomic", *indices, value_k, view=view, **more)
 
 
 def _collective(walk, o):

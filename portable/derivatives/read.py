@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.compiler.reading.tree import Operation, mapped
+from ..core.compiler.reading.tree import Operation, arranged, flat, mapped
 from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import Walk
@@ -10,44 +10,37 @@ from .forward import Walk
 
 def inlined(build, base, args, node, change):
     """Return the derivatives of a source at this place; `change`: a Change."""
-    args = [mapped(build.rounded, a) for a in args]
-    start, at, seeds = len(build.order), len(build.block.body), []
-    for path in change.paths:
-        args = _seeded(build, base, args, path, seeds)
-    result = build.inline(base, args, node)
-    call, place = _with_seeds(build.block.body, at, seeds), (build.line, build.at)
-    walk = Walk(build, base, seeds, start, change.order == 2)
-    values = walk.results(result, call)
-    walk.change(at, call, change.value)
-    rows = [[walk.slope(v, k) for v in values] for k in range(len(seeds))]
+    start, at = len(build.order), len(build.block.body)
+    seeds, result = _seeded_result(build, base, args, node, change.paths)
+    place = build.line, build.at
+
+    def slopes(numbers):
+        walk = Walk(build, base, seeds, start)
+        walk.change(at)
+        return [[walk.slope(v, k) for v in numbers] for k in range(len(seeds))]
+
+    rows, n = slopes(flat(result)), len(flat(result))
     if change.order == 2:
-        rows += _second(walk, seeds, start, at, values)
+        second = slopes([v for row in rows for v in row])
+        rows += [second[j][i * n : (i + 1) * n] for i in range(len(seeds)) for j in range(i + 1)]
     build.line, build.at = place
-    items = [*[result] * change.value, *(_like(result, map(build.rounded, row)) for row in rows)]
+    items = [*[result] * change.value, *(arranged(result, map(build.rounded, row)) for row in rows)]
     return items[0] if len(items) == 1 else tuple(items)
 
 
-def _like(result, numbers):
-    """Return numbers, arranged as a result is."""
-    numbers = iter(numbers)
-    return mapped(lambda _: next(numbers), result)
-
-
-def _with_seeds(body, at, seeds):
-    """Return the call behind seeds, which become its first operations: a tree begins with a call."""
-    call = body[at + len(seeds)]
+def _seeded_result(build, base, args, node, paths):
+    """Return the numbers at paths, as numbers of their own, and the result of a source for these. They become
+    the first operations of its call, since a tree begins with a call."""
+    args, at, seeds = [mapped(build.rounded, a) for a in args], len(build.block.body), []
+    for path in paths:
+        args = _seeded(build, base, args, path, seeds)
+    result = build.inline(base, args, node)
+    if result is None or not all(isinstance(v, Operation) for v in flat(result)):
+        build.fail(base.tree, "it returns no number, so that it has no derivative", LanguageError, base)
+    call = build.block.body[at + len(seeds)]
     call.setup, call.body.body = [], [*seeds, *call.setup, *call.body.body]
-    del body[at : at + len(seeds)]
-    return call
-
-
-def _second(walk, seeds, start, at, values):
-    """Return the second derivatives of numbers, in rows up to the diagonal."""
-    again, call, n = Walk(walk.build, walk.text, seeds, start, True, walk), walk.call, len(seeds)
-    if not call.text.single_return:
-        again.masks |= {walk.variable(v.attr, k): (2 << k) - 1 for v in values for k in range(n)}
-    again.change(at, call, True)
-    return [[again.slope(walk.slope(v, i), j) for v in values] for i in range(n) for j in range(i + 1)]
+    del build.block.body[at : at + len(seeds)]
+    return seeds, result
 
 
 def _seeded(build, text, args, path, seeds):

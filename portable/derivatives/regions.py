@@ -1,4 +1,4 @@
-"""Branches and loops in reverse: what runs no times, once, or again and again, and the same with its adjoints.
+"""Branches and loops in reverse: what runs no times, once, or many times, and the same with its adjoints.
 
 A region's trips are put again with their adjoints, the last one first. What these need of the numbers that a
 loop carries is kept at `N_KEPT` places of the loop, and within the part that is worked on again at as many;
@@ -181,8 +181,8 @@ class Scope:
 
 # ---- branches
 def fork(r, condition, bodies, nodes, env, more=()):
-    """Put a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they put; `more`: what
-    they set besides."""
+    """Put a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they put;
+    `more`: what they set besides."""
     r.need(condition)
     if condition.const is not None:
         if bodies[not condition.const]:
@@ -240,7 +240,7 @@ def trips(r, s, env, left):
     entry, n = dict(env), count(r, s, env) if s.form == "range" else None
     run = Run(region, env)
     if n is None or left:
-        n = search(r, s, n, run)
+        n = Search(r, s, n, run).trips()
     else:
         run.put(lambda run: counted(r, n, run.once))
     region.later(entry, env, lambda once, entry: Back(region, once).all(n, entry))
@@ -277,42 +277,49 @@ def counted(r, n, put, down=False):
     looped(r, loop, put, loop.counter)
 
 
-def search(r, s, n, run):
-    """Put a loop that ends by itself: a while, or a range of n trips at most that is left; return how many
-    trips it made."""
-    build, made, go = r.build, Variable("trips"), Variable("goes_on")
+class Search:
+    """A loop that ends by itself: a while, or a range of n trips at most that is left."""
 
-    def test(loop):
-        own = dict(run.env)
-        run.read(own)
-        r.assign(go, build.const(False))
-        r.where(build.compare("<=", own[LEFT], build.const(CODES["continue"])), holds, own)
-        loop.condition = r.got(go, "bool")
+    def __init__(self, r, s, n, run):
+        self.r, self.s, self.n, self.run = r, s, n, run
+        self.made, self.go = Variable("trips"), Variable("goes_on")
 
-    def holds(own):
-        if s.form == "range":
-            condition = build.compare("<", r.got(made, "int"), n)
-        else:
-            own[LEFT] = build.const(0)
-            r.apart(r.forward, s.test.body, own)
-            condition = r.known(s.condition, own)
-        r.need(condition)
-        r.assign(go, build.cast(condition, "bool"))
+    def trips(self):
+        """Put it; return how many trips it made."""
+        self.run.put(self.frame)
+        return self.r.got(self.made, "int")
 
-    def body():
-        number = r.got(made, "int")
-        run.once(number)
-        r.assign(made, build.binary("+", number, build.const(1)))
-
-    def frame(run):
-        r.assign(made, build.const(0))
-        r.assign(go, build.const(True))
+    def frame(self, run):
+        r, build = self.r, self.r.build
+        r.assign(self.made, build.const(0))
+        r.assign(self.go, build.const(True))
         loop = Loop("while", build.frame.call, test=Block(build.block))
-        r.inside(loop.test, test, loop)
-        looped(r, loop, body)
+        r.inside(loop.test, self.test, loop)
+        looped(r, loop, self.body)
 
-    run.put(frame)
-    return r.got(made, "int")
+    def test(self, loop):
+        r, build, own = self.r, self.r.build, dict(self.run.env)
+        self.run.read(own)
+        r.assign(self.go, build.const(False))
+        r.where(build.compare("<=", own[LEFT], build.const(CODES["continue"])), self.goes_on, own)
+        loop.condition = r.got(self.go, "bool")
+
+    def goes_on(self, own):
+        """Set whether there is another trip, where nothing has left the loop."""
+        r = self.r
+        if self.s.form == "range":
+            condition = r.build.compare("<", r.got(self.made, "int"), self.n)
+        else:
+            own[LEFT] = r.build.const(0)
+            r.apart(r.forward, self.s.test.body, own)
+            condition = r.known(self.s.condition, own)
+        r.need(condition)
+        r.assign(self.go, r.build.cast(condition, "bool"))
+
+    def body(self):
+        r, number = self.r, self.r.got(self.made, "int")
+        self.run.once(number)
+        r.assign(self.made, r.build.binary("+", number, r.build.const(1)))
 
 
 def count(r, s, env):

@@ -2,7 +2,7 @@
 
 `forward` puts the statements of a text that was read and solved, each variable replaced by the number that it
 holds there (`env`). Each operation on numbers that depend on the arrays leaves a function on the tape, which
-adds to the adjoints of its arguments; the tape is run backwards. A branch or a loop (loops.py) is put again
+adds to the adjoints of its arguments; the tape is run backwards. A branch or a loop (regions.py) is put again
 with its adjoints, from the numbers that entered it, so that nothing is kept that can be computed again.
 Numbers that a loop carries are lost there, unless an adjoint asks for one: `Needed` begins anew with that one
 kept.

@@ -1,8 +1,8 @@
 """Partial derivatives of operations, in the language of kernels: a row for each, by its name or operator.
 
-A row has an entry for each argument: an expression of the arguments, x or a, b and c, and the result y; a number
-where it is the same everywhere; None where it is 0, as the argument is meant to be a whole number or to give
-a sign.
+A row has an entry for each argument: an expression of the arguments, x or a, b and c, and the result y; a
+number where it is the same everywhere; None where it is 0, as the argument is meant to be a whole number or
+to give a sign.
 """
 
 from __future__ import annotations

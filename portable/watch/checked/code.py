@@ -172,11 +172,17 @@ class Code:
         params = ["team" if isinstance(v, TeamHandle) else f"p{k}" for k, v in enumerate(self.leaves)]
         self.names = dict(zip(self.leaves, params))
         self.say(f"def kernel(run, {', '.join(params)}):")
-        with self.inside():
-            self.block(tree.root.body)
-            self.result([] if tree.result is None else flat(tree.result), to)
+        self.kernel(tree)
         exec(compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
         self.function = self.scope["kernel"]
+
+    def kernel(self, tree):
+        """Write the body of the function, and return the results, unless the first call does."""
+        first, results = tree.root.body[0], [] if tree.result is None else flat(tree.result)
+        self.own = first if results == [*first.outputs] else None  # the call whose results are the kernel's
+        with self.inside():
+            self.block(tree.root.body)
+            self.result(results, self.to)
 
     @kept
     def leaks(self):
@@ -314,7 +320,7 @@ class Code:
 
     def result(self, values, dtypes, call=None):
         """Return from the kernel, or from a function that it calls."""
-        is_kernel = call is None or call is self.tree.root.body[0]
+        is_kernel = call is None or call is self.own
         if is_kernel and "team" in self.lines[0] and call:
             self.say(f"run.member.left_at = {self.place.line}")
         wanted = all(isinstance(v, Operation) for v in values) and (self.returns or not is_kernel)
@@ -329,7 +335,7 @@ class Code:
         """A function's text in the place of its call; as a function of its own if it returns from several
         places."""
         self.texts.append(s.text)
-        apart = not s.text.single_return and s is not self.tree.root.body[0]
+        apart = not s.text.single_return and s is not self.own
         if apart:
             name = self.names[s] = self.new("f")
             self.say(f"def {name}():")
