@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import operator
 from typing import Any, NamedTuple
@@ -273,14 +274,12 @@ def _add_up(e, copies, out):
 
 def _refuse_overlaps(kernel, arrays, args):
     """Refuse arrays that are written and lie in memory of another argument."""
-    spans = [_span(asview(a)) for a in _leaves(args)]
-    for k, ((name, written_to), (low, high)) in enumerate(zip(arrays, spans)):
-        for m, (low_2, high_2) in enumerate(spans):
-            if written_to and m != k and low < high_2 and low_2 < high:
-                raise InputError(
-                    f"kernel '{kernel.name}': '{name}' is written, and shares memory with '{arrays[m][0]}';"
-                    " pass a copy"
-                )
+    found = [(*array, *_span(v)) for array, v in zip(arrays, map(asview, _leaves(args))) if v.size]
+    for (name, written_to, low, high), (other, _, low_2, high_2) in itertools.permutations(found, 2):
+        if written_to and low < high_2 and low_2 < high:
+            raise InputError(
+                f"kernel '{kernel.name}': '{name}' is written, and shares memory with '{other}'; pass a copy"
+            )
 
 
 def _leaves(args):
@@ -295,9 +294,7 @@ def _leaves(args):
 
 def _span(view):
     """Return the addresses from which to which a view's elements lie."""
-    ends = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
-    low = view.pointer + sum(e for e in ends if e < 0)
-    return low, view.pointer + sum(e for e in ends if e > 0) + view.dtype.itemsize * bool(view.size)
+    return [view.pointer + end for end in t.reach(view.shape, view.strides, view.dtype.itemsize)]
 
 
 class _Launch:
@@ -329,7 +326,7 @@ class _Launch:
         if gathered:
             self.gathered(gathered, sorted(set().union(*map(places.get, gathered))))
         if others:
-            (self.atomics if order == "any" else self.copies)(others)
+            self.each(others, "atomics") if order == "any" else self.copies(others)
 
     def run(self, policy, first, functions, body, sums, launch=parallel_for):
         """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
@@ -355,22 +352,17 @@ class _Launch:
         for begin, end, whole in _slabs(self.begin, self.end, shifts):
             self.run(self.on(begin, end), names, functions, unasked if whole else asked, sums)
 
-    def numbers(self, paths):
-        """Return the adjoints of numbers, each a sum."""
-        if not paths:
-            return ()
+    def each(self, sums, how, paths=(), launch=parallel_for):
+        """Launch a function for each index of the kernel."""
         names = [f"i{p}" for p in range(self.n)]
         body = [f"    return f0({', '.join(names)}, {{args}})\n"]
-        function, launch = (
-            self.function((), "numbers", paths),
-            functools.partial(parallel_reduce, reducer=(Sum,) * len(paths)),
-        )
-        return self.run(self.on(self.begin, self.end), names, [function], body, {}, launch)
+        function = self.function(sums, how, paths)
+        return self.run(self.on(self.begin, self.end), names, [function], body, sums, launch)
 
-    def atomics(self, sums):
-        names = [f"i{p}" for p in range(self.n)]
-        body = [f"    f0({', '.join(names)}, {{args}})\n"]
-        self.run(self.on(self.begin, self.end), names, [self.function(sums, "atomics")], body, sums)
+    def numbers(self, paths):
+        """Return the adjoints of numbers, each a sum."""
+        launch = functools.partial(parallel_reduce, reducer=(Sum,) * len(paths))
+        return self.each({}, "numbers", paths, launch) if paths else ()
 
     def copies(self, sums):
         """Add to copies, one for each of the indices of a launch, each of which does some of the kernel's."""
