@@ -343,14 +343,16 @@ class _Launch:
     def gathered(self, sums, shifts):
         """Take one element an index, to which the functions of all shifts add in their order."""
         functions, names = [self.function(sums, shift) for shift in shifts], [f"b{p}" for p in range(self.n)]
-        asked, unasked = [], []
+        body = []
         for k, shift in enumerate(shifts):
             items = [f"{name} - ({c})" if c else name for name, c in zip(names, shift)]
             inside = " and ".join(f"begin{p} <= {item} < end{p}" for p, item in enumerate(items))
-            unasked.append(f"    f{k}({', '.join(items)}, {{args}})\n")
-            asked += [f"    if {inside}:\n", f"    {unasked[-1]}"]
-        for begin, end, whole in _slabs(self.begin, self.end, shifts):
-            self.run(self.on(begin, end), names, functions, unasked if whole else asked, sums)
+            body += [f"    if {inside}:\n", f"        f{k}({', '.join(items)}, {{args}})\n"]
+        box = (
+            map(operator.add, ends, map(of, zip(*shifts)))
+            for ends, of in ((self.begin, min), (self.end, max))
+        )
+        self.run(self.on(*map(tuple, box)), names, functions, body, sums)
 
     def each(self, sums, how, paths=(), launch=parallel_for):
         """Launch a function for each index of the kernel."""
@@ -387,21 +389,6 @@ class _Launch:
         n_indices = math.prod(map(operator.sub, self.end, self.begin))
         most = min(n_indices // 16, MORE_BYTES // max(n_bytes, 1))
         return max(LEAST_COPIES, 1 << max(most, 1).bit_length() - 1)
-
-
-def _slabs(begin, end, shifts):
-    """(begin, end, whole) of boxes that hold all elements which shifted indices read; `whole`: with all
-    shifts, indices of each element are those of the policy."""
-    low, high = (list(map(of, zip(*shifts))) for of in (min, max))
-    first, last = (list(map(operator.add, *pair)) for pair in ((begin, high), (end, low)))
-    begin, end = (list(map(operator.add, *pair)) for pair in ((begin, low), (end, high)))
-    for p, (first, last) in enumerate(zip(map(min, first, end), last)):
-        last = max(first, last)
-        for left, right in ((begin[p], first), (last, end[p])):
-            if left < right:
-                yield [*begin[:p], left, *begin[p + 1 :]], [*end[:p], right, *end[p + 1 :]], False
-        begin[p], end[p] = first, last
-    yield begin, end, True
 
 
 @functools.lru_cache(256)
