@@ -31,6 +31,7 @@ from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from .forward import Walk
 from .host import written
+from .regions import marks, undo
 from .reverse import Needed
 from .target import LANES, Target
 
@@ -127,8 +128,7 @@ def _described(value):
 
 def _put(build, target, tree, given, seeded):
     """Put the adjoints of one index, and again with more kept where one wants it."""
-    lists = build.block.body, build.order, build.checks, build.chains, build.scalar
-    marks, block, loops, kept = [len(v) for v in lists], build.block, len(build.frame.loops), frozenset()
+    begin, block, kept = marks(build), build.block, frozenset()
     while True:
         try:
             return target.item(build, tree, given, seeded, kept)
@@ -138,9 +138,7 @@ def _put(build, target, tree, given, seeded):
                 raise LanguageError(f"kernel '{build.kernel_name}' has no adjoint here") from None
             kept |= wanted
             build.block = block
-            del build.frame.loops[loops:]
-            for values, mark in zip(lists, marks):
-                del values[mark:]
+            undo(begin)
 
 
 # ---- what a kernel does with its arrays
@@ -166,15 +164,16 @@ def offsets(target, view):
 
 
 # ---- launches
-def pulled_back(policy, kernel, args, wrt, numbers, of, order="fixed", into=()):
+def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", into=()):
     """Return adjoints of arrays by their paths, added to those of `into`, and of numbers; of a reduction's
-    sum if `of` is None."""
+    sum if `of` is None. `given`: the arrays of `wrt` and `of`, by their paths."""
     seeded, of = of is None, of or {}
     space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,) if seeded else ())
     if kind == "team":
         raise InputError(f"policy: adjoints are of ranges and boxes, got {policy!r}")
     n = n_indices(kind)
-    given = _arrays(kernel, args, n, {*wrt, *of})
+    for path, value in given.items():
+        _check_array(kernel, path, value)
     plan = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
     _refuse_overlaps(kernel, plan.arrays, args)
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
@@ -217,24 +216,13 @@ def _plan(kernel, n, specs, wanted):
     return kernel.compiled[key]
 
 
-def _arrays(kernel, args, n, paths):
-    params = dict(zip(kernel.params[n:], args))
-    return {path: _array(kernel, params, path) for path in paths}
-
-
-def _array(kernel, given, path):
-    """Return the array at a path of the arguments."""
-    first, *fields = path.split(".")
-    value = given.get(first)
-    for field in fields:
-        value = getattr(value, field, None)
+def _check_array(kernel, path, value):
     if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
         raise DTypeError(f"'{path}' of kernel '{kernel.name}': an array is wanted, got {value!r:.60}")
     if str(value.dtype) not in ("float32", "float64"):
         raise DTypeError(
             f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; adjoints are of float32 and float64"
         )
-    return value
 
 
 def _like(path, array, adjoints):

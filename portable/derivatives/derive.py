@@ -207,10 +207,9 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
 
 
 def _kinds(kernel, args, names, argument):
-    """Return the names of arrays, and the paths of the numbers of each of the others."""
-    given = dict(zip(kernel.params[len(kernel.params) - len(args) :], args))
-    values = {name: _value(kernel, given, name, argument) for name in names}
-    arrays = tuple(name for name, value in values.items() if getattr(value, "shape", ()))
+    """Return the arrays by their names, and the paths of the numbers of each of the others."""
+    values = _values(kernel, args, names, argument)
+    arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
     return arrays, {n: _numbers(kernel, n, v, argument) for n, v in values.items() if n not in arrays}
 
 
@@ -227,7 +226,8 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
 
     arrays, paths = kinds
     numbers = tuple(p for found in paths.values() for p in found)
-    found, slopes = pulled_back(policy, kernel, args, arrays, numbers, of, order, into)
+    given = arrays | _values(kernel, args, of or (), "of")
+    found, slopes = pulled_back(policy, kernel, args, given, tuple(arrays), numbers, of, order, into)
     slopes = iter(slopes)
     return found | {name: np.array([next(slopes) for _ in own]) for name, own in paths.items()}
 
@@ -257,6 +257,12 @@ def _arrays(results, n):
     hessian, below = np.empty((n, n), slopes.dtype), np.tril_indices(n)
     hessian[below] = hessian.T[below] = second
     return value, slopes, hessian
+
+
+def _values(kernel, args, paths, argument):
+    """Return the arguments, or the parts of some, at paths."""
+    given = dict(zip(kernel.params[len(kernel.params) - len(args) :], args))
+    return {path: _value(kernel, given, path, argument) for path in paths}
 
 
 def _value(kernel, given, path, argument):

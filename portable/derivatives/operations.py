@@ -98,15 +98,19 @@ def _select(walk, o):
     walk.along(o, lambda k: walk.build.select(c, walk.slope(a, k), walk.slope(b, k)))
 
 
+def second_wins(build, o, a, b):
+    """Return whether an extreme of two numbers is the second one; of equal ones it is the first."""
+    op, nan_wins = o.attr
+    later = build.compare(op, b, a)
+    return build.binary("|", later, build.compare("!=", b, b)) if nan_wins else later
+
+
 def _extreme(walk, o):
     """The tangent of what is taken; of equals that is the first."""
-    build, (op, nan_wins), (a, b) = walk.build, o.attr, o.args
-    if not walk.mask(o):
-        return
-    later = build.compare(op, b, a)
-    if nan_wins:
-        later = build.binary("|", later, build.compare("!=", b, b))
-    walk.along(o, lambda k: build.select(later, walk.slope(b, k), walk.slope(a, k)))
+    a, b = o.args
+    if walk.mask(o):
+        later = second_wins(walk.build, o, a, b)
+        walk.along(o, lambda k: walk.build.select(later, walk.slope(b, k), walk.slope(a, k)))
 
 
 def _load(walk, o):

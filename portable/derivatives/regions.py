@@ -31,6 +31,20 @@ def dtype_of(key):
     return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
 
 
+def marks(build):
+    """Return the position of this place, for `undo`."""
+    lists = build.block.body, build.order, build.checks, build.chains, build.scalar, build.frame.loops
+    return [(values, len(values)) for values in lists]
+
+
+def undo(marks):
+    """Take back what was put since; return it."""
+    taken = [values[mark:] for values, mark in marks]
+    for values, mark in marks:
+        del values[mark:]
+    return taken
+
+
 # ---- what statements do
 def leaves(nodes):
     """Return how statements leave what is around them."""
@@ -118,10 +132,10 @@ class Run:
     def put(self, frame):
         """Put the region, by `frame(self)`. What comes out of what is lost is lost too, which is only known
         behind it: then trips, which begin with what comes out of others, are put again."""
-        r, env, marks = self.region.r, self.env, self.region.r.marks()
+        r, env, begin = self.region.r, self.env, marks(self.region.r.build)
         self.gone, self.also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
         while self.also:
-            r.undo(marks)
+            undo(begin)
             self.also = {}
             self.held = {k: Variable(getattr(k, "name", "carried")) for k in self.keys if k not in self.gone}
             for key, variable in self.held.items():

@@ -18,8 +18,8 @@ from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation
 from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import partial_of, product, summed
-from .operations import PASSIVE, WITHOUT, roots
-from .regions import CODES, LEFT, fork, loop, lost, rest, zero
+from .operations import PASSIVE, WITHOUT, roots, second_wins
+from .regions import CODES, LEFT, fork, loop, lost, marks, rest, undo, zero
 from .rules import FLAT, PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
@@ -121,20 +121,6 @@ class Reverse:
         node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
         self.inside(node.then, put, *args)
 
-    def marks(self):
-        """Return the position of this place, for `undo`."""
-        build = self.build
-        lists = build.block.body, build.order, build.checks, build.chains, build.scalar
-        return [(values, len(values)) for values in lists]
-
-    @staticmethod
-    def undo(marks):
-        """Take back what was put since; return it."""
-        taken = [values[mark:] for values, mark in marks]
-        for values, mark in marks:
-            del values[mark:]
-        return taken
-
     def refuse(self, node, why):
         raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
 
@@ -183,12 +169,12 @@ class Reverse:
         """Put nodes with blocks of their own; what these add to adjoints of numbers from outside goes through
         variables, which are set before them. Return False, with nothing put, if they have no effect and are
         not wanted."""
-        build, effects, variables, marks = self.build, self.effects, {}, self.marks()
+        build, effects, variables, begin = self.build, self.effects, {}, marks(self.build)
         put((variables, build.block))
         if not (wanted or variables or effects != self.effects):
-            self.undo(marks)
+            undo(begin)
             return False
-        body, order = self.undo(marks[:2])
+        body, order = undo(begin[:2])
         for number, variable in variables.items():
             self.assign(variable, self.adjoints.get(number) or build.const(0.0))
         build.block.body += body
@@ -270,12 +256,8 @@ class Reverse:
 
     def extreme(self, o, args, made, adjoint):
         """Add the adjoint of an extreme: of equal numbers the first takes it."""
-        (op, nan_wins), (a, b), build = o.attr, args, self.build
-        self.need(a, b)
-        later = build.compare(op, b, a)
-        if nan_wins:
-            later = build.binary("|", later, build.compare("!=", b, b))
-        self.either(later, b, a, adjoint)
+        self.need(*args)
+        self.either(second_wins(self.build, o, *args), *args[::-1], adjoint)
 
     def plus(self, a, b, op):
         """Return the sum or difference of numbers."""
