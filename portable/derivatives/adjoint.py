@@ -345,7 +345,7 @@ class _Launch:
     def each(self, sums, how, paths=(), launch=parallel_for):
         """Launch a function for each index of the kernel."""
         names = [f"i{p}" for p in range(self.n)]
-        body = [f"    return f0({', '.join(names)}, {{args}})\n"]
+        body = [f"    {'return ' if paths else ''}f0({', '.join(names)}, {{args}})\n"]
         function = self.function(sums, how, paths)
         return self.run(self.on(self.begin, self.end), names, [function], body, sums, launch)
 

@@ -71,7 +71,7 @@ def assigned(target, nodes):
 
 
 class Region:
-    """What a branch or a loop runs.
+    """Statements that a branch or a loop runs.
 
     body : puts it once, called with what its frame gives and an environment
     keys : what it assigns; loop : the Loop whose trips it is, None of a branch
