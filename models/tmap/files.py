@@ -122,20 +122,7 @@ def from_events(
         A column that is not there, of another length, of words or with gaps in it; no two events of one run;
         an event after the end; `censored` without `end`.
     """
-    column = _column(frame, time, raw=True)
-    if looks_dated(column):
-        moments = as_dates(column, time, date_order)
-        first = moments.min()
-        times = (moments - first) / np.timedelta64(1, "s")
-        if end is not None:
-            end = float((as_date(end, "end") - first) / np.timedelta64(1, "s"))
-    else:
-        times = _numbers(column, time).astype(np.float64)
-        if end is not None:
-            end = check_number(end, "end")
-    if not np.isfinite(times).all():
-        at = int((~np.isfinite(times)).argmax())
-        raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
+    times, end = _times(frame, time, end, date_order)
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
     _check_same(names, run, times, time)
     still = _still(frame, censored, times, time, end)
@@ -152,22 +139,43 @@ def from_events(
         same &= gaps <= check_number(timeout, "timeout", above=0.0)
     number = np.cumsum(np.append(False, ~same))  # of each event's run
     gaps, number_of_gap = gaps[same], number[1:][same]
-    if end is None:
-        if not len(gaps):
-            raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
-        return Runs(gaps, np.unique(number_of_gap, return_counts=True)[1], resolution=resolution)
-    last = np.append(np.diff(codes) != 0, True)  # of each name
-    goes_on = last if still is None else last & still[order]
-    if timeout is not None:
-        goes_on = goes_on & (end - times <= timeout)
-    gaps, number_of_gap = np.append(gaps, (end - times)[goes_on]), np.append(number_of_gap, number[goes_on])
+    goes_on = np.zeros(len(times), bool)
+    if end is not None:
+        goes_on = np.append(np.diff(codes) != 0, True)  # the last event of each name
+        if still is not None:
+            goes_on &= still[order]
+        if timeout is not None:
+            goes_on &= end - times <= timeout
+        gaps = np.append(gaps, (end - times)[goes_on])
+        number_of_gap = np.append(number_of_gap, number[goes_on])
     if not len(gaps):
         raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
     open_end = np.zeros(number[-1] + 1, bool)
     open_end[number[goes_on]] = True
     in_order = np.argsort(number_of_gap, kind="stable")  # an open gap was put behind the others of its run
     kept, lengths = np.unique(number_of_gap, return_counts=True)
-    return Runs(gaps[in_order], lengths, open_end[kept], resolution=resolution)
+    censored = None if end is None else open_end[kept]
+    return Runs(gaps[in_order], lengths, censored, resolution=resolution)
+
+
+def _times(frame, time, end, date_order):
+    """Return a column of times as numbers, of dates in seconds from the first one, and the record's end
+    beside them, or None."""
+    column = _column(frame, time, raw=True)
+    if looks_dated(column):
+        moments = as_dates(column, time, date_order)
+        first = moments.min()
+        times = (moments - first) / np.timedelta64(1, "s")
+        if end is not None:
+            end = float((as_date(end, "end") - first) / np.timedelta64(1, "s"))
+    else:
+        times = _numbers(column, time).astype(np.float64)
+        if end is not None:
+            end = check_number(end, "end")
+    if not np.isfinite(times).all():
+        at = int((~np.isfinite(times)).argmax())
+        raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
+    return times, end
 
 
 def _still(frame, censored, times, time, end):
