@@ -18,9 +18,9 @@ from ..shared.sharding import total as add_up
 from ..shared.store import NOWHERE
 from . import kernels
 from .expectation import Expectation
-from .kept import Kept
 from .model import TransientMAP
 from .packed import check_range, log_factorials, log_unit, parts_of, unit_of
+from .saved_starts import SavedStarts
 
 _BATCH = 10  # iterations between two looks at whether the starts have come to rest
 SHORTEST = 1e-3  # a branch's mean gap is at least this share of the shortest positive gap
@@ -141,7 +141,7 @@ class EM:
         return own
 
     def expect(self):
-        """The E-step: `_total` from the models."""
+        """Run the E-step: `_total` from the models."""
         if self._own is None:
             sums = self._shards.reduce("sums", *map(self._given, self._loaded), stay=True)[0]
             if isinstance(sums, pk.View):  # the first place's, in this space
@@ -165,12 +165,16 @@ class EM:
     def expectation(self, models):
         """Return the Sums of each model, any number of them."""
         found = []
-        for begin in range(0, len(models), self.n_models):
-            some = models[begin : begin + self.n_models]
+        for some in self._batches(models):
             self.load(some)
             self.expect()
             found += [self._read(model, row) for model, row in zip(some, self._total.to_numpy().copy())]
         return found
+
+    def _batches(self, models):
+        """Yield models that run side by side."""
+        for begin in range(0, len(models), self.n_models):
+            yield models[begin : begin + self.n_models]
 
     def _read(self, model, row):
         n = self.n_branches
@@ -183,7 +187,7 @@ class EM:
         )
 
     def run_em(self, models, max_iter, tol, store=NOWHERE):
-        """EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
+        """Run EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
 
         A store keeps where they have come to.
 
@@ -191,9 +195,12 @@ class EM:
         -------
         list of End
         """
+        return [end for some in self._batches(models) for end in self._run_batch(some, max_iter, tol, store)]
+
+    def _run_batch(self, models, max_iter, tol, store):
         self.load(models)
         history, iterations = self._batch(max_iter, tol)
-        kept = Kept(store, self._exact, self._models, self._state, history)
+        saved = SavedStarts(store, self._exact, self._models, self._state, history)
         ended, n = 0, len(models)
         # of a store some have come to rest
         state = None if store.path is None else self._state.to_numpy()
@@ -201,12 +208,12 @@ class EM:
         while running.any():
             iterations.replay()
             if store.due():
-                kept.keep()
+                saved.write()
             state = self._state.to_numpy()
             running = _running(state[:n])
             ended = self._show(ended, n - int(running.sum()))
         self._show(ended, n)
-        kept.keep()
+        saved.write()
         exact, history = self._exact.to_numpy(), history.to_numpy()
         totals = None if self._own is None else self._total.to_numpy()
         found = []
@@ -237,13 +244,13 @@ class EM:
         return history, iterations
 
     def _show(self, before, ended):
-        """So many models have come to rest."""
+        """Advance the bar to so many models that have come to rest."""
         if self.shown is not None:
             self.shown.advance(self.shown.tasks[0].id, ended - before)
         return ended
 
     def iterations(self, n_iterations, max_iter, tol, history):
-        """That many EM iterations, to be replayed: Iterations."""
+        """Return that many EM iterations, to be replayed: Iterations."""
         policy = pk.TeamPolicy(self.n_models, 32, space=self.space)
         fixed = (
             kernels.branches(self.n_branches)[1],

@@ -7,13 +7,13 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.checks import check_count
 from ..shared.extras import new_figure
 
 _POINTS = 200
+_MOST_LAGS = 8
 
 
-def overview(model, runs, *, most_lags=8):
+def overview(model, runs):
     """Return three panels: survival of gaps, distribution of run lengths, lag correlations; data against
     model.
 
@@ -21,7 +21,6 @@ def overview(model, runs, *, most_lags=8):
     ----------
     model : TransientMAP
     runs : Runs
-    most_lags : int
 
     Returns
     -------
@@ -31,12 +30,12 @@ def overview(model, runs, *, most_lags=8):
     gaps, lengths, correlations = figure.subplots(1, 3)
     plot_gaps(gaps, model, runs)
     plot_lengths(lengths, model, runs)
-    plot_correlations(correlations, model, runs, most_lags)
+    plot_correlations(correlations, model, runs)
     return figure
 
 
 def plot_gaps(axes, model, runs):
-    """Share of gaps that are longer than x; open gaps are left out of the data."""
+    """Draw the share of gaps that are longer than x; open gaps are left out of the data."""
     x = np.sort(runs.values[runs.complete])
     places = np.unique(len(x) - np.geomspace(1, len(x), _POINTS).astype(int))  # even on the logarithmic axis
     axes.step(x[places], 1.0 - (places + 1) / len(x), where="post", label="data")
@@ -48,7 +47,7 @@ def plot_gaps(axes, model, runs):
 
 
 def plot_lengths(axes, model, runs):
-    """Shares of runs of 1, 2, ... gaps; censored runs are left out of the data."""
+    """Draw shares of runs of 1, 2, ... gaps; censored runs are left out of the data."""
     lengths = runs.lengths[~runs.censored]
     if not len(lengths):
         raise InputError("runs are all censored: no run has a known number of gaps")
@@ -64,9 +63,9 @@ def plot_lengths(axes, model, runs):
     axes.legend()
 
 
-def plot_correlations(axes, model, runs, most_lags=8):
-    """Correlation of gaps that lie 1, 2, ... apart in a run."""
-    lags = np.arange(1, min(check_count(most_lags, "most_lags"), max(int(runs.lengths.max()) - 1, 1)) + 1)
+def plot_correlations(axes, model, runs):
+    """Draw correlations of gaps that lie 1, 2, ... apart in a run."""
+    lags = np.arange(1, min(_MOST_LAGS, max(int(runs.lengths.max()) - 1, 1)) + 1)
     axes.plot(lags, [empirical_correlation(runs, lag) for lag in lags], "o", label="data")
     axes.plot(lags, [_model_correlation(model, lag) for lag in lags], "x--", label="model")
     axes.axhline(0.0, color="0.7", lw=0.8)

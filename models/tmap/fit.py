@@ -174,11 +174,7 @@ def fit(
         em.shown = shown
         shown.add_task("EM", total=n_starts + (drawn > 1) * _TRIED * drawn)
         starts += _promising(em, runs, orders, drawn, max_iter, random) if drawn > 1 else []
-        found = [
-            end
-            for begin in range(0, n_starts, _AT_ONCE)
-            for end in em.run_em(starts[begin : begin + _AT_ONCE], max_iter, tol, store)
-        ]
+        found = em.run_em(starts, max_iter, tol, store)
         finals = np.array([end.history[-1] for end in found])
         best = max(found, key=lambda end: end.history[-1])
         exchanged = 0.0
@@ -189,8 +185,7 @@ def fit(
         visits = em.expectation([model])[0].visits if visits is None else visits
         order = _order_of(model)
         model = _ordered(model, order)
-        notes = _notes(em, runs, model, visits[order])
-    said = (*_of_starts(finals, exchanged), *notes)
+        said = (*_of_starts(finals, exchanged), *_notes(em, runs, model, visits[order]))
     return model, FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, said)
 
 
@@ -239,13 +234,9 @@ def _ordered(model, order):
 
 
 def _promising(em, runs, orders, n_starts, max_iter, random):
-    """So many starts, the best of _TRIED times as many after a few steps."""
+    """Return n_starts starts, the best of _TRIED times as many after a few steps."""
     tried = random_starts(runs, orders, _TRIED * n_starts, random)
-    ends = [
-        end
-        for begin in range(0, len(tried), em.n_models)
-        for end in em.run_em(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)
-    ]
+    ends = em.run_em(tried, min(_STEPS, max_iter), 0.0)
     best = sorted(range(len(tried)), key=lambda k: -ends[k].history[-1])[:n_starts]
     return [tried[k] for k in best]
 
@@ -262,8 +253,7 @@ def _exchanged(em, best, max_iter, tol):
             for i, j in itertools.combinations(range(len(model.orders)), 2)
             if model.orders[i] != model.orders[j]
         ][: em.n_models]
-        ends = em.run_em(starts, max_iter, tol) if starts else []
-        highest = max(ends, key=lambda end: end.history[-1], default=best)
+        highest = max(em.run_em(starts, max_iter, tol), key=lambda end: end.history[-1], default=best)
         if not highest.history[-1] > best.history[-1] + _HIGHER * abs(first):
             break
         best = highest
@@ -281,7 +271,8 @@ def _in_place_of(model, i, j):
 
 
 def random_starts(runs, orders, n_starts, random):
-    """Branches whose means are gaps drawn from the data, and switching that gives runs of the mean length.
+    """Draw starts: branches whose means are gaps drawn from the data, and switching that gives runs of the
+    mean length.
 
     Each branch draws from another of as many strata of equal numbers of gaps, short to long, so that no two
     begin alike; which branch has which differs from start to start as long as it can. A branch of order 1
@@ -361,48 +352,39 @@ def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
 
 def _of_starts(finals, exchanged=0.0):
     """Return whether the best of several starts stands by itself, or was no maximum."""
-    if exchanged > _NEAR:
-        return (
-            (
-                f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)}"
-                " starts: there are maxima beside each other, and a higher one may have been missed; give"
-                " more n_starts"
-            ),
-        )
     near = int((finals > finals.max() - _NEAR).sum())
-    if len(finals) > 2 and near == 1:
-        return (
-            (
-                f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher"
-                " maximum may have been missed; give more n_starts"
-            ),
+    note = ()
+    if exchanged > _NEAR:
+        note = (
+            f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)}"
+            " starts: there are maxima beside each other, and a higher one may have been missed; give"
+            " more n_starts",
         )
-    return ()
+    elif len(finals) > 2 and near == 1:
+        note = (
+            f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher"
+            " maximum may have been missed; give more n_starts",
+        )
+    return note
 
 
 def _notes(em, runs, model, visits):
-    """Words on what the data say little about."""
+    """Yield words on what the data say little about."""
     n_ends = runs.n_runs - runs.n_censored
-    few = ()
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
-        few = (
-            (
-                f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly"
-                " known"
-            ),
+        yield (
+            f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly"
+            " known"
         )
-    visits, means = visits.tolist(), (model.orders / model.rates).tolist()
-    dead = (
-        f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
-        for i, n in enumerate(visits)
-        if n <= DEAD
-    )
-    short = (
-        f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the"
-        " shortest other gap, which the log-likelihood depends on; give the runs' resolution if gaps are"
-        " rounded"
-        for i, n in enumerate(visits)
-        if n > DEAD and means[i] <= em.shortest * (1 + 1e-12) and runs.resolution is None
-    )
-    return (*few, *dead, *short)
+    dead, held = visits <= DEAD, model.orders / model.rates <= em.shortest * (1 + 1e-12)
+    for i in np.flatnonzero(dead):
+        yield (
+            f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
+        )
+    for i in np.flatnonzero(~dead & held) if runs.resolution is None else ():
+        yield (
+            f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the"
+            " shortest other gap, which the log-likelihood depends on; give the runs' resolution if gaps are"
+            " rounded"
+        )

@@ -50,7 +50,7 @@ class Candidate(Shown):
 
 
 def n_parameters(n_branches, plain=False):
-    """Free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of
+    """Count free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of
     switching."""
     return n_branches + (n_branches - 1) + (0 if plain else n_branches**2)
 
@@ -101,13 +101,6 @@ def select_orders(
     DTypeError, InputError
         Also where no partition can make the runs.
     """
-    with connected(options.pop("client", None)) as options["client"]:  # one for all fits
-        return _ranked(
-            runs, total_order, max_branches, criterion, held_out, n_folds, seed, progress, **options
-        )
-
-
-def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed, progress, **options):
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
     max_branches = check_count(max_branches, "max_branches", most=MOST_BRANCHES)
@@ -125,7 +118,6 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
     share = check_number(held_out, "held_out", above=0.0)
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
-    where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
     plain, found = bool((runs.lengths == 1).all()), []
     shown = track(
         partitions(total_order, max_branches),
@@ -134,32 +126,41 @@ def _ranked(runs, total_order, max_branches, criterion, held_out, n_folds, seed,
         disable=not progress,
         console=Console(stderr=True),
     )
-    for orders in shown:
-        if min(orders) > 1 and np.min(runs.values) == 0.0 and runs.resolution is None:
-            continue
-        name = "-".join(map(str, orders))
-        model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, name), **options)
-        p = n_parameters(len(orders), plain)
-        scores = {
-            "aic": 2.0 * p - 2.0 * info.log_likelihood,
-            "bic": p * np.log(fitted.n_runs) - 2.0 * info.log_likelihood,
-        }
-        if kept is not None:
-            scores["held_out"] = -model.log_likelihood(kept, **where) / kept.n_gaps
-        if folds:
-            parts = (inside(checkpoint, f"{name}-without-{k}") for k in range(n_folds))
-            left_out = (
-                fit(runs.subset(~out), orders=orders, seed=seed, checkpoint=part, **options)[
-                    0
-                ].log_likelihood(runs.subset(out), **where)
-                for out, part in zip(folds, parts)
+    with connected(options.pop("client", None)) as options["client"]:  # one for all fits
+        where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
+        for orders in shown:
+            if min(orders) > 1 and np.min(runs.values) == 0.0 and runs.resolution is None:
+                continue
+            name = "-".join(map(str, orders))
+            model, info = fit(
+                fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, name), **options
             )
-            scores["cross_validated"] = -sum(left_out) / runs.n_gaps
-        scores = {name: float(score) for name, score in scores.items()}
-        found.append(
-            Candidate(tuple(orders), model, info, p, scores[criterion], scores["aic"], scores["bic"])
-        )
+            p = n_parameters(len(orders), plain)
+            scores = {
+                "aic": 2.0 * p - 2.0 * info.log_likelihood,
+                "bic": p * np.log(fitted.n_runs) - 2.0 * info.log_likelihood,
+            }
+            if kept is not None:
+                scores["held_out"] = -model.log_likelihood(kept, **where) / kept.n_gaps
+            if folds:
+                scores["cross_validated"] = _left_out(
+                    runs, folds, checkpoint, name, where, orders=orders, seed=seed, **options
+                )
+            scores = {name: float(score) for name, score in scores.items()}
+            found.append(
+                Candidate(tuple(orders), model, info, p, scores[criterion], scores["aic"], scores["bic"])
+            )
     return sorted(found, key=lambda candidate: candidate.score)
+
+
+def _left_out(runs, folds, checkpoint, name, where, **options):
+    """Return minus the log-likelihood, for each gap, of runs that are left out of fits in turn."""
+    total = 0.0
+    for k, out in enumerate(folds):
+        part = inside(checkpoint, f"{name}-without-{k}")
+        model, _ = fit(runs.subset(~out), checkpoint=part, **options)
+        total += model.log_likelihood(runs.subset(out), **where)
+    return -total / runs.n_gaps
 
 
 def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
@@ -198,7 +199,7 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
 
 
 def partitions(total, most_parts):
-    """Ascending whole numbers that add up to `total`, at most so many, the fewest first."""
+    """Yield ascending whole numbers that add up to `total`, at most so many, the fewest first."""
 
     def parts(left, least, n):
         if n == 1:
@@ -231,7 +232,7 @@ def count_partitions(total: int, most_parts: int) -> int:
 
 
 def _folds(runs, n_folds, random):
-    """For each fold whether a run is left out of it."""
+    """Return for each fold whether a run is left out of it."""
     if n_folds > runs.n_runs:
         raise InputError(f"n_folds is {n_folds}, of {runs.n_runs} runs: at most one fold a run is wanted")
     fold = random.permutation(runs.n_runs) % n_folds

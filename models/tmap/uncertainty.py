@@ -87,7 +87,7 @@ def standard_errors(
         # see `fit`: such a branch takes zeros only
         held = model.orders / model.rates <= em.shortest * (1 + 1e-12)
         free = _free(model, alive, held)
-        whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
+        whole = _parameters(model)
         steps = np.eye(len(whole))[free] * _STEP
         points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
         slopes = np.array(
@@ -98,7 +98,7 @@ def standard_errors(
     # Logarithms of a row's probabilities mean something but for a constant: that direction has no
     # information.
     values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-    blank = _n_rows(model, free)
+    blank = sum(bool(free[row].any()) for row in _rows(model))
     order = np.argsort(np.abs(values))[blank:]
     if (values[order] <= 1e-9 * np.abs(values).max()).any():
         raise InputError(
@@ -113,6 +113,10 @@ def standard_errors(
     return StandardErrors(
         errors[:n], errors[n : 2 * n], errors[2 * n : 3 * n], errors[3 * n :].reshape(n, n), covariance
     )
+
+
+def _parameters(model):
+    return np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
 
 
 def _rows(model):
@@ -140,15 +144,10 @@ def _free(model, alive, held):
     return free
 
 
-def _n_rows(model, free):
-    return sum(bool(free[row].any()) for row in _rows(model))
-
-
 def _moved(model, step):
     """Return the model with a step in the logarithms, each row scaled back to its sum."""
     n = model.n_branches
-    parts = [model.alpha, model.rates, model.exits, model.switching.ravel()]
-    whole = np.concatenate(parts) * np.exp(step)
+    whole = _parameters(model) * np.exp(step)
     for row in _rows(model):
         whole[row] /= whole[row].sum()
     return TransientMAP(whole[:n], model.orders, whole[n : 2 * n], whole[3 * n :].reshape(n, n))
@@ -169,7 +168,7 @@ def _gradient(model, sums):
 
 def _jacobian(model):
     """Return the derivatives of the parameters in the logarithms."""
-    whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
+    whole = _parameters(model)
     jacobian = np.diag(whole)
     for row in _rows(model):
         jacobian[np.ix_(row, row)] -= np.outer(whole[row], whole[row])

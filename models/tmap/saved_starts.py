@@ -5,10 +5,10 @@ from __future__ import annotations
 import portable as pk
 
 from ..shared.fingerprints import digest
-from .kernels import RUNNING, STATUS, STEP, MAX_ITER
+from .kernels import MAX_ITER, RUNNING, STATUS, STEP
 
 
-class Kept:
+class SavedStarts:
     """The state of starts that run together, kept one by one: more of them, or more steps, go on from
     there.
 
@@ -27,12 +27,10 @@ class Kept:
         self._store, self._views = store, (exact, state, history)
         if store.path is None:  # nothing is kept, nor was anything
             return
-        self._first = exact.to_numpy().copy()
         found = [view.to_numpy().copy() for view in self._views]
-        most, n = history.shape[1] - 1, len(self._first)
-        self._names = [
-            f"start-{digest(first)[:16]}" for first in self._first
-        ]  # where it begins says what it comes to
+        # where a start begins says what it comes to
+        self._names = [f"start-{digest(first)[:16]}" for first in found[0]]
+        most, n = history.shape[1] - 1, len(self._names)
         self._steps, self._turns, self._longer = [-1] * n, [0] * n, [False] * n
         for k in range(n if store.names("start-") else 0):
             self._restore(k, most, *found)
@@ -56,7 +54,7 @@ class Kept:
                 state[k, STATUS] = RUNNING
             self._steps[k], self._turns[k] = step + (state[k, STATUS] != RUNNING), 1 - turn
 
-    def keep(self):
+    def write(self):
         """Write down those starts that have moved."""
         if self._store.path is None:
             return
