@@ -44,9 +44,9 @@ def check_lengths(given, n_gaps):
 
 
 def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: None):
-    """Gaps from number `first` on in a space, or where they were given, a View of float64 of their own; and
-    what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary size.
-    `meanwhile` is as of `gaps.own_gaps`."""
+    """Return gaps from number `first` on in a space, or where they were given, a View of float64 of their
+    own; and what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary
+    size. `meanwhile` is as of `gaps.own_gaps`."""
     values, (refused, *known) = own_gaps(given, space, meanwhile)
     if refused >= given.size:
         return values, known
@@ -64,7 +64,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: Non
 
 
 def check_censored(censored, n_runs):
-    """True or False for each run, shape (n_runs,)."""
+    """Return True or False for each run, shape (n_runs,)."""
     if censored is None:
         return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
@@ -88,7 +88,7 @@ def check_rounded(values, resolution, complete, n_complete):
 
 
 def check_orders(orders):
-    """Branch orders as an int64 array, shape (n_branches,)."""
+    """Return branch orders as an int64 array, shape (n_branches,)."""
     array = as_numbers(orders, "orders", 1)
     if not array.size:
         raise ShapeError("orders is empty; at least one branch is wanted")
@@ -102,12 +102,12 @@ def check_orders(orders):
 
 
 def check_dtype(dtype):
-    """NumPy's type of that name."""
+    """Return NumPy's type of that name."""
     return {"float32": np.float32, "float64": np.float64}[
         check_choice(dtype, "dtype", ("float32", "float64"))
     ]
 
 
 def check_memory(memory_mb):
-    """MiB as bytes, or None."""
+    """Return MiB as bytes, or None."""
     return None if memory_mb is None else int(2**20 * check_number(memory_mb, "memory_mb", above=0.0))

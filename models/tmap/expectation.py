@@ -11,9 +11,9 @@ import portable as pk
 
 from ..shared.launches import launch
 from ..shared.places import Held, additions
-from . import kernels, rounding
+from . import kernels
 from .kernels import PACK
-from .packed import FADED, Part, part_of, tiny
+from .packed import FADED, Part, fill_table, new_table, part_of, tiny
 from .runs import Runs
 from .stored import Stretch
 
@@ -98,9 +98,8 @@ class Expectation:
     ) -> None:
         self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
         self._n_shards = n_shards
-        self._blank = pk.empty((1, 1, 1, 1), dtype, space)  # a table that nobody reads
-        self.space, self._filtered = self._blank.space, self._blank.reshape(1, 1)
-        self.views = None
+        self._filtered, self.views = pk.empty((1, 1), dtype, space), None
+        self.space = self._filtered.space
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
@@ -108,9 +107,7 @@ class Expectation:
         part = part_of(piece, self._n_shards)
         packed = part.packed(self.space, self._dtype, self._unit)
         dealt, *rest = packed.shares(part.cuts, part.n_shards)
-        half = 0.5 * packed.resolution / self._unit if packed.rounded else None
-        distinct = packed.distinct if packed.rounded else None
-        return Laid(packed.censoring, (dealt, *packed.views), *rest, half, distinct)
+        return Laid(packed.censoring, (dealt, *packed.views), *rest, packed.half, packed.distinct)
 
     def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
         """Return runs in the space, where `lay_out` has not yet been at work also laid out."""
@@ -125,16 +122,13 @@ class Expectation:
             self._filtered = pk.empty((self._n_models, wanted), self._dtype, self.space)
         n_shards = len(laid.columns) - 1
         pairs = np.array(additions(n_shards), np.int64).reshape(-1, 2)
-        table = self._blank
-        if laid.distinct is not None:
-            table = pk.empty((self._n_models, 3, self._n, laid.distinct.size), self._dtype, self.space)
         return Piece(
             laid,
             pk.copy_of(laid.columns, self.space),
             pk.copy_of(pairs, self.space),
             pk.zeros((*self._shape, int(laid.columns[-1])), np.float64, self.space),
             pk.zeros((n_shards, *self._shape), np.float64, self.space),
-            table,
+            new_table(laid.distinct, self._n_models, self._n, self._dtype, self.space),
         )
 
     def load(self, *arrays: np.ndarray | pk.View) -> None:
@@ -159,15 +153,7 @@ class Expectation:
         for laid, columns, pairs, sums, total, table in pieces:
             rounded = laid.distinct is not None
             if rounded:
-                n_models, _, n_branches, n_values = table.shape
-                launch(
-                    pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
-                    rounding.tabulate,
-                    laid.half,
-                    exact,
-                    laid.distinct,
-                    table,
-                )
+                fill_table(laid.half, exact, laid.distinct, table)
             dealt, *packs = laid.views
             for teams in laid.groups:
                 launch(

@@ -58,7 +58,7 @@ def brought(view, space):
     return pk.asview(there, space=space) if there is view else there
 
 
-def own_gaps(given, space=None, meanwhile=lambda values: None):
+def own_gaps(given, space, meanwhile):
     """Return the gaps as float64 of their own, in a space or where they are, and what `look_at` knows of
     them; `meanwhile` is called with their View, before they are there."""
     there = given if space is None else pk.create_mirror_view(given, space)
@@ -72,11 +72,16 @@ def own_gaps(given, space=None, meanwhile=lambda values: None):
     return values, look_at(there, None if own else values)
 
 
+def each_of(view):
+    """Return the policy of all numbers of a vector, in its space."""
+    return pk.RangePolicy(0, view.size, space=view.space)
+
+
 def look_at(given, values=None):
     """Return the place of the first gap that is refused, the largest, the smallest above zero, how many
     are zero, and the sum of the others' exponents; on the way they are copied into `values`."""
     return pk.parallel_reduce(
-        pk.RangePolicy(0, given.size, space=given.space),
+        each_of(given),
         gap_kernels.look_at_gap,
         pk.static(values is not None),
         given,
@@ -94,7 +99,7 @@ def own_lengths(given, n_gaps):
     keys = pk.empty(given.shape, np.int32, given.space) if n_gaps < 2**31 else lengths
     found = pk.zeros(2, np.int64, given.space)
     pk.parallel_scan(
-        pk.RangePolicy(0, given.size, space=given.space),
+        each_of(given),
         gap_kernels.look_at_length,
         given,
         lengths,
@@ -117,7 +122,7 @@ def off_multiples(values, resolution, complete):
     """Return the place of the first complete gap that is no multiple of `resolution`, and how many are
     not."""
     return pk.parallel_reduce(
-        pk.RangePolicy(0, values.size, space=values.space),
+        each_of(values),
         gap_kernels.look_at_rounded,
         *_ends(complete, values.space),
         resolution,
@@ -130,7 +135,7 @@ def off_multiples(values, resolution, complete):
 def distinct_gaps(values, resolution, complete, unit):
     """Return the distinct complete gaps, as multiples of `resolution`, an array of the host; and of each
     gap its place among them, or of an open one its length in units, a View of float64."""
-    each = pk.RangePolicy(0, values.size, space=values.space)
+    each = each_of(values)
     keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
     ends = _ends(complete, values.space)
     launch(each, gap_kernels.round_gap, *ends, resolution, values, keys)
@@ -154,21 +159,11 @@ def total(values):
         longest -= longest >> 4 << 3
         depth += 1
     leaves = pk.empty((1 << depth,), np.float64, values.space)
-    launch(
-        pk.TeamPolicy(leaves.size, 8, space=values.space),
-        gap_kernels.add_leaf,
-        depth,
-        values,
-        leaves,
-    )
+    teams = pk.TeamPolicy(leaves.size, 8, space=values.space)
+    launch(teams, gap_kernels.add_leaf, depth, values, leaves)
     if leaves.size > _MANY:
         nodes = pk.empty((leaves.size // gap_kernels.BRANCHES,), np.float64, values.space)
-        launch(
-            pk.RangePolicy(0, nodes.size, space=values.space),
-            gap_kernels.add_branches,
-            leaves,
-            nodes,
-        )
+        launch(each_of(nodes), gap_kernels.add_branches, leaves, nodes)
         leaves = nodes
     sums = leaves.to_numpy()
     while sums.size > 1:
@@ -179,13 +174,7 @@ def total(values):
 def taken(values, places):
     """Return the values at some places, as an array of the host."""
     out = pk.empty(places.shape, values.dtype, values.space)
-    launch(
-        pk.RangePolicy(0, places.size, space=values.space),
-        gap_kernels.take,
-        reached(places, values.space),
-        values,
-        out,
-    )
+    launch(each_of(out), gap_kernels.take, reached(places, values.space), values, out)
     return out.to_numpy()
 
 

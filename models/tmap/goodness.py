@@ -99,5 +99,5 @@ def kolmogorov(uniforms):
 
 
 def _two_sided(score):
-    """p-value of a standard normal score."""
+    """Return the p-value of a standard normal score."""
     return math.erfc(abs(score) / math.sqrt(2.0))

@@ -33,8 +33,10 @@ from .packed import (
     FADED,
     NEVER,
     check_range,
+    fill_table,
     log_factorials,
     log_unit,
+    new_table,
     part_of,
     parts_of,
     tiny,
@@ -128,11 +130,9 @@ class TransientMAP:
         self._check_end()
 
     def _check_end(self):
-        """From every branch a run can end."""
+        """Refuse a process in which a run may never end."""
         ends = self.exits > 0.0
         for _ in range(self.n_branches):
-            if ends.all():
-                return
             ends |= (self.switching[:, ends] > 0.0).any(axis=1)
         if not ends.all():
             raise InputError(
@@ -141,10 +141,7 @@ class TransientMAP:
             )
 
     def __repr__(self):
-        return (
-            f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, "
-            f"rates={self.rates.tolist()}, switching={self.switching.tolist()})"
-        )
+        return f"TransientMAP({', '.join(f'{name}={getattr(self, name).tolist()}' for name in _KEPT)})"
 
     def matrices(self) -> tuple[Floats, ...]:
         """Return the process as a Markov chain on stages.
@@ -291,7 +288,7 @@ class TransientMAP:
         return float(self.visits().sum())
 
     def variance_arrivals(self) -> float:
-        """Variance of the number of gaps of a run.
+        """Return the variance of the number of gaps of a run.
 
         Returns
         -------
@@ -387,11 +384,11 @@ class TransientMAP:
         return float(covariance / math.sqrt(math.prod(variances)))
 
     def _moments(self, power):
-        """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
+        """Return E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
     def joint_density(self, gaps: ArrayLike, *, ended: bool = True) -> Floats | Any:
-        """Density of the first gaps of a run.
+        """Compute the density of the first gaps of a run.
 
         Parameters
         ----------
@@ -422,7 +419,7 @@ class TransientMAP:
         )
 
     def _densities(self, x):
-        """f_i(x) of (1), shape (..., n_branches)."""
+        """Compute f_i(x) of (1), shape (..., n_branches)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
         return np.exp(
@@ -524,36 +521,14 @@ class TransientMAP:
         DTypeError
             What are no Runs.
         """
-        packed, shared = self._on(whole_of(check_type(runs)), np.float64, space)
+        packed, shared = self._on(runs, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
-        n, r, censoring, rounded, faded, rows, table = shared
-        launch(
-            packed.teams(),
-            run_kernels.branch_probabilities,
-            n,
-            r,
-            censoring,
-            rounded,
-            faded,
-            tiny(np.float64),
-            rows,
-            table,
-            *packed.views,
-            found,
-        )
-        launch(
-            packed.teams(),
-            run_kernels.hand_back,
-            n,
-            r,
-            packed.offset,
-            packed.steps,
-            packed.lengths,
-            packed.begin,
-            found,
-            out,
-        )
+        *flags, rows, table = shared
+        own = *flags, tiny(np.float64), rows, table, *packed.views, found
+        launch(packed.teams(), run_kernels.branch_probabilities, *own)
+        places = packed.offset, packed.steps, packed.lengths, packed.begin
+        launch(packed.teams(), run_kernels.hand_back, *flags[:2], *places, found, out)
         return out.to_numpy()
 
     def rescaled(
@@ -587,16 +562,13 @@ class TransientMAP:
         DTypeError, InputError
             What are no Runs, or no seed.
         """
-        packed, shared = self._on(whole_of(check_type(runs)), np.float64, space)
+        packed, shared = self._on(runs, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
-        n, r, censoring, rounded, faded, rows, table = shared
+        *flags, faded, rows, table = shared
         launch(
             packed.teams(),
             run_kernels.rescale,
-            n,
-            r,
-            censoring,
-            rounded,
+            *flags,
             np.uint64(check_seed(seed)),
             NEVER[np.float64],
             faded,
@@ -612,23 +584,22 @@ class TransientMAP:
         )
         return out.to_numpy()
 
-    def _on(self, part, dtype, space):
+    def _on(self, runs, space):
         """Return runs in a space, and what every kernel takes first."""
-        packed = part.packed(space, dtype)
-        return packed, self._shared(packed, dtype)
+        packed = whole_of(check_type(runs)).packed(space, np.float64)
+        return packed, self._shared(packed, np.float64)
 
     def _shared(self, packed, dtype):
         """Return the first arguments of every kernel, which packs that are not rounded share."""
         exact = self.rows(packed.unit)
-        rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
-        if packed.rounded:
-            pk.parallel_for(
-                *packed.tabulation(pk.copy_of(exact[None], packed.space), table), label="tmap.tabulate"
-            )
+        rows, rounded = pk.copy_of(exact.astype(dtype), packed.space), packed.distinct is not None
+        table = new_table(packed.distinct, 1, self.n_branches, dtype, packed.space)
+        if rounded:
+            fill_table(packed.half, pk.copy_of(exact[None], packed.space), packed.distinct, table)
         return (
             *kernels.branches(self.n_branches),
             pk.static(packed.censoring),
-            pk.static(packed.rounded),
+            pk.static(rounded),
             FADED[dtype],
             rows,
             table[0],
@@ -764,7 +735,7 @@ class _Likelihood:
     def prepare(self, piece):
         part = part_of(piece)
         packed = part.packed(self._space, self._dtype, self._unit)
-        if self._shared is None or packed.rounded:
+        if self._shared is None or packed.distinct is not None:
             self._shared = self._model._shared(packed, self._dtype)
         return packed, packed.shares(part.cuts, part.n_shards), self._shared
 

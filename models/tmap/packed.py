@@ -11,10 +11,10 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..shared.arrays import reached
 from ..shared.launches import launch
 from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
-from ..shared.arrays import reached
 from .gaps import distinct_gaps, own_lengths, seen_ends
 from .kernels import PACK
 
@@ -98,9 +98,7 @@ class Sorted:
         return reached(self._given, self.space)
 
     def between(self, first, end):
-        """`steps`, `lengths`, `begin` and `open_end` of some packs."""
-        if end - first == self.n_packs:
-            return self.steps, self.lengths, self.begin, self.open_end
+        """Return `steps`, `lengths`, `begin` and `open_end` of some packs."""
         open_end = self.open_end[first:end] if self.censoring else self.open_end
         return self.steps[first:end], self.lengths[first:end], self.begin[first:end], open_end
 
@@ -129,13 +127,9 @@ class Part:
 
     def __init__(self, runs, prepared, cuts=None, n_shards=1):
         self._n_packs = -(-runs.n_runs // PACK)
-        self.runs, self._prepared, self.n_shards = runs, prepared, n_shards
+        self.runs, self.prepared, self.n_shards = runs, prepared, n_shards
         self._cuts = [(0, self._n_packs)] if cuts is None else cuts
         self._first, self._end = min(a for a, _ in self._cuts), max(b for _, b in self._cuts)
-
-    def between(self, cuts, n_shards):
-        """Return a part with other cuts; the two share their results."""
-        return Part(self.runs, self._prepared, cuts, n_shards)
 
     @property
     def cuts(self):
@@ -164,8 +158,8 @@ class Part:
         return self._made((whole.space, dtype, unit, *packs), make)
 
     def _made(self, key, make):
-        found = self._prepared.get(key)  # two threads that make the same make it twice
-        return self._prepared.setdefault(key, make()) if found is None else found
+        found = self.prepared.get(key)  # two threads that make the same make it twice
+        return self.prepared.setdefault(key, make()) if found is None else found
 
 
 @functools.lru_cache(maxsize=64)
@@ -219,22 +213,26 @@ class Packed:
         has no run.
     open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
         1 where the last gap is an open one.
-    rounded : bool
-        Then a complete gap's row holds its place among `distinct`, View of float64, shape (n_values,), in
-        units.
+    half, distinct : float and View of float64, shape (n_values,), or None
+        Half the resolution of rounded gaps, in units, and the distinct ones: a complete gap's row holds its
+        place among these.
     """
 
     def __init__(self, runs, whole, dtype, unit, first, end, cuts, n_shards):
         self.space, self.dtype, self.unit = whole.space, dtype, unit
-        self.censoring, self.resolution, self._shares = whole.censoring, runs.resolution, {}
+        self.censoring, self._shares = whole.censoring, {}
         self._ends = whole.ends[first : end + 1] - whole.ends[first]
         self.n_packs, self.n_rows = end - first, int(self._ends[-1])
         self._ends_there = reached(self._ends, self.space)
         self.offset = self._ends_there[:-1]
         self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
-        self.rounded = runs.resolution is not None
-        values, unit = self._distinct(runs, whole.values) if self.rounded else (whole.values, unit)
+        self.half, self.distinct, values = None, None, whole.values
+        if runs.resolution is not None:
+            self.half = 0.5 * runs.resolution / unit
+            distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), unit)
+            distinct = distinct * (runs.resolution / unit) if distinct.size else np.zeros(1)
+            self.distinct, unit = reached(distinct, self.space), 1.0
         self.shares(cuts, n_shards)
         launch(
             self.teams(),
@@ -250,35 +248,10 @@ class Packed:
             self.gaps,
         )
 
-    def _distinct(self, runs, values):
-        """In place of complete gaps their places among the distinct ones; and the unit that they are in."""
-        distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), self.unit)
-        distinct = distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1)
-        self.distinct = reached(distinct, self.space)
-        return values, 1.0
-
     @property
     def views(self):
         """Return the kernels' arguments for the runs, in their order."""
         return self.offset, self.steps, self.lengths, self.open_end, self.gaps
-
-    def table(self, n_models, n_branches):
-        """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to
-        none."""
-        shape = (n_models, 3, n_branches, self.distinct.size) if self.rounded else (1, 1, 1, 1)
-        return pk.empty(shape, self.dtype, self.space)
-
-    def tabulation(self, models, table):
-        """Return the launch that fills it from the rows of models, a View of float64."""
-        n_models, _, n_branches, n_values = table.shape
-        return (
-            pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
-            rounding.tabulate,
-            0.5 * self.resolution / self.unit,
-            models,
-            self.distinct,
-            table,
-        )
 
     def teams(self):
         """Return a team a pack."""
@@ -323,6 +296,20 @@ class Packed:
         places = [range(int(columns[group.start]), int(columns[group.stop])) for group in groups]
         n_rows = max(sum(kept[k] for k in group) for group in groups)
         return Shares(dealt, columns, places, n_rows)
+
+
+def new_table(distinct, n_models, n_branches, dtype, space):
+    """Return room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next
+    to none."""
+    shape = (1, 1, 1, 1) if distinct is None else (n_models, 3, n_branches, distinct.size)
+    return pk.empty(shape, dtype, space)
+
+
+def fill_table(half, models, distinct, table):
+    """Tabulate distinct gaps by the rows of models, a View of float64."""
+    n_models, _, n_branches, n_values = table.shape
+    each = pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=table.space)
+    launch(each, rounding.tabulate, half, models, distinct, table)
 
 
 class Shares(NamedTuple):
@@ -415,7 +402,7 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
     cuts, whole = cuts_of(ordered.ends, dtype, memory_bytes)
     if not apart:
         shared = [cuts] if len(spaces) == 1 else [[cut] for cut in cuts]
-        return [part.between(some, len(cuts)) for some in shared], whole
+        return [Part(runs, part.prepared, some, len(cuts)) for some in shared], whole
     if len(cuts) == 1:
         return [runs], whole
     order = ordered.order.to_numpy()
@@ -450,5 +437,5 @@ def cuts_of(ends, dtype, memory_bytes):
 
 
 def log_factorials(orders):
-    """log (r - 1)! of each order r."""
+    """Return log (r - 1)! of each order r."""
     return np.array([math.lgamma(order) for order in orders])

@@ -116,7 +116,7 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
-        """Plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
+        """Take plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
 
         Parameters
         ----------

@@ -117,7 +117,7 @@ class StoredRuns(Runs):
         self._file = np.load(path, mmap_mode="r")
 
     def _write(self, file: np.memmap) -> None:
-        """All gaps to their places, and what is known of them from then on."""
+        """Write all gaps to their places, and keep what is then known of them."""
         places = np.empty(self.n_runs, np.int64)  # where each run begins in the file
         ordered = self.lengths[self._order]
         places[self._order] = np.cumsum(ordered) - ordered

@@ -16,7 +16,7 @@ from portable.models.tmap import (
     standard_errors,
 )
 from portable.models.tmap.em import EM
-from portable.models.tmap.packed import part_of
+from portable.models.tmap.packed import fill_table, new_table, part_of
 
 from .problems import random_model
 
@@ -53,8 +53,8 @@ def test_the_table(space, resolution):
     x = np.unique(np.rint(np.array([0.0, 0.5, 1.0, 2.0, 7.0]) / resolution)) * resolution
     wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
     packed = part_of(Runs.from_gaps(x, resolution=resolution)).packed(space, np.float64, 1.0)
-    table = packed.table(1, 3)
-    pk.parallel_for(*packed.tabulation(pk.copy_of(model.rows()[None], space), table))
+    table = new_table(packed.distinct, 1, 3, np.float64, packed.space)
+    fill_table(packed.half, pk.copy_of(model.rows()[None], space), packed.distinct, table)
     table = table.to_numpy()[0, :, :, -len(wanted) :]
     assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
     assert_allclose(table[1].T, means, rtol=1e-7)
