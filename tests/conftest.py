@@ -97,6 +97,7 @@ SAMPLED = {
     "models/resampling/test_examples.py::test_it_checks": 4,
     "models/resampling/test_filter.py::test_resampling_from_log": 5,
     "models/resampling/test_nan.py::test_a_row": 5,
+    "models/resampling/test_nan.py::test_every_scheme": 3,
     "models/resampling/test_ready.py::test_what_is_simulated": 3,
     "models/resampling/test_schemes.py": 4,
     "models/resampling/test_statistics.py::test_sums": 5,

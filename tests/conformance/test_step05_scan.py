@@ -20,11 +20,6 @@ def value(i, x):
     return x[i]
 
 
-@pk.kernel
-def is_large(i, x):
-    return 1 if x[i] > 50 else 0
-
-
 @pk.function
 def nearest_left(a, b):
     return pk.where(b != 0, b, a)
@@ -67,19 +62,6 @@ def prefix_sums(space, n, dtype):
     assert_close(
         got, np.concatenate([[0], wide[:-1]])[:n].astype(dtype), dtype, max(n, 1), scale=50.0 * max(n, 1)
     )
-
-
-def test_counts_are_exact(space):
-    for n in affordable(space):
-        counts_are_exact(space, n)
-
-
-def counts_are_exact(space, n):
-    x = numbers(n, np.int64)
-    got, total = scan(space, is_large, x, inclusive=False)
-    large = (x > 50).astype(int)
-    assert_array_equal(got, np.cumsum(large) - large)
-    assert total == large.sum()
 
 
 def test_other_reducers(space):

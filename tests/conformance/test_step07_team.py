@@ -107,25 +107,6 @@ def test_two_reductions_in_a_row(space, size):
 
 
 @pk.kernel
-def reduce_in_a_loop(team, a, out):
-    for r in range(a.shape[0]):
-        part = 0.0
-        for j in team.thread_range(a.shape[1]):
-            if a[r, j] > 0.5:
-                part += a[r, j]
-        part = team.reduce(part)
-        if team.single():
-            out[team.league_rank, r] = part
-
-
-@sizes
-def test_a_collective_in_a_uniform_loop(space, size):
-    a = default_rng(3).random((4, 21))
-    out = launch_for(space, pk.TeamPolicy(3, size), reduce_in_a_loop, a, np.zeros((3, 4)))[1]
-    assert_close(out, np.tile(np.where(a > 0.5, a, 0).sum(1), (3, 1)), np.float64, 21)
-
-
-@pk.kernel
 def smallest_place(team, x, out):
     best = x[team.league_rank, 0]
     where = 0

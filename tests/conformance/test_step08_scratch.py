@@ -113,26 +113,6 @@ def test_shapes_known_only_at_run_time_must_be_asked_for(space):
 
 
 @pk.kernel
-def count_in_scratch(team, x, out):
-    counts = team.scratch(8, pk.int32)
-    for b in team.thread_range(8):
-        counts[b] = 0
-    team.barrier()
-    for j in team.thread_range(x.shape[1]):
-        pk.atomic_add(counts, x[team.league_rank, j], 1)
-    team.barrier()
-    for b in team.thread_range(8):
-        out[team.league_rank, b] = counts[b]
-
-
-@sizes
-def test_atomics_in_scratch(space, size):
-    x = default_rng(3).integers(0, 8, (4, 50)).astype(np.int32)
-    out = launch_for(space, pk.TeamPolicy(4, size), count_in_scratch, x, np.zeros((4, 8), np.int32))[1]
-    assert_array_equal(out, [np.bincount(row, minlength=8) for row in x])
-
-
-@pk.kernel
 def sort_four(i, x, out):
     v = pk.local(4, x.dtype)
     for k in range(4):
@@ -148,27 +128,6 @@ def sort_four(i, x, out):
 def test_local_arrays_are_private(space):
     x = default_rng(4).random((21, 4))
     assert_array_equal(launch_for(space, 21, sort_four, x, np.zeros_like(x))[1], np.sort(x, 1))
-
-
-@pk.kernel
-def local_by_data(i, which, out):
-    v = pk.local((2, 3), pk.int64)
-    for a in range(2):
-        for b in range(3):
-            v[a, b] = 10 * a + b
-    v[which[i] % 2, which[i] % 3] += 100
-    total = 0
-    for a in range(2):
-        for b in range(3):
-            total += v[a, b] * (a + 2 * b + 1)
-    out[i] = total
-
-
-def test_local_arrays_indexed_by_data(space):
-    which = np.arange(19) * 5 % 7
-    got = launch_for(space, 19, local_by_data, which, np.zeros(19, np.int64))[1]
-    base = sum((10 * a + b) * (a + 2 * b + 1) for a in range(2) for b in range(3))
-    assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))
 
 
 @pk.kernel
