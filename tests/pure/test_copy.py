@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import portable as pk
 from portable.core.places import space as space_module
 from portable.core.machines import host
-from portable.core.arrays.view import DTYPES
+from portable.core.language.types import STORED as DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
 # Shapes agree: columns and evens; rows and pair; the others with themselves.

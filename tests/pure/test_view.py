@@ -21,7 +21,8 @@ from portable.core import dlpack
 from portable.core.machines import host
 from portable.core import registry
 from portable.core.machines.cuda import driver
-from portable.core.arrays.view import DTYPES, describe
+from portable.core.arrays.view import describe
+from portable.core.language.types import STORED as DTYPES
 
 SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
 

@@ -29,29 +29,12 @@ import numpy as np
 from .. import dlpack, events
 from ..places import space as spaces
 from ..language.annotations import DTypeLike, Shape, SpaceLike
-from ..language.types import reach
+from ..language.types import STORED, reach
 from .. import registry
 from ...errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from ..places.space import HOST
 
-DTYPES = (
-    "bool",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "float16",
-    "bfloat16",
-    "int32",
-    "int64",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
-_KNOWN = frozenset(np.dtype(name) for name in DTYPES if name != "bfloat16")
+_KNOWN = frozenset(np.dtype(name) for name in STORED if name != "bfloat16")
 MAX_NDIM = 6
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _new, _pack_word = object.__new__, struct.Struct("<q").pack
@@ -152,12 +135,12 @@ def check_dtype(dtype):
     try:
         found = np.dtype(dtype)
     except TypeError as error:
-        raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
+        raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(STORED)}") from error
     # a dtype's name is slow to make
-    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):
+    if found not in _KNOWN and (found.name not in STORED or not found.isnative):
         raise DTypeError(
             f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
-            f"{', '.join(DTYPES)}. {_REMEDIES.get(found.kind, _CONVERT)}"
+            f"{', '.join(STORED)}. {_REMEDIES.get(found.kind, _CONVERT)}"
         )
     return found
 

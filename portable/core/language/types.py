@@ -28,25 +28,16 @@ HELD = dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32") | dict.fromk
     ("float16", "bfloat16"), "float32"
 )
 PARTS = {"complex64": "float32", "complex128": "float64"}  # of complex numbers, which are pairs of floats
-BITS = {
-    "bool": 1,
-    "int8": 8,
-    "uint8": 8,
-    "int16": 16,
-    "uint16": 16,
-    "float16": 16,
-    "bfloat16": 16,
-    "int32": 32,
-    "uint32": 32,
-    "float32": 32,
-    "int64": 64,
-    "uint64": 64,
-    "float64": 64,
-    "int": 64,
-    "float": 64,
-    "complex64": 64,
-    "complex128": 128,
+STORED = *DTYPES, *HELD, *PARTS  # that arrays may have
+_OF_BITS = {
+    1: "bool",
+    8: "int8 uint8",
+    16: "int16 uint16 float16 bfloat16",
+    32: "int32 uint32 float32",
+    64: "int64 uint64 float64 int float complex64",
+    128: "complex128",
 }
+BITS = {dtype: n for n, dtypes in _OF_BITS.items() for dtype in dtypes.split()}
 # how a number lies in a word of eight bytes, as `struct` says it
 WORDS = {
     "bool": "?7x",

@@ -6,10 +6,9 @@ import functools
 import math
 
 from ....errors import LanguageError, ReadOnlyError
-from ...language import types as t
 from .complexes import complex_operated
 from .tree import Block, Loop, Operation, Variable, View, describe
-from ...language.types import UNIFORM
+from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, held, vector
 
 _UNROLLED = 16  # elements at most
 _MOST = 64  # numbers of a vector or matrix, which are kept in registers
@@ -48,15 +47,15 @@ def settled(build, v, node):
 
 def load_element(build, view, items):
     if view.n_indices > len(items):
-        return t.Record((load_element(build, view, [*items, build.const(k)]) for k in (0, 1)), t.COMPLEX)
+        return Record((load_element(build, view, [*items, build.const(k)]) for k in (0, 1)), COMPLEX)
     return build.operation(
-        "load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}"
+        "load", *items, view=view, dtype=held(view.dtype), counts=f"load {view.store or view.label}"
     )
 
 
 def store_element(build, view, items, value, node):
     check_writable(build, view, node)
-    if view.n_indices > len(items) and (isinstance(value, (t.Complex, Operation))):
+    if view.n_indices > len(items) and (isinstance(value, (Complex, Operation))):
         for k, part in enumerate(build.parts(value)):
             store_element(build, view, [*items, build.const(k)], part, node)
         return
@@ -165,7 +164,7 @@ def reshaped(build, v, shape, node):
 
 def is_array(v):
     """Return True for a view of some dimensions, an Array and a vector."""
-    return isinstance(v, t.Vector) or isinstance(v, (View, Array)) and bool(v.shape)
+    return isinstance(v, Vector) or isinstance(v, (View, Array)) and bool(v.shape)
 
 
 def array_of(build, v):
@@ -180,7 +179,7 @@ def array_of(build, v):
 
 def _extents(v):
     """Return the shape of a number, or of tuples of as many; None of others."""
-    if isinstance(v, (Operation, t.Complex)):
+    if isinstance(v, (Operation, Complex)):
         return ()
     shapes = {_extents(part) for part in v} if isinstance(v, tuple) else ()
     return (len(v), *shapes.pop()) if len(shapes) == 1 and None not in shapes else None
@@ -194,7 +193,7 @@ def vector_of(build, array):
 
     def of(ks):
         n = shape[len(ks) :]
-        return t.vector(of([*ks, build.const(k)]) for k in range(n[0])) if n else array.item(ks)
+        return vector(of([*ks, build.const(k)]) for k in range(n[0])) if n else array.item(ks)
 
     return of([])
 
@@ -248,7 +247,7 @@ def elementwise(build, function, node, *values):
         return function(*(a.item(ks[len(ks) - len(a.shape) :]) if a else v for a, v in zip(arrays, values)))
 
     made = Array(shape, item, views=[v for a in arrays if a for v in a.views])
-    return vector_of(build, made) if any(isinstance(v, t.Vector) for v in values) else made
+    return vector_of(build, made) if any(isinstance(v, Vector) for v in values) else made
 
 
 def check_shape(build, shape, array, node):
@@ -342,7 +341,7 @@ def total(build, value, how, node, nan_wins=True):
     array = array_of(build, value)
     if array is None:
         build.fail(node, f"`{ast.unparse(node)}`: a view or a slice is wanted", LanguageError)
-    names = t.COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
+    names = COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
     variables, home = [Variable(f"the {how}") for _ in names], build.block
     numbers = functools.partial(_numbers, build, array, how, len(names), node)
 
@@ -354,7 +353,7 @@ def total(build, value, how, node, nan_wins=True):
     put([build.const(0)] * len(names) if how == "sum" else numbers(zeros))
     each(build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most(array))
     results = [build.operation("get", attr=variable) for variable in variables]
-    return t.Record(results, names) if results[1:] else results[0]
+    return Record(results, names) if results[1:] else results[0]
 
 
 def _joined(build, how, nan_wins, variable, new):
@@ -377,8 +376,8 @@ def _numbers(build, array, how, n, node, ks):
 def _is_complex(build, array):
     """Return True for an array of complex numbers, as the views tell that it reads."""
     if array.views:
-        return any(v.dtype in t.PARTS for v in array.views)
-    return isinstance(array.item([build.const(0)] * len(array.shape)), t.Complex)
+        return any(v.dtype in PARTS for v in array.views)
+    return isinstance(array.item([build.const(0)] * len(array.shape)), Complex)
 
 
 def dot(build, left, right, node):
@@ -391,7 +390,7 @@ def dot(build, left, right, node):
     )
     if not made.shape:
         return made.item([])
-    return vector_of(build, made) if t.Vector in (type(left), type(right)) else made
+    return vector_of(build, made) if Vector in (type(left), type(right)) else made
 
 
 def _product(build, a, b, node, ks):
@@ -401,7 +400,7 @@ def _product(build, a, b, node, ks):
     column = Array(b.shape[:1], lambda k: b.item([*k, *ks[n:]]), views=b.views)
 
     def multiply(x, y):
-        if isinstance(x, t.Complex) or isinstance(y, t.Complex):
+        if isinstance(x, Complex) or isinstance(y, Complex):
             return complex_operated(build, ast.Mult(), x, y, node)
         return build.counted("*", build.binary("*", x, y))
 

@@ -10,7 +10,6 @@ from ...language import words
 from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
 from ...locks import look
-from ...language import types as t
 from .arrays import load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
@@ -32,7 +31,7 @@ from .tree import (
     flat,
     mapped,
 )
-from ...language.types import UNIFORM, Known
+from ...language.types import COMPLEX, DTYPES, UNIFORM, Complex, Known, Record, TypeClash, held
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
 _WORDS = words.FILES, [elementary_complex.__file__, product.__file__]
@@ -153,7 +152,7 @@ class Build(Operations):
             put = STATEMENTS.get(s.__class__) or self._unsupported(s)
             try:
                 put(self, s)
-            except t.TypeClash as clash:
+            except TypeClash as clash:
                 self.fail(s, f"`{ast.unparse(s).splitlines()[0]}`: {clash}")
         self.depth -= 1
 
@@ -198,7 +197,7 @@ class Build(Operations):
         reader = EXPRESSIONS.get(node.__class__) or self._unsupported(node, f": `{ast.unparse(node)}`")
         try:
             result = reader(self, node)
-        except t.TypeClash as clash:
+        except TypeClash as clash:
             self.fail(node, f"`{ast.unparse(node)}`: {clash}")
         self.at = outer
         return result
@@ -212,7 +211,7 @@ class Build(Operations):
         return self.checked_number(self.expr(node), node)
 
     def checked_number(self, v, node):
-        return v if isinstance(v, t.Complex) else self.number_of(v, node)
+        return v if isinstance(v, Complex) else self.number_of(v, node)
 
     def number_of(self, v, node, what="a number"):
         if isinstance(v, View) and not v.shape:
@@ -226,7 +225,7 @@ class Build(Operations):
 
     def parts(self, v):
         """Return the parts of a number, which may be real."""
-        return v if isinstance(v, t.Complex) else (v, self.const(0.0))
+        return v if isinstance(v, Complex) else (v, self.const(0.0))
 
     def arguments(self, node, least, most=None, read=None):
         most = least if most is None else most
@@ -246,14 +245,14 @@ class Build(Operations):
         if isinstance(value, (bool, int, float)):
             return self.const(value)
         if isinstance(value, (complex, np.complexfloating)):
-            return t.Record((self.known(v, node) for v in (value.real, value.imag)), t.COMPLEX)
-        if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
-            return self.strong_const(value.item(), t.held(value.dtype.name))
+            return Record((self.known(v, node) for v in (value.real, value.imag)), COMPLEX)
+        if isinstance(value, np.generic) and held(value.dtype.name) in DTYPES:
+            return self.strong_const(value.item(), held(value.dtype.name))
         if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):
             names, parts = (
                 value.numbered() if hasattr(value, "numbered") else (getattr(value, "_fields", ()), value)
             )
-            return t.Record((self.known(v, node) for v in parts), names)
+            return Record((self.known(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
     def apart(self, evaluate):

@@ -15,8 +15,19 @@ from ...language import words
 from ... import registry
 from ....errors import LanguageError
 from . import foreign
-from ...language import types as t
-from ...language.types import Known
+from ...language.types import (
+    BITS,
+    COMPLEX,
+    STORED,
+    HELD,
+    PARTS,
+    Complex,
+    Known,
+    Record,
+    fields_of,
+    is_float,
+    part,
+)
 from .arrays import (
     REDUCTIONS,
     array_of,
@@ -34,14 +45,13 @@ from .arrays import (
 from .complexes import conjugated, read_complex
 from . import expressions
 from .expressions import attribute_of, powered
-from .known import DTYPES, layers_own, text_of
+from .known import CASTS, layers_own, text_of
 from .tree import Operation, View, describe, flat, plain_tuple
 
 _TO_NUMBA = (
     "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
     " rules, and takes them)"
 )
-_DTYPES = *t.DTYPES, *t.HELD, *t.PARTS
 # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
 MOST_PRIVATE = 1 << 15
 
@@ -69,7 +79,7 @@ def method_of(build, base, node):
     name = node.func.attr
     if hasattr(base, "method"):
         return lambda: base.method(build, node)
-    if isinstance(base, t.Complex) and name == "conjugate" and not node.args:
+    if isinstance(base, Complex) and name == "conjugate" and not node.args:
         return lambda: conjugated(build, base)
     if name == "_replace" and getattr(base, "names", ()):
         return lambda: replaced(build, base, node)
@@ -89,8 +99,8 @@ def method_of(build, base, node):
 
 def made_record(build, cls, node):
     """Return the record that a call of a class makes; None of what else is called."""
-    fields = t.fields_of(cls)
-    return fields and t.Record(arguments_of(build, fields, node), fields.params)
+    fields = fields_of(cls)
+    return fields and Record(arguments_of(build, fields, node), fields.params)
 
 
 def replaced(build, record, node):
@@ -98,7 +108,7 @@ def replaced(build, record, node):
     given = {k.arg: settled(build, build.expr(k.value), k.value) for k in node.keywords}
     if node.args or not given.keys() <= {*record.names}:
         build.fail(node, f"_replace takes fields of {', '.join(record.names)}, by their names")
-    return t.Record(map(given.get, record.names, record), record.names)
+    return Record(map(given.get, record.names, record), record.names)
 
 
 def call_known(build, fn, node):
@@ -211,9 +221,9 @@ def converted(build, v, dtype):
 def read_where(build, node):
     c, a, b = build.arguments(node, 3, read=build.numeric)
     c = build.truth(build.number_of(c, node.args[0]))
-    if isinstance(a, t.Complex) or isinstance(b, t.Complex):
+    if isinstance(a, Complex) or isinstance(b, Complex):
         parts = zip(build.parts(a), build.parts(b))
-        return t.Record((build.counted("select", build.select(c, x, y)) for x, y in parts), t.COMPLEX)
+        return Record((build.counted("select", build.select(c, x, y)) for x, y in parts), COMPLEX)
     return build.counted("select", build.select(c, a, b))
 
 
@@ -227,7 +237,7 @@ def read_extreme(build, node, op, nan_wins):
 
 def read_abs(build, node):
     (v,) = build.arguments(node, 1, read=build.numeric)
-    if isinstance(v, t.Complex):
+    if isinstance(v, Complex):
         return build.operation("math", *v, attr=("hypot", False))
     if v.const is not None:
         return build.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
@@ -252,13 +262,13 @@ def read_lanes(build, node, which):
 
 def read_bits(build, node):
     (v,) = build.arguments(node, 1)
-    build.wanted(lambda: t.is_float(v.dtype), node, "bits wants a float")
+    build.wanted(lambda: is_float(v.dtype), node, "bits wants a float")
     return build.operation("bits", v)
 
 
 def read_math(build, node, name, n, fast=False):
     values = build.arguments(node, n, read=build.numeric if name == "exp" else None)
-    if isinstance(values[0], t.Complex):
+    if isinstance(values[0], Complex):
         return build.inline(text_of(elementary_complex.exponential), values, node)
     return build.operation("math", *values, attr=(name, fast))
 
@@ -286,13 +296,13 @@ def read_atomic(build, node, op):
 def check_atomic(build, view, op, unused, row, node):
     """Refuse an atomic that there is not for a view's elements, or for its rows."""
     summed = op in ("add", "sub") and unused
-    if view.dtype in ("bool", *t.HELD) or op in ("and", "or", "xor") and t.is_float(view.dtype):
+    if view.dtype in ("bool", *HELD) or op in ("and", "or", "xor") and is_float(view.dtype):
         build.fail(
             node,
             f"atomic_{op} is not defined for {view.dtype}; an int32 array counts, a float32 or float64 one"
             " sums",
         )
-    if not summed and (view.dtype in t.PARTS or row):
+    if not summed and (view.dtype in PARTS or row):
         build.fail(
             node,
             f"`{ast.unparse(node)}`: rows and complex numbers are added and subtracted, number by number, by"
@@ -309,8 +319,8 @@ def check_atomic(build, view, op, unused, row, node):
 def atomic_step(op, unused, build, view, items, value, node, *more):
     """Return an atomic on an element, or on each part of a complex one."""
     if view.n_indices > len(items):
-        for k, part in enumerate(build.parts(value)):
-            atomic_step(op, unused, build, view, [*items, build.const(k)], part, node)
+        for k, number in enumerate(build.parts(value)):
+            atomic_step(op, unused, build, view, [*items, build.const(k)], number, node)
         return None
     build.writes()
     return build.operation(
@@ -320,7 +330,7 @@ def atomic_step(op, unused, build, view, items, value, node, *more):
         *more,
         attr=(op, not unused),
         view=view,
-        dtype=t.part(view.dtype),
+        dtype=part(view.dtype),
         counts=f"atomic {op} {view.store or view.label}",
     )
 
@@ -336,7 +346,7 @@ def atomic_element(build, node):
     message = f"'{view.label}' has {len(view.shape)} dimension(s); its index is as many integers"
     if len(indices) > len(view.shape) or not all(isinstance(i, Operation) for i in indices):
         build.fail(node, message)
-    build.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
+    build.wanted(lambda: not any(is_float(i.dtype) for i in indices), node, message)
     return view, indices
 
 
@@ -349,7 +359,7 @@ def read_local(build, node):
 
 def private_array(build, shape, dtype, node):
     """Return an array private to each lane: the lane is the last, contiguous index."""
-    build.private_bytes += math.prod(shape) * (t.BITS[dtype] // 8 or 1)
+    build.private_bytes += math.prod(shape) * (BITS[dtype] // 8 or 1)
     if build.private_bytes > MOST_PRIVATE:
         build.fail(
             node,
@@ -374,15 +384,15 @@ def static_shape(build, node, what):
 def dtype_of(build, node):
     v = build.expr(node)
     if isinstance(v, Known):
-        name = DTYPES.get(v.value)
+        name = CASTS.get(v.value)
         if name is None and isinstance(v.value, (np.dtype, type)):
             name = np.dtype(v.value).name
         name = {"float": "float64"}.get(name, name)
-        if name in _DTYPES:
+        if name in STORED:
             return name
     build.fail(
         node,
-        f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(_DTYPES)})",
+        f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(STORED)})",
     )
 
 

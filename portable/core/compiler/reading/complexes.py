@@ -4,7 +4,7 @@ import ast
 
 from ...texts import elementary_complex
 from ....errors import LanguageError
-from ...language import types as t
+from ...language.types import COMPLEX, Complex, Record, is_float
 from .known import text_of
 from .tree import If, Variable, alike, arrangement, describe, mapped
 
@@ -27,17 +27,17 @@ _TEXTS = {"*": elementary_complex.product, "/": elementary_complex.quotient}  # 
 def complex_operated(build, op, a, b, node):
     """`a op b` of which one is complex: a real one acts on each part of the other."""
     op = BINARY.get(type(op)) or type(op)
-    real = [not isinstance(v, t.Complex) for v in (a, b)]
+    real = [not isinstance(v, Complex) for v in (a, b)]
     if op == ast.Pow and real[1] and isinstance(b.const, int) and 0 <= b.const <= 64:
         return complex_power(build, a, b.const)
     if op == "+" or op == "-":
         return complex_sum(build, op, a, b)
     if op == "*" and True in real or op == "/" and real[1]:
         pairs = zip(*((v, v) if alone else v for v, alone in zip((a, b), real)))
-        return t.Record((each_part(build, op, x, y) for x, y in pairs), t.COMPLEX)
+        return Record((each_part(build, op, x, y) for x, y in pairs), COMPLEX)
     if op not in _TEXTS:
         build.fail(node, f"`{ast.unparse(node)}`: complex numbers know + - * / and ** 0 to 64 alone")
-    factors = [t.Record(build.parts(v), t.COMPLEX) for v in (a, b)]
+    factors = [Record(build.parts(v), COMPLEX) for v in (a, b)]
     return build.inline(text_of(_TEXTS[op]), factors, node)
 
 
@@ -49,11 +49,11 @@ def each_part(build, op, x, y):
 def complex_sum(build, op, a, b):
     """`a + b` or `a - b`; the imaginary part of a complex one that meets a real one is only negated."""
     (x, u), (y, v) = build.parts(a), build.parts(b)
-    if not isinstance(a, t.Complex):
+    if not isinstance(a, Complex):
         u = v if op == "+" else build.counted("neg", build.negate(v))
-    elif isinstance(b, t.Complex):
+    elif isinstance(b, Complex):
         u = each_part(build, op, u, v)
-    return t.Record((each_part(build, op, x, y), u), t.COMPLEX)
+    return Record((each_part(build, op, x, y), u), COMPLEX)
 
 
 def complex_power(build, base, n):
@@ -82,8 +82,8 @@ def chosen(build, condition, parts, node):
     """Return one of two complex numbers, or tuples of numbers, each evaluated in a block of its own where
     the condition lets it."""
     (then, a), (otherwise, b) = parts
-    if t.Complex in (type(a), type(b)):
-        a, b = (t.Record(build.parts(v), t.COMPLEX) for v in (a, b))
+    if Complex in (type(a), type(b)):
+        a, b = (Record(build.parts(v), COMPLEX) for v in (a, b))
     if not alike(arrangement(a), arrangement(b)):
         build.fail(
             node, f"`{ast.unparse(node)}` is {describe(a)} or {describe(b)}; both sides have as many numbers"
@@ -100,18 +100,18 @@ def read_complex(build, node, dtype=None):
     """complex(...) of a number or of two parts, and pk.complex64, pk.complex128."""
     values = build.arguments(node, 1, 1 if dtype else 2, build.numeric if len(node.args) == 1 else None)
     parts = build.parts(values[0]) if len(values) == 1 else values
-    return t.Record(
+    return Record(
         (
             build.cast(v, dtype)
             if dtype
             else v
-            if t.is_float(v.dtype)
+            if is_float(v.dtype)
             else build.rounded(build.binary("*", v, build.const(1.0)))
             for v in parts
         ),
-        t.COMPLEX,
+        COMPLEX,
     )
 
 
 def conjugated(build, z):
-    return t.Record((z[0], build.negate(z[1])), t.COMPLEX) if isinstance(z, t.Complex) else z
+    return Record((z[0], build.negate(z[1])), COMPLEX) if isinstance(z, Complex) else z

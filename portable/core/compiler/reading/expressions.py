@@ -10,7 +10,6 @@ import numpy as np
 from ....errors import LanguageError
 from ...language.frontend import MOST_TABLE, walk
 from ...language.team import Team
-from ...language import types as t
 from .arrays import (
     Array,
     array_of,
@@ -25,7 +24,19 @@ from .arrays import (
 )
 from .complexes import BINARY, chosen, complex_compared, complex_operated
 from .tree import Operation, View, alike, arranged, arrangement, describe, flat, mapped, plain_tuple
-from ...language.types import Known
+from ...language.types import (
+    DTYPES,
+    PARTS,
+    Complex,
+    Known,
+    Vector,
+    converted,
+    held,
+    is_float,
+    is_weak,
+    promote,
+    vector,
+)
 
 _NO_INDEX = "`{}` is not an integer; indices are integers"
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -54,7 +65,7 @@ def read_name(build, node):
 
 def array_table(build, array, node):
     """Return a view of an array from outside the kernel, whose numbers become part of the code."""
-    if t.held(array.dtype.name) not in t.DTYPES or not 0 < array.nbytes <= MOST_TABLE:
+    if held(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
         build.fail(
             node,
             f"`{ast.unparse(node)}` is an array from outside of {array.dtype} and {array.nbytes}"
@@ -62,7 +73,7 @@ def array_table(build, array, node):
             " arguments",
             LanguageError,
         )
-    numbers = array.ravel().view(t.PARTS.get(array.dtype.name, array.dtype))
+    numbers = array.ravel().view(PARTS.get(array.dtype.name, array.dtype))
     return made_table(build, node, array.dtype.name, array.shape, numbers.tolist())
 
 
@@ -73,8 +84,8 @@ def attribute_of(build, base, node):
             hint = f"; there are {', '.join(near)}" * bool(near)
             build.fail(node, f"`{ast.unparse(node)}` does not exist{hint}", LanguageError)
         return build.known(getattr(base.value, node.attr), node)
-    if isinstance(base, (View, Array, t.Vector)):
-        return view_attribute(build, array_of(build, base) if isinstance(base, t.Vector) else base, node)
+    if isinstance(base, (View, Array, Vector)):
+        return view_attribute(build, array_of(build, base) if isinstance(base, Vector) else base, node)
     if hasattr(base, "attribute"):
         return base.attribute(build, node)
     if node.attr in getattr(base, "names", ()):
@@ -115,7 +126,7 @@ def operated(build, op, left, right, node):
         return elementwise(build, lambda a, b: operated(build, op, a, b, node), node, left, right)
     sides = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
     left, right = map(build.checked_number, (left, right), sides)
-    if isinstance(left, t.Complex) or isinstance(right, t.Complex):
+    if isinstance(left, Complex) or isinstance(right, Complex):
         return complex_operated(build, op, left, right, node)
     if isinstance(op, ast.Pow):
         return powered(build, left, right, node)
@@ -127,7 +138,7 @@ def operated(build, op, left, right, node):
 def powered(build, base, exponent, node):
     n = exponent.const
     if base.const is not None and n is not None:
-        base = base if t.is_float(base.dtype) or whole_power(base, exponent) else build.cast(base, "float")
+        base = base if is_float(base.dtype) or whole_power(base, exponent) else build.cast(base, "float")
         known = constant_power(build, base, exponent, node)
         if known is not None:
             return known
@@ -142,7 +153,7 @@ def powered(build, base, exponent, node):
     if n == 0.5:
         return build.intrinsic("sqrt", base)
     build.wanted(
-        lambda: t.is_float(t.promote(base.dtype, exponent.dtype)),
+        lambda: is_float(promote(base.dtype, exponent.dtype)),
         node,
         "an integer power needs a constant exponent between 0 and 64; cast to float for others",
     )
@@ -151,7 +162,7 @@ def powered(build, base, exponent, node):
 
 def whole_power(base, exponent):
     """Return True if a power of constants is of whole numbers, and whole."""
-    return exponent.const >= 0 and not t.is_float(t.promote(base.dtype, exponent.dtype))
+    return exponent.const >= 0 and not is_float(promote(base.dtype, exponent.dtype))
 
 
 def constant_power(build, base, exponent, node):
@@ -161,11 +172,11 @@ def constant_power(build, base, exponent, node):
         mantissa, places = math.frexp(abs(a))  # of a power of two
         some = mantissa == 0.5 and float(n).is_integer() and -1075 < (places - 1) * n < 1024
         return build.strong_const(float(a) ** n, base.dtype) if some or n == 0 else None
-    dtype = t.promote(base.dtype, exponent.dtype)
+    dtype = promote(base.dtype, exponent.dtype)
     if int(a).bit_length() * n > 128:
         build.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
     return build.strong_const(
-        t.converted(a**n, dtype) if not t.is_weak(dtype) else int(a**n),
+        converted(a**n, dtype) if not is_weak(dtype) else int(a**n),
         "int" if dtype == "bool" else dtype,
     )
 
@@ -186,7 +197,7 @@ def signed_as(build, op, v):
     """`-v` or `+v`."""
     if isinstance(op, ast.UAdd):
         return v
-    return mapped(build.negate, v) if isinstance(v, t.Complex) else build.counted("neg", build.negate(v))
+    return mapped(build.negate, v) if isinstance(v, Complex) else build.counted("neg", build.negate(v))
 
 
 def read_comparison(build, node):
@@ -202,7 +213,7 @@ def linked(build, node, a, k):
     b = build.expr(right)
     if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
         holds = build.const(_equal(a, b) == isinstance(op, ast.Eq))
-    elif isinstance(a, t.Complex) or isinstance(b, t.Complex):
+    elif isinstance(a, Complex) or isinstance(b, Complex):
         holds = complex_compared(build, _COMPARE[type(op)], a, b, node)
     else:
         holds = build.compared(_COMPARE[type(op)], build.number_of(a, left), build.number_of(b, right))
@@ -329,17 +340,17 @@ def table_item(build, items, index, node):
             " many; `for v in t`, or an index of range(pk.static(len(t))), takes any",
         )
     build.wanted(
-        lambda: not t.is_float(index.dtype),
+        lambda: not is_float(index.dtype),
         node,
         _NO_INDEX,
         getattr(node, "slice", node),
     )
     base = node.value if isinstance(node, ast.Subscript) else node
-    if isinstance(items, t.Vector) or any(v.const is None for v in sum(numbers, [])):
+    if isinstance(items, Vector) or any(v.const is None for v in sum(numbers, [])):
         return build.chosen(items, index)
 
     def column(values):
-        dtype = functools.reduce(t.promote, (v.dtype for v in values))
+        dtype = functools.reduce(promote, (v.dtype for v in values))
         values = [build.known_as(v, dtype) for v in values]
         return load_element(build, made_table(build, base, dtype, [len(items)], values), [index])
 
@@ -349,7 +360,7 @@ def table_item(build, items, index, node):
 def tuple_item(build, base, node, parts=None):
     """Return one item of a tuple, or a part of it; of a matrix that at one index after the other."""
     first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
-    if not plain_tuple(base) or rest and not isinstance(base, t.Vector):
+    if not plain_tuple(base) or rest and not isinstance(base, Vector):
         build.fail(
             node, f"`{ast.unparse(node)}` has more indices than `{ast.unparse(node.value)}` dimensions"
         )
@@ -357,7 +368,7 @@ def tuple_item(build, base, node, parts=None):
     if isinstance(first, ast.Slice):
         items = base[slice(*(_constant(build, p, node) for p in (first.lower, first.upper, first.step)))]
         items = [tuple_item(build, item, node, rest) for item in items] if rest else items
-        return t.vector(items) if isinstance(base, t.Vector) else items
+        return vector(items) if isinstance(base, Vector) else items
     item = item_at(build, base, build.number(first), node)
     return tuple_item(build, item, node, rest) if rest else item
 
@@ -401,7 +412,7 @@ def indices_of(build, view, node):
             items.append(bounds if step in (None, 1) else (*bounds, int(step)))
             continue
         v = build.expr(part)
-        if plain_tuple(v) and not isinstance(v, t.Vector):
+        if plain_tuple(v) and not isinstance(v, Vector):
             items += v
         else:
             items.append(as_index(build, v, view, view.shape[k], part, node))
@@ -413,7 +424,7 @@ def as_index(build, v, view, extent, part, node):
     if not isinstance(v, Operation):
         team = "; a kernel of an index is launched over a range, one of a team has team.league_rank"
         build.fail(node, _NO_INDEX.format(ast.unparse(part)) + team * hasattr(v, "warp_size"))
-    build.wanted(lambda: not t.is_float(v.dtype), node, _NO_INDEX, part)
+    build.wanted(lambda: not is_float(v.dtype), node, _NO_INDEX, part)
     if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
         build.fail(
             node,
@@ -426,7 +437,7 @@ def as_bound(build, node):
     """Return a bound of a slice."""
     v = build.number(node)
     build.wanted(
-        lambda: not t.is_float(v.dtype),
+        lambda: not is_float(v.dtype),
         node,
         "`{}` is not an integer; the bounds of a slice are integers",
         node,

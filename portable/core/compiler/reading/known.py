@@ -16,8 +16,8 @@ def text_of(fn):
     return frontend.read(fn, "function")
 
 
-DTYPES = {fn: row.reads[1] for fn, row in words.MEANT.items() if row.reads[0] == "cast"}
-DTYPES |= {int: "int64", complex: "complex128"}
+CASTS = {fn: row.reads[1] for fn, row in words.MEANT.items() if row.reads[0] == "cast"}
+CASTS |= {int: "int64", complex: "complex128"}
 
 
 def texts(name, fast=False):

@@ -5,9 +5,21 @@ import math
 import numpy as np
 
 from ...language import words
-from ...language import types as t
 from .tree import Operation, arranged, flat
-from ...language.types import UNIFORM
+from ...language.types import (
+    HOLDS,
+    UNIFORM,
+    check_fits,
+    common_float,
+    converted,
+    exact,
+    folded,
+    is_float,
+    is_weak,
+    meant,
+    promote,
+    strong,
+)
 
 
 _ROUNDED = {"ceil", "copysign", "floor", "rint", "sqrt", "trunc"}  # correctly, by NumPy too
@@ -51,7 +63,7 @@ class Operations:
             "const",
             dtype=dtype,
             kind=UNIFORM,
-            const=number if t.is_weak(dtype) else t.converted(number, dtype),
+            const=number if is_weak(dtype) else converted(number, dtype),
         )
 
     def extent(self, n):
@@ -62,23 +74,23 @@ class Operations:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
+            number = meant(v.const, v.dtype, dtype, self.float_dtype)
             return self.strong_const(
-                t.converted(number, self.float_dtype if dtype == "float" else dtype), dtype
+                converted(number, self.float_dtype if dtype == "float" else dtype), dtype
             )
         return self.operation("cast", v, attr=dtype, dtype=dtype)
 
     def binary(self, op, a, b):
-        if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
-            folded = t.folded(op, a.const, b.const, self.float_dtype)
-            if folded is not None and not (
+        if a.const is not None and b.const is not None and is_weak(a.dtype) and is_weak(b.dtype):
+            number = folded(op, a.const, b.const, self.float_dtype)
+            if number is not None and not (
                 op in "+-" and (a.args or b.args)
             ):  # a product of these rounds with it
-                made = self.const(folded)
+                made = self.const(number)
                 if (
                     op == "*"
                     and made.dtype == "float"
-                    and not t.exact(folded, a.const, b.const, self.float_dtype)
+                    and not exact(number, a.const, b.const, self.float_dtype)
                 ):
                     made.attr, made.args = op, [a, b]
                 return made
@@ -87,18 +99,18 @@ class Operations:
     def known_as(self, v, dtype):
         """Return the number that a constant is as one of `dtype`; TypeClash for a literal that does not
         fit."""
-        number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
+        number = meant(v.const, v.dtype, dtype, self.float_dtype)
         if dtype == "int":
             return int(number)
-        dtype = t.strong(dtype, self.float_dtype)
+        dtype = strong(dtype, self.float_dtype)
         if v.dtype == "int":
-            t.check_fits(number, dtype)
-        return t.converted(number, dtype)
+            check_fits(number, dtype)
+        return converted(number, dtype)
 
     def compare(self, op, a, b):
         if a.const is not None and b.const is not None:
-            dtype = t.promote(a.dtype, b.dtype)
-            return self.const(t.HOLDS[op](self.known_as(a, dtype), self.known_as(b, dtype)))
+            dtype = promote(a.dtype, b.dtype)
+            return self.const(HOLDS[op](self.known_as(a, dtype), self.known_as(b, dtype)))
         return self.operation("compare", a, b, attr=op, dtype="bool")
 
     def compared(self, op, a, b):
@@ -125,7 +137,7 @@ class Operations:
         """`a` where the condition holds, else `b`, without a branch."""
         chosen = a if condition.const else b
         if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
-            return self.rounded(self.cast(chosen, t.promote(a.dtype, b.dtype)))
+            return self.rounded(self.cast(chosen, promote(a.dtype, b.dtype)))
         return self.operation("select", condition, a, b)
 
     def chosen(self, items, k):
@@ -149,7 +161,7 @@ class Operations:
 
     def extreme(self, op, a, b, nan_wins):
         if a.const is not None and b.const is not None:
-            dtype = t.promote(a.dtype, b.dtype)
+            dtype = promote(a.dtype, b.dtype)
             choose = words.EXTREMES[op, nan_wins]
             numbers = [self.known_as(v, dtype) for v in (a, b)]
             first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # zeros have signs
@@ -159,9 +171,9 @@ class Operations:
     def intrinsic(self, name, *values):
         """Return an instruction of LLVM's on floats; of constants, the number that NumPy's gives, which has
         the same bits: what LLVM finds to be zero later would be compared as any number."""
-        if name in _ROUNDED and all(v.const is not None and t.is_float(v.dtype) for v in values):
-            dtype = t.common_float(values)
-            own = np.dtype(t.strong(dtype, self.float_dtype)).type
+        if name in _ROUNDED and all(v.const is not None and is_float(v.dtype) for v in values):
+            dtype = common_float(values)
+            own = np.dtype(strong(dtype, self.float_dtype)).type
             with np.errstate(all="ignore"):
                 number = float(getattr(np, name)(*(own(self.known_as(v, dtype)) for v in values)))
             if math.isfinite(number):
@@ -172,10 +184,10 @@ class Operations:
         """Floats cut off, rounded down or up, as integers."""
         if v.const is None:
             return self.counted("convert", self.operation("whole", v, attr=name))
-        if not t.is_float(v.dtype):
+        if not is_float(v.dtype):
             return self.cast(v, "int") if v.dtype == "bool" else v
         round_ = round if name == "rint" else getattr(math, name)
-        number = t.meant(v.const, v.dtype, "int", self.float_dtype)
+        number = meant(v.const, v.dtype, "int", self.float_dtype)
         return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):

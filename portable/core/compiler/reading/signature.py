@@ -9,8 +9,7 @@ bits, else 8.
 import math
 import struct
 
-from ...language import types as t
-from ...language.types import UNIFORM
+from ...language.types import BITS, UNIFORM, held
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
 # dtype), ("static", value, its text), ("known", Known) or ("tuple", specs, names of the fields, if any)
@@ -53,9 +52,9 @@ class Signature:
     def __init__(self, specs):
         self.specs = specs
         views = [s for s in flatten(specs) if s[0] in ("view", "scatter")]
-        dtypes = {t.held(s[1]) for s in views}
+        dtypes = {held(s[1]) for s in views}
         self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
-        self.width = 16 if dtypes and all(t.BITS[d] <= 32 for d in dtypes) else 8
+        self.width = 16 if dtypes and all(BITS[d] <= 32 for d in dtypes) else 8
         self.n_words = sum(self._words(s) for s in flatten(specs))
 
     def scattered(self, words):
@@ -64,7 +63,7 @@ class Signature:
         for spec in flatten(self.specs):
             if spec[0] == "scatter":
                 n = math.prod(struct.unpack_from(f"={spec[2]}q", words, 8 * (place + 1)))
-                found.append((n, n * t.BITS[spec[1]] // 8))
+                found.append((n, n * BITS[spec[1]] // 8))
             place += self._words(spec)
         return found
 

@@ -6,7 +6,6 @@ import functools
 from ...language import words
 from ....errors import LanguageError
 from ...language.frontend import walk
-from ...language import types as t
 from .arrays import Array, array_of, assign_array, load_element, part_of, settled, store_element
 from .expressions import element_of, operated, part_at, item_at
 from .team import TeamHandle, elements
@@ -26,7 +25,7 @@ from .tree import (
     flat,
     plain_tuple,
 )
-from ...language.types import UNIFORM, Known
+from ...language.types import UNIFORM, Known, is_float
 
 # functions of an instruction or two
 _SHORT = {"min", "max", "minimum", "maximum", "abs", "sqrt", "fma", "where", "int", "float"}
@@ -278,7 +277,7 @@ def range_bounds(build, call, most):
     values = build.arguments(call, 1, most)
     for v, node in zip(values, call.args):
         build.wanted(
-            lambda v=v: not t.is_float(v.dtype),
+            lambda v=v: not is_float(v.dtype),
             call,
             "`{}`: the bounds are integers, but `{}` is a float; int(...) cuts it off",
             call,

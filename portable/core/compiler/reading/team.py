@@ -6,13 +6,12 @@ import functools
 from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
-from ...language import types as t
 from ...texts import product
 from .arrays import check_writable, describe, transposed
 from .calls import dtype_of, static_shape
 from .known import layers_own
 from .tree import Operation, View, mapped, plain_tuple
-from ...language.types import UNIFORM, Known
+from ...language.types import COMPLEX, UNIFORM, UNSIGNED, Complex, Known, Number, Record, is_float
 
 ALIGN = 64
 # fields of a tile, and dtypes of products
@@ -26,9 +25,9 @@ WORDS = [name for name in vars(Team) if not name.startswith("_")]
 def widened(dtype):
     """Return the dtype in which contributions add up: floats as they are, integers and bools in 64
     bits."""
-    if t.is_float(dtype):
+    if is_float(dtype):
         return dtype
-    return "uint64" if dtype in t.UNSIGNED else "int64"
+    return "uint64" if dtype in UNSIGNED else "int64"
 
 
 def aligned(n_bytes):
@@ -103,7 +102,7 @@ def _append(build, node):
     check_writable(build, view, node)
     at, value, keep = (build.number(a) for a in node.args[1:])
     build.wanted(
-        lambda: at.kind == UNIFORM and not t.is_float(at.dtype),
+        lambda: at.kind == UNIFORM and not is_float(at.dtype),
         node,
         "append: the place to begin must be an integer that is the same for all members",
     )
@@ -131,7 +130,7 @@ def _tally(build, node):
         )
     check_writable(build, view, node)
     index = build.number(node.args[1])
-    build.wanted(lambda: not t.is_float(index.dtype), node, "tally: the index must be an integer")
+    build.wanted(lambda: not is_float(index.dtype), node, "tally: the index must be an integer")
     build.writes()
     return build.operation("tally", index, view=view, dtype=view.dtype)
 
@@ -158,13 +157,13 @@ def _state(build, reducer, value, node):
         if not plain_tuple(value) or len(value) != 2:
             build.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
         value, index = value
-    if isinstance(value, t.Complex) and reducer is not Sum and not lifts_complex(reducer):
+    if isinstance(value, Complex) and reducer is not Sum and not lifts_complex(reducer):
         build.fail(
             node,
             f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves",
         )
     state = lifted(build, reducer, value, index)
-    if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, t.Complex)):
+    if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, Complex)):
         build.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
     return state
 
@@ -175,7 +174,7 @@ def _collective(op, build, node):
     reducer, state = _contribution(build, node)
     if len(state) == reducer.n_words:
         return _combined(build, op, reducer, state)
-    return t.Record((_combined(build, op, reducer, [v]) for v in state), t.COMPLEX)
+    return Record((_combined(build, op, reducer, [v]) for v in state), COMPLEX)
 
 
 def _combined(build, op, reducer, state):
@@ -198,7 +197,7 @@ def _scratch(build, node):
     for p in shape:
         if not isinstance(p, Operation):
             build.fail(node, message)
-        build.wanted(lambda p=p: not t.is_float(p.dtype) and p.kind == UNIFORM, node, message)
+        build.wanted(lambda p=p: not is_float(p.dtype) and p.kind == UNIFORM, node, message)
         if p.const is not None and p.const < 1:
             build.fail(node, f"the shape of scratch must be positive, got {p.const}")
     return build.put(
@@ -223,7 +222,7 @@ def _tile(build, node):
     share, numbers = _cut(team, m, *n)
     if m * n[0] > _MOST:
         build.fail(node, f"a tile has at most {_MOST:,} elements, got {m * n[0]:,}")
-    tile = t.Record(map(build.const, numbers), _TILE)
+    tile = Record(map(build.const, numbers), _TILE)
     view = View(ast.unparse(node), dtype, [share], lanes_last=True, store="(local)", tile=tile)
     build.inline(product.clear.portable_text, [team, build.put(view)], node)
     return view
@@ -333,7 +332,7 @@ def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
-    if len(result) != len(a) or not all(isinstance(v, t.Number) for v in result):
+    if len(result) != len(a) or not all(isinstance(v, Number) for v in result):
         raise LanguageError(
             f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)"
         )
@@ -351,7 +350,7 @@ def lifted(lower, reducer, value, index):
         args = [value, index] if reducer.with_index else [value]
         value = lower.inline(reducer.lift.portable_text, args)
     state = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(v, t.Number) for v in state):
+    if not all(isinstance(v, Number) for v in state):
         raise LanguageError(f"{reducer!r}: a state is a number or a tuple of numbers")
     return state
 

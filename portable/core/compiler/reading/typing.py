@@ -9,11 +9,31 @@ import ast
 
 from ....errors import CollectiveError, LoweringError
 from ...language.frontend import by_users_names
-from ...language import types as t
 from .build import Build
 from .team import widened
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
-from ...language.types import LINEAR, UNIFORM, VARYING, kind_of, promote
+from ...language.types import (
+    CONSECUTIVE,
+    LINEAR,
+    UNIFORM,
+    UNSIGNED,
+    VARYING,
+    Record,
+    TypeClash,
+    arithmetic,
+    check_operator,
+    common_float,
+    consecutive,
+    held,
+    in_rows,
+    is_float,
+    kind_of,
+    named,
+    part,
+    promote,
+    stays_aligned,
+    strong,
+)
 
 # of one text: constants are part of what is known of arguments, and there is no end of constants
 _MOST_TREES = 256
@@ -56,8 +76,8 @@ def _input(build, name, described):
     what, *more = described
     if what == "tuple":
         names, *parts = more
-        return t.Record(
-            (_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names
+        return Record(
+            (_input(build, field, d) for field, d in zip(named(name, len(parts), names), parts)), names
         )
     if what == "constant":
         return build.strong_const(more[2], more[0])
@@ -89,7 +109,7 @@ class _Types:
         )
 
     def strong(self, dtype):
-        return t.strong(dtype, self.float_dtype)
+        return strong(dtype, self.float_dtype)
 
     def solve(self):
         rules = {Set: self.set, If: self.branch, Loop: self.loop, Leave: self.leave}
@@ -104,7 +124,7 @@ class _Types:
             for solve, node, rule in work:
                 try:
                     solve(node, rule)
-                except t.TypeClash as clash:
+                except TypeClash as clash:
                     refuse(self.build.kernel_name, node, clash)
         for node in self.build.order:
             if node.__class__ is Set:
@@ -123,14 +143,14 @@ class _Types:
 
     # ---- operations
     def binary(self, o, a, b):
-        op, dtype = o.attr, t.arithmetic(a.dtype, b.dtype, o.attr)
-        t.check_operator(op, dtype)
-        if t.in_rows(op, a, b, self.W):
+        op, dtype = o.attr, arithmetic(a.dtype, b.dtype, o.attr)
+        check_operator(op, dtype)
+        if in_rows(op, a, b, self.W):
             o.step = o.aligned = int(op == "%")
             return dtype, LINEAR if op == "%" else UNIFORM
-        kind, o.step = t.consecutive(op, a, b, dtype)
+        kind, o.step = consecutive(op, a, b, dtype)
         kind = kind or kind_of(a, b)
-        o.aligned = t.stays_aligned(op, a, b, dtype, kind, self.W)
+        o.aligned = stays_aligned(op, a, b, dtype, kind, self.W)
         return dtype, kind
 
     def cast(self, o, a, dtype=None):
@@ -138,7 +158,7 @@ class _Types:
         if a.dtype == dtype:
             o.step, o.aligned = a.step, a.aligned
             return dtype, a.kind
-        if a.kind == LINEAR and dtype in t.CONSECUTIVE and a.dtype != "int32":
+        if a.kind == LINEAR and dtype in CONSECUTIVE and a.dtype != "int32":
             o.step = a.step
             return dtype, LINEAR
         return dtype, kind_of(a)
@@ -149,8 +169,8 @@ class _Types:
         return self.cast(o, a, widened(dtype) if o.attr else dtype)
 
     def invert(self, o, a):
-        if t.is_float(a.dtype):
-            raise t.TypeClash(f"'~' needs integers, got {a.dtype}")
+        if is_float(a.dtype):
+            raise TypeClash(f"'~' needs integers, got {a.dtype}")
         return a.dtype, kind_of(a)
 
     def select(self, o, condition, a, b):
@@ -160,16 +180,16 @@ class _Types:
         return (dtype, UNIFORM) if chosen.const is not None else self.cast(o, chosen, dtype)
 
     def abs(self, o, a):
-        if a.dtype in t.UNSIGNED:
+        if a.dtype in UNSIGNED:
             return self.cast(o, a, a.dtype)
-        return _counted(a), a.kind if t.is_float(a.dtype) else kind_of(a)
+        return _counted(a), a.kind if is_float(a.dtype) else kind_of(a)
 
     def whole(self, o, a):
-        return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.cast(o, a, a.dtype)
+        return ("int", kind_of(a)) if is_float(a.dtype) or a.dtype == "bool" else self.cast(o, a, a.dtype)
 
     def load(self, o, *indices):
         varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
-        return t.held(o.view.dtype), VARYING if varies else UNIFORM
+        return held(o.view.dtype), VARYING if varies else UNIFORM
 
     def foreign(self, o, *args):
         dtypes = o.attr.results([self.strong(a.dtype) for a in args])
@@ -242,7 +262,7 @@ class _Types:
             for assignment in s.results:
                 try:
                     self.set(assignment, inner=not s.together or call.varying_return)
-                except t.TypeClash as clash:
+                except TypeClash as clash:
                     refuse(self.build.kernel_name, assignment, clash)
             if not s.together:
                 self.learn(call, "varying_return")
@@ -286,7 +306,7 @@ def _counted(a):
 
 
 def _floats(types, o, *args):
-    return t.common_float(args), kind_of(*args)
+    return common_float(args), kind_of(*args)
 
 
 def _nothing(types, o, *args):
@@ -303,7 +323,7 @@ def _of_first(kind=None):
 
 
 def _of_view(types, o, *args):
-    return t.part(o.view.dtype), VARYING
+    return part(o.view.dtype), VARYING
 
 
 _RULES = {
@@ -396,8 +416,8 @@ class _Collectives:
                     text,
                 )
             elif s.__class__ is Operation:
-                for part, _ in s.parts:
-                    self.block(part, apart)
+                for block, _ in s.parts:
+                    self.block(block, apart)
             elif s.__class__ is If:
                 for branch in (s.then, s.otherwise):
                     if branch is not None:

@@ -2,7 +2,7 @@
 
 from llvmlite import ir
 
-from ...language import types as t
+from ...language.types import BITS, UNSIGNED, is_float
 
 I32 = ir.IntType(32)
 # Moves that hide a number's range from LLVM, which would divide a short one by mul.hi.u32 without a shift:
@@ -14,10 +14,10 @@ _MOVES = {
 }
 
 
-def arithmetic(ops, op, x, y, dtype, const_b):
+def emit_arithmetic(ops, op, x, y, dtype, const_b):
     """Emit `x op y` on two numbers of LLVM's; `const_b`: what is known of y, or None."""
     b = ops.b
-    if t.is_float(dtype):
+    if is_float(dtype):
         return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=ops.flags)
     if op in ("+", "-", "*"):
         wrap = ("nsw",) if dtype == "int64" else ()
@@ -34,12 +34,12 @@ def arithmetic(ops, op, x, y, dtype, const_b):
 def _shift(ops, op, x, y, dtype, count):
     """Return a shift by any count: one that is negative, or as large as the type, leaves nothing (of a
     negative number -1)."""
-    b, bits = ops.b, t.BITS[dtype]
+    b, bits = ops.b, BITS[dtype]
     if count is not None and 0 <= count < bits:
-        return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+        return {"<<": b.shl, ">>": b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)
     y = ops.intrinsic("umin", [y, ops.alike(y, bits)])  # LLVM takes the lower half of a count for PTX
     inside = b.icmp_unsigned("<", y, ops.alike(y, bits))
-    if op == ">>" and dtype not in t.UNSIGNED:
+    if op == ">>" and dtype not in UNSIGNED:
         return b.ashr(x, b.select(inside, y, ops.alike(y, bits - 1)))
     return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), ops.alike(x, 0))
 
@@ -48,9 +48,9 @@ def _divide(ops, op, x, y, dtype, const_b):
     """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
         return _by_power(ops, op, x, const_b)
-    if ops.target.straight and const_b and const_b & (const_b - 1) and t.BITS[dtype] in _MOVES:
-        x = _hidden(ops, x, _MOVES[t.BITS[dtype]])
-    if const_b is not None or dtype in t.UNSIGNED:
+    if ops.target.straight and const_b and const_b & (const_b - 1) and BITS[dtype] in _MOVES:
+        x = _hidden(ops, x, _MOVES[BITS[dtype]])
+    if const_b is not None or dtype in UNSIGNED:
         return _any_divided(ops, op, x, y, dtype, const_b)
     near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # one that wraps around
     if ops.target.straight and not ops.target.crowded:
@@ -133,7 +133,7 @@ def _any_divided(ops, op, x, y, dtype, const_b):
     b, zero, by_zero = ops.b, ops.alike(x, 0), None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
-    if dtype in t.UNSIGNED:
+    if dtype in UNSIGNED:
         q, r = b.udiv(x, y), b.urem(x, y)
     else:
         q, r = b.sdiv(x, y), b.srem(x, y)
@@ -146,7 +146,7 @@ def _any_divided(ops, op, x, y, dtype, const_b):
 
 def _packed(ops, dtype):
     """Return True if integers of a dtype are signed, in packs of a CPU."""
-    return ops.W > 1 and dtype not in t.UNSIGNED and not ops.target.straight
+    return ops.W > 1 and dtype not in UNSIGNED and not ops.target.straight
 
 
 def _by_power(ops, op, x, power):
@@ -160,10 +160,10 @@ def _divisor(ops, x, y, dtype, modulo):
     """Return the mask of zeros of y, and y with 1 in the places at which x by y would trap. For a `modulo`
     1 stands for -1 as well, without a mask: both leave 0."""
     b = ops.b
-    one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+    one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (BITS[dtype] - 1)), -1))
     by_zero = traps = b.icmp_signed("==", y, ops.alike(x, 0))
     if modulo:
         return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
-    if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
+    if dtype not in UNSIGNED:  # the least integer by -1, which wraps to itself
         traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
     return by_zero, b.select(traps, one, y)

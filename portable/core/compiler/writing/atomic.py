@@ -1,7 +1,6 @@
 """One atomic step of one lane."""
 
-from ...language import types as t
-from ...language.types import itemsize
+from ...language.types import UNSIGNED, is_float, itemsize
 from .values import I32, I64
 
 
@@ -10,16 +9,16 @@ def atomic_step(ops, op, pointer, x, expected, view, want_old):
     b, dtype = ops.b, view.dtype
     if op == "cas":
         return _compare_and_swap(b, pointer, expected, x, dtype)
-    if op == "sub" and t.is_float(dtype):
+    if op == "sub" and is_float(dtype):
         op, x = "add", b.fneg(x)
     if view.unshared and op in ("add", "sub"):
         old = b.load(pointer, x.type)
         b.store(plain_sum(b, op, old, x), pointer)
         return old
     name = {"exchange": "xchg"}.get(op, op)
-    if t.is_float(dtype):
+    if is_float(dtype):
         name = {"add": "fadd", "min": "fminimum", "max": "fmaximum"}.get(name, name)
-    elif dtype in t.UNSIGNED and name in ("min", "max"):
+    elif dtype in UNSIGNED and name in ("min", "max"):
         name = "u" + name
     if want_old or op not in ("min", "max") or ops.target.straight:
         return b.atomic_rmw(name, pointer, x, "monotonic")
@@ -30,11 +29,11 @@ def atomic_step(ops, op, pointer, x, expected, view, want_old):
 def _would_change(b, op, pointer, x, dtype):
     """Return True if the least or largest so far may change by x. Most often it does not, and then the
     cores of a CPU go on sharing its line, which each atomic operation takes for one of them."""
-    is_float = t.is_float(dtype)
-    compare = b.fcmp_unordered if is_float else b.icmp_unsigned if dtype in t.UNSIGNED else b.icmp_signed
+    floats = is_float(dtype)
+    compare = b.fcmp_unordered if floats else b.icmp_unsigned if dtype in UNSIGNED else b.icmp_signed
     so_far = b.load_atomic(pointer, "monotonic", itemsize(dtype), typ=x.type)
     # zeros of both signs are equal
-    return compare({"max": "<", "min": ">"}[op] + "=" * is_float, so_far, x)
+    return compare({"max": "<", "min": ">"}[op] + "=" * floats, so_far, x)
 
 
 def plain_sum(b, op, old, x):
@@ -45,7 +44,7 @@ def plain_sum(b, op, old, x):
 
 
 def _compare_and_swap(b, pointer, expected, x, dtype):
-    if t.is_float(dtype):  # the instruction compares bits
+    if is_float(dtype):  # the instruction compares bits
         bits = I32 if dtype == "float32" else I64
         words = b.bitcast(expected, bits), b.bitcast(x, bits)
         pair = b.cmpxchg(pointer, *words, "monotonic", "monotonic")

@@ -8,9 +8,8 @@ import itertools
 import struct
 
 from ....errors import DTypeError, InputError, ShapeError
-from ...language import types as t
 from ..reading.signature import Signature, flatten
-from ...language.types import itemsize
+from ...language.types import PARTS, WORDS, itemsize, part
 
 EXTRA = (
     "begin end block_size partials league_size scratch_bytes counter"
@@ -88,7 +87,7 @@ class Results:
 
     def __init__(self, shapes, dtypes):
         self.shapes, self.dtypes, self.n_bytes = shapes, dtypes, 8 * len(dtypes)
-        self.format = struct.Struct("=" + "".join(t.WORDS[d] for d in dtypes))
+        self.format = struct.Struct("=" + "".join(WORDS[d] for d in dtypes))
 
     def addresses(self, outs, place):
         """Return the last words of a reduction's block: where each number goes. `outs`: one-element views,
@@ -123,6 +122,4 @@ class Results:
 def _places(view):
     """(dtype, address) of each number that a view of one element takes."""
     dtype = view.spec[0]  # NumPy makes a dtype's name anew each time
-    return [
-        (t.part(dtype), view.pointer + k * itemsize(t.part(dtype))) for k in range(1 + (dtype in t.PARTS))
-    ]
+    return [(part(dtype), view.pointer + k * itemsize(part(dtype))) for k in range(1 + (dtype in PARTS))]

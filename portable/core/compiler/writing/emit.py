@@ -12,7 +12,6 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from ...locks import look
-from ...language import types as t
 from ...texts import draws, elementary
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
@@ -21,7 +20,7 @@ from .members import Members
 from .memory import Memory
 from .parts import part, turned
 from ..reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, described_number, mapped
-from ...language.types import UNIFORM, VARYING
+from ...language.types import PARTS, UNIFORM, VARYING, Known, TypeClash
 from ..reading.typing import refuse, typed
 from .values import Ops, Value, ViewValue, word
 from .watch import Watch
@@ -37,7 +36,7 @@ def described(value, team):
         return team
     if isinstance(value, ViewValue):
         element = value.element or value.dtype
-        shape = value.shape[: len(value.shape) - (element in t.PARTS)]
+        shape = value.shape[: len(value.shape) - (element in PARTS)]
         shape = tuple(n if isinstance(n, int) else None for n in shape)
         return "view", element, shape, value.readonly, value.scatter, value.lanes_last, value.store
     return described_number(value)
@@ -162,7 +161,7 @@ class Here(NamedTuple):
             look(lower.kernel_name)
             try:
                 here = _STATEMENTS[node.__class__](here, node)
-            except t.TypeClash as clash:  # a constant that does not fit
+            except TypeClash as clash:  # a constant that does not fit
                 refuse(lower.kernel_name, node, clash)
             if here is None:
                 break
@@ -245,7 +244,7 @@ def _bind(scope, node, value):
             _bind(scope, n, v)
     elif isinstance(node, (Operation, View)):
         scope.values[node] = value
-    elif node.__class__ is not t.Known:
+    elif node.__class__ is not Known:
         scope.team = value
 
 

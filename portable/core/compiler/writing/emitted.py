@@ -5,14 +5,13 @@ import itertools
 from llvmlite import ir
 
 from ... import registry
-from ...language import types as t
 from .apart import Alone, below
 from .emit import Emitter
 from .block import EXTRA
 from .lines import Builder
 from ..reading.team import combine_states, finished, lifted, widened
 from ..reading.tree import flat
-from ...language.types import UNIFORM, VARYING, in_parts, itemsize
+from ...language.types import SHORT, UNIFORM, VARYING, Record, in_parts, itemsize, named
 from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue, word
 
 
@@ -31,8 +30,8 @@ def arguments(signature, ops, names, block):
 def _value(ops, take, name, spec):
     """Return the value of one argument, made of the words that `take` gives."""
     if spec[0] == "tuple":
-        parts = zip(t.named(name, len(spec[1]), spec[2]), spec[1])
-        return t.Record((_value(ops, take, *part) for part in parts), spec[2])
+        parts = zip(named(name, len(spec[1]), spec[2]), spec[1])
+        return Record((_value(ops, take, *part) for part in parts), spec[2])
     if spec[0] == "static":
         return ops.const(spec[1])
     if spec[0] == "known":
@@ -49,7 +48,7 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
     shape = [take(I64) for _ in range(ndim)]
     if apart and ops.target.straight and not ops.target.crowded:
         for extent in shape:
-            extent.text += below(ops.b.module, t.SHORT)
+            extent.text += below(ops.b.module, SHORT)
     strides = [take(I64) for _ in range(ndim)]
     if contiguous_last and ndim:
         strides[-1] = itemsize(dtype)

@@ -9,14 +9,26 @@ from ....errors import DTypeError, LanguageError, ShapeError
 from ...language.frontend import has_loops, reached
 from ...places.policy import WITH_PREFIXES, n_indices
 from ...language.reducer import Sum
-from ...language import types as t
 from ...locks import kept
 from .block import EXTRA, Launched, Results
 from ..reading.keys import sources, written
 from ..reading.signature import flatten, known
 from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
-from ...language.types import LINEAR, UNIFORM, VARYING, Number, is_float, itemsize
+from ...language.types import (
+    COMPLEX,
+    HELD,
+    LINEAR,
+    PARTS,
+    UNIFORM,
+    VARYING,
+    Complex,
+    Number,
+    Record,
+    is_float,
+    itemsize,
+    strong,
+)
 from ..reading.typing import typed
 from .watch import Watch
 
@@ -138,20 +150,20 @@ class Entry(Launched):
         return tree.result
 
     def _type_reducers(self):
-        strong = functools.partial(t.strong, float_dtype=self.signature.float_dtype)
+        stored = functools.partial(strong, float_dtype=self.signature.float_dtype)
         index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
         self._part_complex_sums()
         for reducer, value in zip(self.reducers, self.contributions(self.tree.result)):
             state = tuple(
-                Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING)
+                Operation("input", dtype=stored(widened(v.dtype)), kind=VARYING)
                 for v in lifted(self, reducer, value, index)
             )
             self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
             self.states.append(state)
             finals.append(finished(self, reducer, state))
         self.state_words = sum(r.n_words for r in self.reducers)
-        finals = self.paired(finals, lambda x, y: t.Record((x, y), t.COMPLEX))
-        self.results = Results([*map(_shape, finals)], [strong(v.dtype) for f in finals for v in flat(f)])
+        finals = self.paired(finals, lambda x, y: Record((x, y), COMPLEX))
+        self.results = Results([*map(_shape, finals)], [stored(v.dtype) for f in finals for v in flat(f)])
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
@@ -169,7 +181,7 @@ class Entry(Launched):
                 f" {len(outs)}"
             )
         for dtype, out in zip(self.results.dtypes, outs):
-            if out[1] in (*t.HELD, *t.PARTS) or is_float(dtype) and not is_float(out[1]):
+            if out[1] in (*HELD, *PARTS) or is_float(dtype) and not is_float(out[1]):
                 raise DTypeError(
                     f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes"
                     f" are {dtype}; got {out[1]}"
@@ -199,7 +211,7 @@ class Entry(Launched):
 
     def _is_complex(self, reducer, value):
         """Return True for a sum of complex numbers, which no scan makes."""
-        return isinstance(value, t.Complex) and reducer is Sum and "scan" not in self.policy_kind
+        return isinstance(value, Complex) and reducer is Sum and "scan" not in self.policy_kind
 
     def paired(self, values, make):
         """Return values of all reducers, with those of a complex sum's two parts made one."""
@@ -213,7 +225,7 @@ class Entry(Launched):
 
     def _given_contributions(self, result):
         """Return the kernel's result, a number or tuple for each reducer that was given."""
-        several = isinstance(result, tuple) and not isinstance(result, t.Complex)  # which is one number
+        several = isinstance(result, tuple) and not isinstance(result, Complex)  # which is one number
         alone = len(self.given) == 1 and not (several and len(result) == 1)
         values = (result,) if alone or not several else result
         if (
@@ -223,7 +235,7 @@ class Entry(Launched):
         ):
             wanted = sum(1 if r.lift else r.n_words for r in self.given)
             got = "nothing" if result is None else f"{len(flat(result))} value(s)"
-            if any(isinstance(value, t.Complex) for value in values):
+            if any(isinstance(value, Complex) for value in values):
                 got = (
                     f"{len(values)} value(s), among them a complex number, which pk.Sum alone takes: give"
                     " others, and scans, its parts z.real and z.imag"
@@ -249,14 +261,14 @@ class Entry(Launched):
 
 def _shape(final):
     """Return the arguments of Results for a number, a complex number or a tuple."""
-    return "complex" if isinstance(final, t.Complex) else len(final) if isinstance(final, tuple) else None
+    return "complex" if isinstance(final, Complex) else len(final) if isinstance(final, tuple) else None
 
 
 def _fits(reducer, value):
     """Return True if a contribution is a number, or as many numbers as the reducer's states have; a
     complex number is none of these, which a `lift` of the user's own may take."""
     parts = flat(value)
-    if isinstance(value, t.Complex) and not lifts_complex(reducer):
+    if isinstance(value, Complex) and not lifts_complex(reducer):
         return False
     return all(isinstance(v, Number) for v in parts) and (
         reducer.lift is not None or len(parts) == reducer.n_words

@@ -7,10 +7,9 @@ effects and Python meaning of operations belong to rooms that know nothing of co
 
 import functools
 
-from ...language import types as t
 from ..reading.known import text_of, texts
 from ..reading.team import combine_states
-from ...language.types import UNIFORM, VARYING
+from ...language.types import UNIFORM, UNSIGNED, VARYING, arithmetic, common_float, is_float, is_weak
 from .values import Ops, Value
 
 
@@ -28,8 +27,8 @@ def _of_values(method):
 def _binary(here, o, a, b):
     op, ops, check = o.attr, here.ops, None
     if op in ("//", "%", "<<", ">>"):
-        dtype = t.arithmetic(a.dtype, b.dtype, op)
-        if t.is_float(dtype) and ops.folded(op, a, b) is None:
+        dtype = arithmetic(a.dtype, b.dtype, op)
+        if is_float(dtype) and ops.folded(op, a, b) is None:
             # Python's // and % of floats, by the layer's own text
             values = [ops.cast(v, ops.strong(dtype)) for v in (a, b)]
             return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")
@@ -43,7 +42,7 @@ def _cast(here, o, a):
 
 def _extreme(here, o, a, b):
     ops, (op, nan_wins) = here.ops, o.attr
-    if nan_wins and t.is_float(o.dtype):
+    if nan_wins and is_float(o.dtype):
         return ops.float_intrinsic("minimum" if op == "<" else "maximum", (a, b), o.dtype)
     if nan_wins:
         return ops.select(ops.compare(op, a, b), a, b)
@@ -53,16 +52,16 @@ def _extreme(here, o, a, b):
 
 def _abs(here, o, a):
     ops = here.ops
-    if t.is_float(a.dtype):
+    if is_float(a.dtype):
         return Value(a.dtype, a.kind, ops.intrinsic("fabs", [ops.get(a)]))
-    if a.dtype in t.UNSIGNED:
+    if a.dtype in UNSIGNED:
         return a
     return ops.select(ops.compare("<", a, ops.const(0)), ops.negate(a), a)
 
 
 def _whole(here, o, a):
     ops = here.ops
-    if not t.is_float(a.dtype):
+    if not is_float(a.dtype):
         return ops.cast(a, "int") if a.dtype == "bool" else a
     if a.const is not None:  # of a number that wraps where it is stored, see `Operations.whole`
         own = ops.strong(a.dtype)
@@ -97,7 +96,7 @@ def _lanes(here, o, c):
 
 def _math(here, o, *values):
     (name, fast), ops = o.attr, here.ops
-    dtype, fast = t.common_float(values), fast or bool(ops.flags)
+    dtype, fast = common_float(values), fast or bool(ops.flags)
     values = [ops.cast(v, ops.strong(dtype)) for v in values]
     native = ops.target.fast_math(ops, name, values) if fast else None
     if native is not None:
@@ -115,7 +114,7 @@ def _layers_text(here, name, pair, values, dtype, part=None):
     if result is None:
         result = here.own_text(text, values, strong)
     result = result if part is None else result[part]
-    return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
+    return Value(dtype, result.kind, result.ir, result.const) if is_weak(dtype) else result
 
 
 # ---- variables and memory
@@ -126,7 +125,7 @@ def _load(here, o, *indices):
 
 def _store(here, o, *args):
     view, value = here.scope.values[o.view], args[-1]
-    if t.is_float(value.dtype) and not t.is_float(view.dtype) and value.const is None:
+    if is_float(value.dtype) and not is_float(view.dtype) and value.const is None:
         value = here.ops.cast(value, view.dtype)
     here.memory.store(here, view, args[:-1], value)
 
@@ -210,7 +209,7 @@ EMITTED = {
     "foreign": lambda here, o, *values: o.attr.emit(here, values),
     "from_bits": _from_bits,
     "get": lambda here, o: here.read(o.attr),
-    "intrinsic": lambda here, o, *values: here.ops.float_intrinsic(o.attr, values, t.common_float(values)),
+    "intrinsic": lambda here, o, *values: here.ops.float_intrinsic(o.attr, values, common_float(values)),
     "invert": _of_values(Ops.invert),
     "item": _item,
     "junction": _junction,

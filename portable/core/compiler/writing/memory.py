@@ -7,11 +7,10 @@ import math
 import numpy as np
 from llvmlite import ir
 
-from ...language import types as t
 from .apart import Facts
 from .atomic import atomic_step
 from .lines import pack_of_numbers
-from ...language.types import LINEAR, UNIFORM, VARYING, in_parts, itemsize
+from ...language.types import LINEAR, UNIFORM, VARYING, held, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue
 
 _VOID = ir.VoidType()
@@ -159,7 +158,7 @@ class Memory:
         if dtype == "bool":
             x = self.ops.b.icmp_unsigned("!=", x, self.ops.alike(x, 0))
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
-        return Value(t.held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
+        return Value(held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
     def _fetched(self, here, view, indices):
         """Load an element from memory: one for all lanes, or a vector."""
@@ -240,7 +239,7 @@ class Memory:
             bits = b.zext(x, ops.shaped(I32, x))
             return b.bitcast(b.shl(bits, ops.alike(bits, 16)), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
-        return ops.convert(x, dtype, t.held(dtype))
+        return ops.convert(x, dtype, held(dtype))
 
     def _stored(self, value, dtype, kind=None):
         """Return a value as an element of memory: a float16 or bfloat16 by way of a float32, to the

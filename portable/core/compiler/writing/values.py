@@ -9,10 +9,36 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...language import types as t
-from .arithmetic import arithmetic
+from .arithmetic import emit_arithmetic
 from .lines import Integer, Written, full, pack_of, pack_of_numbers
-from ...language.types import LINEAR, UNIFORM, VARYING
+from ...language.types import (
+    BITS,
+    CONSECUTIVE,
+    HOLDS,
+    LINEAR,
+    SIGNED,
+    UNIFORM,
+    UNSIGNED,
+    VARYING,
+    Number,
+    arithmetic,
+    bounds,
+    check_fits,
+    consecutive,
+    converted,
+    folded,
+    in_rows,
+    is_float,
+    is_weak,
+    kind_of,
+    meant,
+    promote,
+    rounded,
+    stays_aligned,
+    strong,
+    whole,
+    wrapped,
+)
 from ..reading.tree import node
 
 I1, I8, I16, I32, I64 = (Integer(n) for n in (1, 8, 16, 32, 64))
@@ -47,7 +73,7 @@ def word(n):
 
 
 @node
-class Value(t.Number):
+class Value(Number):
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
     Of a linear one `ir` is lane 0's number, of an int32 not wrapped, and `step` what lanes differ by;
@@ -128,7 +154,7 @@ class Ops:
 
     # ---- types and constants
     def strong(self, dtype):
-        return t.strong(dtype, self.float_dtype)
+        return strong(dtype, self.float_dtype)
 
     def scalar(self, dtype):
         return SCALAR[self.strong(dtype)]
@@ -181,7 +207,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self.constant(t.meant(v.const, v.dtype, dtype, self.float_dtype), dtype)
+            number = self.constant(meant(v.const, v.dtype, dtype, self.float_dtype), dtype)
             return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -200,27 +226,27 @@ class Ops:
     def constant(number, dtype):
         if dtype == "bool":
             return int(bool(number))
-        if t.is_float(dtype):
-            return t.rounded(number, dtype)
-        number = t.whole(number, dtype) if isinstance(number, float) else int(number)
-        t.check_fits(number, dtype)
-        return t.wrapped(number, t.BITS[dtype])
+        if is_float(dtype):
+            return rounded(number, dtype)
+        number = whole(number, dtype) if isinstance(number, float) else int(number)
+        check_fits(number, dtype)
+        return wrapped(number, BITS[dtype])
 
     def convert(self, x, a, b):
         if a == b or SCALAR[a] == SCALAR[b]:
             return x
-        build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), t.is_float(a), t.is_float(b)
+        build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), is_float(a), is_float(b)
         if b == "bool":
             differs = build.fcmp_unordered if fa else build.icmp_signed
             return differs("!=", x, self.alike(x, 0))
         if fa and fb:
-            return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
+            return build.fpext(x, to) if BITS[b] > BITS[a] else build.fptrunc(x, to)
         if fa:
             return self._whole(x, to, b)
-        unsigned = a in t.UNSIGNED or a == "bool"
+        unsigned = a in UNSIGNED or a == "bool"
         if fb:
             return build.uitofp(x, to) if unsigned else build.sitofp(x, to)
-        if t.BITS[b] < t.BITS[a]:
+        if BITS[b] < BITS[a]:
             return build.trunc(x, to)
         return build.zext(x, to) if unsigned else build.sext(x, to)
 
@@ -231,11 +257,11 @@ class Ops:
     def _whole(self, x, to, dtype):
         """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself
         makes of others is open."""
-        b, (low, high) = self.b, t.bounds(dtype)
-        whole = (b.fptoui if dtype in t.UNSIGNED else b.fptosi)(x, to)
+        b, (low, high) = self.b, bounds(dtype)
+        whole = (b.fptoui if dtype in UNSIGNED else b.fptosi)(x, to)
         beyond = b.fcmp_ordered(">=", x, self.alike(x, float(high + 1)))
-        whole = b.select(beyond, self.alike(whole, t.wrapped(high, t.BITS[dtype])), whole)
-        if dtype in t.UNSIGNED:
+        whole = b.select(beyond, self.alike(whole, wrapped(high, BITS[dtype])), whole)
+        if dtype in UNSIGNED:
             return b.select(b.fcmp_ordered(">", x, self.alike(x, 0.0)), whole, self.alike(whole, 0))
         whole = b.select(b.fcmp_ordered("<", x, self.alike(x, float(low))), self.alike(whole, low), whole)
         return b.select(b.fcmp_unordered("uno", x, x), self.alike(whole, 0), whole)
@@ -251,14 +277,14 @@ class Ops:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = t.meant(v.const, v.dtype, dtype, self.float_dtype)
-            return Value(dtype, UNIFORM, None, t.converted(number, self.strong(dtype)))
-        if v.kind == LINEAR and dtype in t.CONSECUTIVE and v.dtype != "int32":
+            number = meant(v.const, v.dtype, dtype, self.float_dtype)
+            return Value(dtype, UNIFORM, None, converted(number, self.strong(dtype)))
+        if v.kind == LINEAR and dtype in CONSECUTIVE and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(dtype, kind, self.get(v, dtype, kind))
 
-    kind_of = staticmethod(t.kind_of)
+    kind_of = staticmethod(kind_of)
 
     def known(self, node):
         """Return the value of a constant of a typed tree; one that is a rounded product has its
@@ -270,8 +296,8 @@ class Ops:
         """Arithmetic on two weak constants, but for a sum that is rounded with a product; None of others."""
         if a.const is None or b.const is None or op in "+-" and (a.factors or b.factors):
             return None
-        weak = t.is_weak(a.dtype) and t.is_weak(b.dtype)
-        number = t.folded(op, a.const, b.const, self.float_dtype) if weak else None
+        weak = is_weak(a.dtype) and is_weak(b.dtype)
+        number = folded(op, a.const, b.const, self.float_dtype) if weak else None
         return None if number is None else self.const(number)
 
     # ---- arithmetic
@@ -281,7 +307,7 @@ class Ops:
         folded = self.folded(op, a, b)
         if folded is not None:
             return folded
-        dtype = t.arithmetic(a.dtype, b.dtype, op)
+        dtype = arithmetic(a.dtype, b.dtype, op)
         linear = self._linear(op, a, b, dtype)
         if linear is not None:
             return linear
@@ -289,13 +315,15 @@ class Ops:
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
         if check is not None:
             check(x, y, dtype, b.const)
-        result = self._fused(op, a, b, dtype, kind) or arithmetic(self, op, x, y, self.strong(dtype), b.const)
+        result = self._fused(op, a, b, dtype, kind) or emit_arithmetic(
+            self, op, x, y, self.strong(dtype), b.const
+        )
         return Value(
             dtype,
             kind,
             result,
-            aligned=t.stays_aligned(op, a, b, dtype, kind, self.W),
-            factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else (),
+            aligned=stays_aligned(op, a, b, dtype, kind, self.W),
+            factors=(a, b) if op == "*" and is_float(dtype) and not self.flags else (),
         )
 
     def _fused(self, op, a, b, dtype, kind):
@@ -317,10 +345,10 @@ class Ops:
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs;
         None of others."""
-        if t.in_rows(op, a, b, self.W):
-            x = arithmetic(self, op, a.ir, I64(b.const), "int64", b.const)
+        if in_rows(op, a, b, self.W):
+            x = emit_arithmetic(self, op, a.ir, I64(b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
-        kind, step = t.consecutive(op, a, b, dtype)
+        kind, step = consecutive(op, a, b, dtype)
         if kind == UNIFORM:
             x = self.b.sub(a.ir, b.ir, flags=NSW)
             return Value(dtype, UNIFORM, self.convert(x, "int64", self.strong(dtype)))
@@ -328,20 +356,20 @@ class Ops:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
         x = (self.b.add if op == "+" else self.b.sub)(x, y, flags=NSW)
-        aligned = t.stays_aligned(op, a, b, dtype, LINEAR, self.W)
+        aligned = stays_aligned(op, a, b, dtype, LINEAR, self.W)
         return Value(dtype, LINEAR, x, step=step, aligned=aligned)
 
     def compare(self, op, a, b):
         if a.const is not None and b.const is not None:
-            return Value("bool", UNIFORM, None, t.HOLDS[op](a.const, b.const))
-        dtype = t.promote(a.dtype, b.dtype)
+            return Value("bool", UNIFORM, None, HOLDS[op](a.const, b.const))
+        dtype = promote(a.dtype, b.dtype)
         kind = self.kind_of(a, b)
-        if t.is_float(dtype) and self.target.straight and not self.flags:
+        if is_float(dtype) and self.target.straight and not self.flags:
             op, a, b = self._beside_zero(op, a, b, self.strong(dtype))
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        if t.is_float(dtype):
+        if is_float(dtype):
             result = self.b.fcmp_unordered(op, x, y) if op == "!=" else self.b.fcmp_ordered(op, x, y)
-        elif dtype in t.UNSIGNED or dtype == "bool":
+        elif dtype in UNSIGNED or dtype == "bool":
             result = self.b.icmp_unsigned(op, x, y)
         else:
             result = self.b.icmp_signed(op, x, y)
@@ -352,15 +380,15 @@ class Ops:
         0.0 else 0.0` for PTX's min, to which -0.0 is smaller than 0.0."""
         if a.const is not None:
             op, a, b = _MIRRORED.get(op, op), b, a
-        if b.const is None or t.rounded(b.const, dtype) or op not in _BESIDE:
+        if b.const is None or rounded(b.const, dtype) or op not in _BESIDE:
             return op, a, b
         op, sign = _BESIDE[op]
         return op, a, Value(dtype, UNIFORM, None, sign * (1e-45 if dtype == "float32" else 5e-324))
 
     def negate(self, v):
-        if v.const is not None and v.dtype not in t.SIGNED + t.UNSIGNED:  # those wrap
+        if v.const is not None and v.dtype not in SIGNED + UNSIGNED:  # those wrap
             return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
-        if t.is_float(v.dtype):
+        if is_float(v.dtype):
             return Value(v.dtype, v.kind, self.b.fneg(v.ir))
         return self.binary("-", self.const(0), v)
 
@@ -379,10 +407,10 @@ class Ops:
     def select(self, condition, a, b):
         """`a` where the condition holds, else `b`, without a branch."""
         if condition.const is not None:
-            chosen = self.cast(a if condition.const else b, t.promote(a.dtype, b.dtype))
+            chosen = self.cast(a if condition.const else b, promote(a.dtype, b.dtype))
             # no product, as of one that is chosen later
             return Value(chosen.dtype, chosen.kind, chosen.ir, chosen.const, chosen.step, chosen.aligned)
-        dtype = t.promote(a.dtype, b.dtype)
+        dtype = promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
         return Value(dtype, kind, self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind)))
@@ -451,7 +479,7 @@ class Ops:
             with no:
                 b = otherwise()
                 end_b = self.b.block
-        dtype = t.promote(a.dtype, b.dtype)
+        dtype = promote(a.dtype, b.dtype)
         kind = VARYING if condition.kind != UNIFORM else self.kind_of(a, b)
         after = self.b.block
         spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM

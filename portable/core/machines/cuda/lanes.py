@@ -4,12 +4,11 @@ import functools
 
 from llvmlite import ir
 
-from ...language import types as t
 from ...compiler.writing.apart import metadata
 from ...compiler.writing.scanned import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
-from ...language.types import UNIFORM, VARYING
+from ...language.types import BITS, UNIFORM, VARYING
 from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 
 WARP, RANGE_THREADS = 32, 256
@@ -382,7 +381,7 @@ def _over_warps(ops, state, combine, n_warps, again):
 def _shuffled(ops, v, how, by, clamp):
     """Return the value of another lane of the warp."""
     b, x = ops.b, ops.get(v)
-    bits = t.BITS[ops.strong(v.dtype)]
+    bits = BITS[ops.strong(v.dtype)]
     by = I32(by) if isinstance(by, int) else by
 
     def move(word):

@@ -26,10 +26,9 @@ import functools
 
 from llvmlite import ir
 
-from ...language import types as t
 from ...compiler.writing.scanned import Scanned, words_of
 from ...compiler.reading.tree import flat
-from ...language.types import VARYING
+from ...language.types import BITS, VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
 from ...places.policy import WITH_PREFIXES
 from .engine import KEEPING, KEEPS, REGISTERS
@@ -329,7 +328,7 @@ class Scan(Scanned):
     # ---- what tiles leave for those behind
     def _halves(self):
         """Return for each number of a state how many halves of 64 bits it has."""
-        return [t.BITS[v.dtype] // 32 for v in self.state]
+        return [BITS[v.dtype] // 32 for v in self.state]
 
     def _places(self, level, number):
         """Return the places of a state's halves: the same half of a group's members side by side, and then
