@@ -22,10 +22,9 @@ also in plain Python: the bits are the same on every space. Calls on the host ta
 `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
-from .core.texts import draws
-from .library.texts import counts, variates
+from .library.texts import counts, draws, variates
 from .library.drawn import drawn
-from .core.texts.draws import philox, randint, uniform, uniform_open, words
+from .library.texts.draws import philox, randint, uniform, uniform_open, words
 
 uniform32, uniform_open32 = drawn(draws.uniform32), drawn(draws.uniform_open32)
 exponential, exponential32 = drawn(draws.exponential), drawn(draws.exponential32)

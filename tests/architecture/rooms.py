@@ -23,7 +23,7 @@ ARROWS = {
     ),
     "face": (
         "core core/arrays core/language core/launch core/machines core/machines/cpu "
-        "core/machines/cuda core/places core/texts derivatives errors library library/texts numba "
+        "core/machines/cuda core/places derivatives errors library library/texts numba "
         "watch/checked watch watch/counts"
     ),
     "library": ("core core/arrays core/language core/launch core/places errors"),
@@ -55,7 +55,7 @@ ARROWS = {
     ),
     "watch/counts": (
         "core core/compiler/reading core/compiler/writing core/language core/launch "
-        "core/machines/cpu core/machines/cuda core/texts errors watch"
+        "core/machines/cpu core/machines/cuda errors library/texts watch"
     ),
     "watch/debug": ("core/compiler/reading core/compiler/writing core/language core/places errors"),
 }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import portable as pk
 from portable.core.places import space as space_module
 from portable.core.machines import host
-from portable.core.language.types import STORED as DTYPES
+from portable.core.language.types import STORED
 
 SPACES = ["serial", "cuda", "cuda:1"]
 # Shapes agree: columns and evens; rows and pair; the others with themselves.
@@ -75,7 +75,7 @@ def test_overlapping_copies(fake_cuda, space, target, source):
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("space", SPACES)
 def test_dtypes_are_converted_only_if_asked(fake_cuda, space):
-    for target_dtype, source_dtype in itertools.product(DTYPES, DTYPES):
+    for target_dtype, source_dtype in itertools.product(STORED, STORED):
         source = np.arange(5).astype(source_dtype)
         target = pk.zeros(5, target_dtype, space=space)
         if target_dtype != source_dtype:
@@ -90,7 +90,7 @@ def test_dtypes_are_converted_only_if_asked(fake_cuda, space):
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("value", [0, 1, True, 1.0, np.float32(1), np.int64(1), np.bool_(True)])
 def test_fills(fake_cuda, space, value):
-    for dtype, part in itertools.product(DTYPES, PARTS.values()):
+    for dtype, part in itertools.product(STORED, PARTS.values()):
         expected = np.zeros((5, 6), dtype)
         view = _view(expected, space)
         pk.deep_copy(view[part], value)

@@ -22,7 +22,7 @@ from portable.core.machines import host
 from portable.core import registry
 from portable.core.machines.cuda import driver
 from portable.core.arrays.view import describe
-from portable.core.language.types import STORED as DTYPES
+from portable.core.language.types import STORED
 
 SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
 
@@ -44,7 +44,7 @@ def _unpack(words):
 
 @pytest.mark.parametrize("shape", [(), 0, 3, (2, 3), (1, 0, 2), (2, 3, 4, 5), [2, 2], np.int64(4)])
 def test_views_are_zero_row_major_and_described(place, shape):
-    for dtype, make in itertools.product(DTYPES, (pk.View, pk.zeros)):
+    for dtype, make in itertools.product(STORED, (pk.View, pk.zeros)):
         view, expected = make(shape, dtype, space=place, label="name"), np.zeros(shape, dtype)
         assert (view.shape, view.dtype) == (expected.shape, expected.dtype)
         assert view.strides == expected.strides or not view.size
@@ -155,7 +155,7 @@ def _index(shape):
     )
 
 
-_cases = _shapes.flatmap(lambda shape: st.tuples(st.just(shape), _index(shape), st.sampled_from(DTYPES)))
+_cases = _shapes.flatmap(lambda shape: st.tuples(st.just(shape), _index(shape), st.sampled_from(STORED)))
 
 
 @given(_cases)
@@ -369,7 +369,7 @@ def test_old_capsules_may_be_written_where_numpy_may():
     assert pk.asview(OldPack(array, writeable=False)).readonly and pk.asview(Pack(array, old=True)).readonly
 
 
-NUMPYS = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # which NumPy's own interfaces do not know
+NUMPYS = [dtype for dtype in STORED if dtype != "bfloat16"]  # which NumPy's own interfaces do not know
 
 
 @pytest.mark.parametrize("wrap", [Interface, Pack, OldPack, lambda a: Pack(a, device=(3, 0))])

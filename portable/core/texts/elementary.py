@@ -34,14 +34,12 @@ from ..language.words import (
     isnan,
     maximum,
     minimum,
-    near_rsqrt,
-    sqrt,
     trunc,
-    uint64,
     where,
 )
 
 OWN = "portable.core.texts.", "portable.library.texts."
+FILES = [__file__]  # of texts that debug builds take as one operation, and whose loops are short
 INF = float("inf")
 NAN = float("nan")
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
@@ -51,9 +49,9 @@ real, real_f32 = float64, float32
 whole, whole_f32 = int64, int32
 
 
-def narrowed(names):
+def narrowed(names, constants=T32):
     """Return float32's form of what a module of texts holds, as a dict of its own for all of them."""
-    found = {**names, "T": T32}
+    found = {**names, "T": constants}
     for name, fn in names.items():
         if isinstance(fn, types.FunctionType) and fn.__module__.startswith(OWN):
             found[name] = types.FunctionType(fn.__code__, found, name)
@@ -77,15 +75,6 @@ def two_chains(x, coefficients):
     return fma(total, x, coefficients[-1])
 
 
-def horner_parts(x, coefficients, last_low):
-    """Return the polynomial's value with the rounding of its last step; the last coefficient has a second
-    part."""
-    total = horner(x, coefficients[:-1])
-    last = coefficients[-1]
-    p = fma(total, x, last)
-    return p, fma(total, x, last - p) + last_low
-
-
 def product(a, b):
     """a * b in two parts."""
     p = a * b
@@ -96,13 +85,6 @@ def product_of_parts(a, a_low, b, b_low):
     """(a + a_low) * (b + b_low) in two parts."""
     p, p_low = product(a, b)
     return p, fma(a, b_low, fma(a_low, b, p_low))
-
-
-def quotient(n, n_low, d, d_low):
-    """(n + n_low) / (d + d_low): the division put right by its remainder."""
-    w = 1.0 / d
-    q = n * w
-    return fma(fma(-q, d, n) + fma(-q, d_low, n_low), w, q)
 
 
 def at_least(x, low):
@@ -191,11 +173,6 @@ def exp_of(x):
     return where(tiny, y * T.SHRINK, y)
 
 
-def exp_nonpositive_of(x):
-    r, _, t = reduce_exp(at_least(x, T.EXP_LEAST), T.HALF)
-    return horner(r, T.EXP) * power(t)
-
-
 def exp2_sum(x, low):
     """2^(x + low); the literal -0.0 costs nothing."""
     least, most, small = T.EXP2_ENDS
@@ -209,33 +186,6 @@ def exp2_sum(x, low):
 
 def exp2_of(x):
     return exp2_sum(x, -0.0)
-
-
-def half_expm1(x):
-    """(exp(x) - 1) / 2 as a larger and a smaller part."""
-    r, r_low, t = reduce_exp(x, T.HALF)
-    scale = power(t)  # exp(x) = 2 scale exp(r + r_low)
-    base = scale - 0.5
-    high = fma(scale, r, base)
-    low = fma(scale, r, base - high) + ((scale - base) - 0.5)
-    return high, fma(scale, fma(r, r * horner(r, T.EXPM1), fma(r, r_low, r_low)), low)
-
-
-def expm1_of(x):
-    least, most, small = T.EXPM1_ENDS
-    high, low = half_expm1(clamp(x, least, most))
-    return where(abs(x) < small, x, (high + low) + (high + low))  # keeps -0 and the subnormals
-
-
-def tanh_of(x):
-    """h / (1 + h) where h = high + low = (exp(2|x|) - 1) / 2, with the sign of x: above zero, an error of h
-    shrinks."""
-    high, low = half_expm1(2.0 * clamp(abs(x), 0.0, T.TANH_END))
-    h = high + low
-    h_low = (high - h) + low
-    d = 1.0 + h
-    one = d - h
-    return copysign(quotient(h, h_low, d, ((1.0 - one) + (h - (d - one))) + h_low), x)
 
 
 # ---- logarithms. x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): adding bits(1) - bits(sqrt(1/2)) to the
@@ -289,69 +239,7 @@ def log_normal(x):
     return high + low
 
 
-def log1p_of(x):
-    """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near
-    enough."""
-    u = 1.0 + x
-    k, f, inverse = fields(u)
-    high, low = log_parts(k - T.BIASED, f)
-    back = u - 1.0
-    error = ((1.0 - (u - back)) + (x - back)) * (0.5 * inverse)
-    return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
-
-
-def log2_parts(x):
-    """k + log2(1 + f) as a larger and a smaller part."""
-    k, f = split(x)
-    p = series(f, T.LOG2)
-    g, g_low = product(f, T.LOG2E[0])
-    high = k + g
-    low = fma(f, T.LOG2E[1], g_low + (g - (high - k)))
-    return high, fma(-0.5 * f, g, fma(f * f, f * p, fma(-0.5 * f, g_low, low)))
-
-
-def log2_of(x):
-    high, low = log2_parts(x)
-    return finish_log(x, high + low)
-
-
-def log10_of(x):
-    """(high + low) log10(2), rounded once but for terms far below an ulp."""
-    high, low = log2_parts(x)
-    y = high + low
-    rest = fma(y, T.LOG10_2[1], ((high - y) + low) * T.LOG10_2[0])
-    return finish_log(x, fma(y, T.LOG10_2[0], rest))
-
-
 # ---- powers
-def near_rsqrt_of(x):
-    return 1.0 / sqrt(x)
-
-
-fast_rsqrt_of = near_rsqrt_of
-
-
-def second_order(error):
-    return error
-
-
-def second_order_f32(error):
-    return fma(0.75 * error, error, error)
-
-
-def rsqrt_of(x):
-    """1 / sqrt(x): an approximation and Newton's step on its exact residual.
-
-    With the term of second order float32 is rounded correctly whatever the approximation is: tried for each x
-    from 1 to 4 and each y within 2^-22.9.
-    """
-    y = near_rsqrt(x)
-    h = x * y
-    error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
-    error = where(error < 1.0, error, 1.0)  # no number at zero and infinity, whose y is right
-    return fma(0.5 * y, second_order(error), y)
-
-
 def precise_log2(k, f):
     """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2
     + f)."""
@@ -496,64 +384,6 @@ def sin_of(x):
 def cos_of(x):
     q, r, low = reduce_pi(x)
     return quarter(q + 1, r, low)
-
-
-def tan_of(x):
-    """sin / cos of r + low in even quadrants, -cos / sin in odd ones. More exact than near_zero: the cosine
-    has no error of r * r, the sine takes low times its derivative."""
-    q, r, low = reduce_pi(x)
-    even = (q & 1) == 0
-    z, half = r * r, -0.5 * r
-    c = fma(half, r, 1.0)
-    c_low = fma(half, r, 1.0 - c) + fma(z, z * horner(z, T.COS), -(r * low))
-    s_low = fma(r * z, horner(z, T.SIN), low * c)
-    s = r + s_low
-    s_low = (r - s) + s_low
-    n, n_low, d, d_low = (
-        where(even, s, c),
-        where(even, s_low, c_low),
-        where(even, c, -s),
-        where(even, c_low, -s_low),
-    )
-    w = 1.0 / (d + d_low)
-    t = n * w
-    return where(abs(x) < T.SIN_SMALL, x, fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t))
-
-
-# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the
-# normal numbers;
-# exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
-# bits of 1024.0, -1022.0, -1023.0
-INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40
-
-
-def fast_exp_of(x):
-    r, _, t = reduce_exp(clamp(x, T.EXP_LEAST, T.EXP_ENDS[1]), T.HALF)
-    return horner(r, T.FAST_EXP) * power(t)
-
-
-def fast_exp2_of(x):
-    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023
-    gives 0, 1024 infinity."""
-    n = bits(x)
-    n = where(n > INT_1024, INT_1024, n)
-    x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))
-    return fast_power(x)
-
-
-def fast_exp2_of_f32(x):
-    return fast_power(where(x < -126.0, -127.0, minimum(x, 128.0)))
-
-
-def fast_power(x):
-    t = x + T.ROUND
-    p = bits(horner(x - (t - T.ROUND), T.FAST_EXP2))
-    return from_bits(p + (bits(t) << T.DIGITS))
-
-
-def fast_log_of(x):
-    k, f, _ = fields(x)
-    return fma(k - T.BIASED, T.LN2[0], fma(f, f * fma(series(f, T.LOG), f, -0.5), f))
 
 
 TEXTS = {**globals()}

@@ -3,15 +3,17 @@
 from ...core.texts.elementary import (
     INF,
     NAN,
-    T,
     clamp,
     fields,
+    finish_log,
     from_bits,
     horner,
     log_parts,
     power,
     product,
     reduce_exp,
+    reduce_pi,
+    series,
     split,
 )
 from ...core.language.words import (
@@ -25,12 +27,114 @@ from ...core.language.words import (
     trunc,
     where,
 )
+from .tables import T
+
+
+def horner_parts(x, coefficients, last_low):
+    """Return the polynomial's value with the rounding of its last step; the last coefficient has a second
+    part."""
+    total = horner(x, coefficients[:-1])
+    last = coefficients[-1]
+    p = fma(total, x, last)
+    return p, fma(total, x, last - p) + last_low
+
+
+def quotient(n, n_low, d, d_low):
+    """(n + n_low) / (d + d_low): the division put right by its remainder."""
+    w = 1.0 / d
+    q = n * w
+    return fma(fma(-q, d, n) + fma(-q, d_low, n_low), w, q)
 
 
 def root(h, h_low):
     """Return the square root of h + h_low, in two parts."""
     r = sqrt(h)
     return r, (fma(-r, r, h) + h_low) * (0.5 / where(r > 0.0, r, 1.0))
+
+
+# ---- exponentials and logarithms
+def half_expm1(x):
+    """(exp(x) - 1) / 2 as a larger and a smaller part."""
+    r, r_low, t = reduce_exp(x, T.HALF)
+    scale = power(t)  # exp(x) = 2 scale exp(r + r_low)
+    base = scale - 0.5
+    high = fma(scale, r, base)
+    low = fma(scale, r, base - high) + ((scale - base) - 0.5)
+    return high, fma(scale, fma(r, r * horner(r, T.EXPM1), fma(r, r_low, r_low)), low)
+
+
+def expm1_of(x):
+    least, most, small = T.EXPM1_ENDS
+    high, low = half_expm1(clamp(x, least, most))
+    return where(abs(x) < small, x, (high + low) + (high + low))  # keeps -0 and the subnormals
+
+
+def tanh_of(x):
+    """h / (1 + h) where h = high + low = (exp(2|x|) - 1) / 2, with the sign of x: above zero, an error of h
+    shrinks."""
+    high, low = half_expm1(2.0 * clamp(abs(x), 0.0, T.TANH_END))
+    h = high + low
+    h_low = (high - h) + low
+    d = 1.0 + h
+    one = d - h
+    return copysign(quotient(h, h_low, d, ((1.0 - one) + (h - (d - one))) + h_low), x)
+
+
+def log1p_of(x):
+    """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near
+    enough."""
+    u = 1.0 + x
+    k, f, inverse = fields(u)
+    high, low = log_parts(k - T.BIASED, f)
+    back = u - 1.0
+    error = ((1.0 - (u - back)) + (x - back)) * (0.5 * inverse)
+    return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
+
+
+def log2_parts(x):
+    """k + log2(1 + f) as a larger and a smaller part."""
+    k, f = split(x)
+    p = series(f, T.LOG2)
+    g, g_low = product(f, T.LOG2E[0])
+    high = k + g
+    low = fma(f, T.LOG2E[1], g_low + (g - (high - k)))
+    return high, fma(-0.5 * f, g, fma(f * f, f * p, fma(-0.5 * f, g_low, low)))
+
+
+def log2_of(x):
+    high, low = log2_parts(x)
+    return finish_log(x, high + low)
+
+
+def log10_of(x):
+    """(high + low) log10(2), rounded once but for terms far below an ulp."""
+    high, low = log2_parts(x)
+    y = high + low
+    rest = fma(y, T.LOG10_2[1], ((high - y) + low) * T.LOG10_2[0])
+    return finish_log(x, fma(y, T.LOG10_2[0], rest))
+
+
+# ---- the tangent
+def tan_of(x):
+    """sin / cos of r + low in even quadrants, -cos / sin in odd ones. More exact than near_zero: the cosine
+    has no error of r * r, the sine takes low times its derivative."""
+    q, r, low = reduce_pi(x)
+    even = (q & 1) == 0
+    z, half = r * r, -0.5 * r
+    c = fma(half, r, 1.0)
+    c_low = fma(half, r, 1.0 - c) + fma(z, z * horner(z, T.COS), -(r * low))
+    s_low = fma(r * z, horner(z, T.SIN), low * c)
+    s = r + s_low
+    s_low = (r - s) + s_low
+    n, n_low, d, d_low = (
+        where(even, s, c),
+        where(even, s_low, c_low),
+        where(even, c, -s),
+        where(even, c_low, -s_low),
+    )
+    w = 1.0 / (d + d_low)
+    t = n * w
+    return where(abs(x) < T.SIN_SMALL, x, fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t))
 
 
 # ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded

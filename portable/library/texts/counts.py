@@ -13,7 +13,7 @@ binomial random variates", Journal of Statistical Computation and Simulation 46,
 import numpy as np
 
 from ...core.language.annotations import Real, Whole
-from ...core.texts.draws import _upper53, uniform, words
+from .draws import _upper53, uniform, words
 from ...core.texts.elementary import log_normal
 from ...core.language.kernel import function
 from ...core.language.words import exp, float64, floor, int64, log1p, sqrt, uint64, where

@@ -1,17 +1,17 @@
 """The error function and its relatives as kernel text, by the rules and with the tools of elementary.py."""
 
 from ...core.texts.elementary import (
-    T,
     at_most,
     clamp,
-    exp_nonpositive_of,
     horner,
-    horner_parts,
     power,
     product,
     reduce_exp,
 )
 from ...core.language.words import copysign, fma, where
+from .approximate import exp_nonpositive_of
+from .c99 import horner_parts
+from .tables import T
 
 
 # ---- the error function: erfc(a) = exp(-a^2) erfcx(a), both in two parts

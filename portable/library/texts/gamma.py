@@ -6,17 +6,16 @@ from ...core.language.annotations import Number
 from ...core.texts.elementary import (
     INF,
     NAN,
-    T,
     exp2_sum,
     horner,
-    horner_parts,
     log_parts_of,
     precise_log2,
     product,
-    quotient,
     split,
 )
+from .c99 import horner_parts, quotient
 from .counts import _log_poisson
+from .tables import T
 from ...core.language.kernel import function
 from ...core.language.words import any, exp, float64, floor, fma, isfinite, rint, where, word
 

@@ -7,7 +7,7 @@ Gamma numbers are those of Marsaglia and Tsang ("A simple method for generating 
 import numpy as np
 
 from ...core.language.annotations import ArrayLike, Real, Whole
-from ...core.texts.draws import normal, randint, uniform, uniform_open
+from .draws import normal, randint, uniform, uniform_open
 from ...core.language.kernel import function
 from ...core.language.words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
 

@@ -8,7 +8,7 @@ import collections
 from llvmlite import ir
 
 from ...core.language import types as t
-from ...core.texts import draws
+from ...library.texts import draws
 from ...core.compiler.writing.emit import Emitter, described
 from ...core.compiler.writing.lines import Builder
 from .recording import KNOWN, LATE, WORKER, Recorder, outlined

@@ -23,9 +23,10 @@ CASTS |= {int: "int64", complex: "complex128"}
 def texts(name, fast=False):
     """Return the layer's own texts of a word, for float32 and float64; its fast ones if they are wanted
     and there."""
-    form = f"fast_{name}_of"
-    form = form if fast and form in elementary.TEXTS else f"{name}_of"
-    module = elementary if form in elementary.TEXTS else registry.part("special functions")
+    form, module = f"{name}_of", elementary
+    if fast or form not in elementary.TEXTS:
+        module = registry.part("special functions")
+        form = f"fast_{form}" if fast and f"fast_{form}" in module.TEXTS else form
     return module.TEXTS_32[form], module.TEXTS[form]
 
 

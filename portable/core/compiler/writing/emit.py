@@ -12,7 +12,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from ...locks import look
-from ...texts import draws, elementary
+from ...texts.elementary import FILES
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
 from .loops import emit_loop
@@ -24,8 +24,6 @@ from ...language.types import PARTS, UNIFORM, VARYING, Known, TypeClash
 from ..reading.typing import refuse, typed
 from .values import Ops, Value, ViewValue, word
 from .watch import Watch
-
-_OWN = elementary.__file__, draws.__file__
 
 
 def described(value, team):
@@ -359,7 +357,7 @@ def _call(here, node):
     if here.lower.watch.call(here, node):
         return here
     call = OpenCall(here.call.depth + 1 if here.call else 1)
-    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in _OWN)
+    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in FILES)
     for assignment in node.setup:
         _set(inner, assignment)
     if not node.text.single_return:

@@ -1,0 +1,86 @@
+"""Texts of functions that take a shorter way: the inverse square root, exp of numbers that are not above 0, and
+approximations."""
+
+from ...core.texts.elementary import (
+    at_least,
+    clamp,
+    fields,
+    from_bits,
+    horner,
+    power,
+    reduce_exp,
+    series,
+)
+from ...core.language.words import bits, fma, from_bits64, minimum, near_rsqrt, sqrt, uint64, where
+from .tables import T
+
+
+def near_rsqrt_of(x):
+    return 1.0 / sqrt(x)
+
+
+fast_rsqrt_of = near_rsqrt_of
+
+
+def second_order(error):
+    return error
+
+
+def second_order_f32(error):
+    return fma(0.75 * error, error, error)
+
+
+def rsqrt_of(x):
+    """1 / sqrt(x): an approximation and Newton's step on its exact residual.
+
+    With the term of second order float32 is rounded correctly whatever the approximation is: tried for each x
+    from 1 to 4 and each y within 2^-22.9.
+    """
+    y = near_rsqrt(x)
+    h = x * y
+    error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
+    error = where(error < 1.0, error, 1.0)  # no number at zero and infinity, whose y is right
+    return fma(0.5 * y, second_order(error), y)
+
+
+def exp_nonpositive_of(x):
+    r, _, t = reduce_exp(at_least(x, T.EXP_LEAST), T.HALF)
+    return horner(r, T.EXP) * power(t)
+
+
+# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the
+# normal numbers; exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and
+# subnormals.
+# normal numbers;
+# exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
+# bits of 1024.0, -1022.0, -1023.0
+INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40
+
+
+def fast_exp_of(x):
+    r, _, t = reduce_exp(clamp(x, T.EXP_LEAST, T.EXP_ENDS[1]), T.HALF)
+    return horner(r, T.FAST_EXP) * power(t)
+
+
+def fast_exp2_of(x):
+    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023
+    gives 0, 1024 infinity."""
+    n = bits(x)
+    n = where(n > INT_1024, INT_1024, n)
+    x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))
+    return fast_power(x)
+
+
+def fast_exp2_of_f32(x):
+    return fast_power(where(x < -126.0, -127.0, minimum(x, 128.0)))
+
+
+def fast_power(x):
+    t = x + T.ROUND
+    p = bits(horner(x - (t - T.ROUND), T.FAST_EXP2))
+    return from_bits(p + (bits(t) << T.DIGITS))
+
+
+def fast_log_of(x):
+    k, f, _ = fields(x)
+    return fma(k - T.BIASED, T.LN2[0], fma(f, f * fma(series(f, T.LOG), f, -0.5), f))
