@@ -53,7 +53,7 @@ def _table(title, rows):
 def _spaces():
     for name in registry.names():
         try:
-            yield from registry.backend(name).about(space.require(space.resolve(name)))
+            yield from registry.backend(name).about(space.require(name))
         except SpaceUnavailableError as error:
             yield name, str(error)
 

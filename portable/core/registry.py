@@ -59,6 +59,7 @@ _PARTS = {
     "derivatives": "derivatives.derive",
     "given arguments": "library.given",
     "remedies": "library.remedies",
+    "tiles of a team": "library.tiles",
     "words that look": "watch.looking",
     "counts of a CPU": "watch.counts.cpu",
     "counts of a GPU": "watch.counts.cuda",

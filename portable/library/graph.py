@@ -13,7 +13,7 @@ from ..core import registry
 from ..errors import DTypeError, InputError, LaunchError
 from ..core.locks import Lock, arm
 from ..core.places.policy import check_index, kind_of, n_indices
-from ..core.places.space import require, resolve
+from ..core.places.space import require
 
 
 class _Step:
@@ -214,7 +214,7 @@ def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
         raise LaunchError("a capture is already recording; captures do not nest")
     if check_index(times, "capture: times") < 1:
         raise InputError(f"capture: times is {times}; at least 1 is wanted")
-    graph = Graph(require(resolve(space)))
+    graph = Graph(require(space))
     with events.changed(recording=graph):
         yield graph
     graph.finish(times)

@@ -13,8 +13,7 @@ ARROWS = {
         "core core/compiler/reading core/compiler/writing core/language core/machines core/places errors"
     ),
     "core/machines/cuda": (
-        "core core/compiler/reading core/compiler/writing core/language core/machines core/places core/texts "
-        "errors"
+        "core core/compiler/reading core/compiler/writing core/language core/machines core/places errors"
     ),
     "core/places": ("core errors"),
     "core/texts": ("core/language"),
@@ -26,7 +25,9 @@ ARROWS = {
         "core/machines/cuda core/places derivatives errors library library/texts numba "
         "watch/checked watch watch/counts"
     ),
-    "library": ("core core/arrays core/language core/launch core/places errors"),
+    "library": (
+        "core core/arrays core/compiler/reading core/language core/launch core/places errors library/texts"
+    ),
     "library/texts": ("core/language core/texts"),
     "models/edm": ("errors face models/shared"),
     "models/hawkes": ("errors face models/shared"),

@@ -8,7 +8,7 @@ import pytest
 
 import portable as pk
 from portable.core.machines.cuda.space import lower_to_ptx
-from portable.core.texts.product import in_order
+from portable.library.texts.product import in_order
 from portable.errors import KernelError
 
 from ..launching import launch_for

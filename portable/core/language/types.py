@@ -72,6 +72,11 @@ def is_weak(dtype):
     return dtype in ("int", "float")
 
 
+def weak_dtype(number):
+    """Return the dtype of a Python number."""
+    return "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
+
+
 def strong(dtype, float_dtype):
     """Return the dtype that is stored: weak integers as int64, weak floats as the kernel's own."""
     return float_dtype if dtype == "float" else "int64" if dtype == "int" else dtype
@@ -306,6 +311,11 @@ class Complex(Record):
 
 class Vector(Record):
     """Numbers by their places; of vectors, a matrix. It is a value, which does not change."""
+
+
+def complex_of(parts):
+    """Return the Complex number of two parts."""
+    return Record(parts, COMPLEX)
 
 
 def vector(items):

@@ -44,7 +44,7 @@ from ..places.policy import (
 from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.lent import describe_lent
 from ..arrays.scatter import ScatterView
-from ..places.space import HOST, Space, default_space, require, resolve
+from ..places.space import HOST, Space, default_space, require
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
 from .apart import Apart, knows
@@ -60,7 +60,7 @@ _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, 
 _MOST_STATICS = 1024
 _MOST_LEVELS = 50  # of tuples and records within each other
 _statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
-_policy = functools.lru_cache(maxsize=1024)(as_policy)
+_policy, _space = functools.lru_cache(maxsize=1024)(as_policy), functools.lru_cache(maxsize=64)(require)
 _REFUSED = InputError, struct.error
 Names: TypeAlias = Union[str, tuple[str, ...]]
 
@@ -301,12 +301,6 @@ class Launch(NamedTuple):
         return "scan" if self.scan else "reduce" if self.reducers else "for"
 
 
-@functools.lru_cache(maxsize=64)
-def _space(name):
-    """Return the space of a name, if it can run here."""
-    return require(resolve(name))
-
-
 @functools.lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
     """Return a policy on the space's debug build, and that space."""
@@ -464,7 +458,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now, or as this context wants it; the results of reducers, or None if `outs` takes them."""
     hooks, found = _hooks(), bound(policy, kernel, args, reducers, scan)
     if outs:
-        outs = _checked_outs(outs, found[0])
+        outs = tuple(_checked_out(out, found[0]) for out in outs)
     if hooks.recording is None and not hooks.listeners:
         return _run(found, reducers, scan, outs)
     launch = Launch(found[1], kernel, args, found[0], label or kernel.name, reducers, scan, outs)
@@ -518,12 +512,8 @@ def interrupted(error):
     return error
 
 
-def _checked_outs(outs, space):
-    """Views that receive a number each; their dtypes are looked at when the results' are known."""
-    return tuple(_checked_out(out, space) for out in outs)
-
-
 def _checked_out(out, space):
+    """Return a view that receives a number, whose dtype is looked at when that of the result is known."""
     view = out if type(out) is View else asview(out)
     if view.size != 1:
         raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")

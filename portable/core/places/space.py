@@ -48,7 +48,7 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     >>> len(pk.instances("serial", 3))
     3
     """
-    space = require(resolve(space))
+    space = require(space)
     if check_index(n, "instances: n") < 1:
         raise InputError(f"instances: n is {n}; at least 1 is wanted")
     return registry.backend(space.name).instances(space, n)
@@ -60,7 +60,7 @@ _chosen = contextvars.ContextVar("portable_space", default=None)
 @functools.cache
 def _first_choice():
     if name := os.environ.get("PORTABLE_SPACE"):
-        return require(named(name))
+        return require(name)
     return next(space for space in map(named, registry.PREFERRED) if unavailable_because(space) is None)
 
 
@@ -118,7 +118,7 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
     """
     if debug not in (False, True, "nan"):
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
-    token = _chosen.set(require(resolve(space)))
+    token = _chosen.set(require(space))
     try:
         if not debug:
             yield _chosen.get()
@@ -172,7 +172,7 @@ def concurrency(space: SpaceLike | None = None) -> int:
     >>> pk.concurrency("threads:3")
     3
     """
-    space = require(resolve(space))
+    space = require(space)
     return registry.backend(space.name).concurrency(space)
 
 
@@ -193,7 +193,7 @@ def queued(space: SpaceLike | None = None) -> bool:
     >>> pk.queued("serial")
     False
     """
-    return registry.backend(require(resolve(space)).name).queued
+    return registry.backend(require(space).name).queued
 
 
 def follow(space: SpaceLike, other: SpaceLike) -> None:
@@ -212,7 +212,7 @@ def follow(space: SpaceLike, other: SpaceLike) -> None:
     --------
     >>> pk.follow("serial", "threads")
     """
-    space, other = require(resolve(space)), require(resolve(other))
+    space, other = require(space), require(other)
     if space == other or not queued(other):
         return
     if space.memory == other.memory:  # another queue of one device
@@ -221,9 +221,11 @@ def follow(space: SpaceLike, other: SpaceLike) -> None:
         registry.memory(space.memory).follow(registry.memory(other.memory))
 
 
-def require(space: Space) -> Space:
-    """Return the space itself, or SpaceUnavailableError with the reason."""
-    if (reason := unavailable_because(space)) is not None:
+def require(space: SpaceLike | None = None) -> Space:
+    """Return the Space meant by a name, a Space, or None (the default); SpaceUnavailableError with the reason
+    where it cannot run here."""
+    space = resolve(space)
+    if (reason := registry.backend(space.name).unavailable(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space
 
@@ -247,7 +249,7 @@ def stamp(space: SpaceLike | None = None) -> events.Stamp:
     >>> pk.stamp("serial").seconds_since(before) >= 0.0
     True
     """
-    space = require(resolve(space))
+    space = require(space)
     return registry.launches(space.name).stamp(space)
 
 
@@ -267,5 +269,5 @@ def fence(space: SpaceLike | None = None) -> None:
     --------
     >>> pk.fence("serial")
     """
-    space = require(resolve(space))
+    space = require(space)
     registry.launches(space.name).fence(space)

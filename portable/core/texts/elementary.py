@@ -39,7 +39,7 @@ from ..language.words import (
 )
 
 OWN = "portable.core.texts.", "portable.library.texts."
-FILES = [__file__]  # of texts that debug builds take as one operation, and whose loops are short
+ELEMENTARY_FILES = [__file__]  # of texts that debug builds take as one operation, and whose loops are short
 INF = float("inf")
 NAN = float("nan")
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1

@@ -4,7 +4,9 @@ Each operation is rounded by itself, as in Python: what a function takes and giv
 takes a product apart.
 """
 
-from ..language.words import cos, exp, sin, where
+from ..language.words import FILES, cos, exp, sin, where
+
+FILES.append(__file__)
 
 
 def times(a, b):

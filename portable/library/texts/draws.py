@@ -4,10 +4,10 @@ from typing import Any
 
 from ...core.language.annotations import Whole
 from ...core.language.kernel import function
-from ...core.texts.elementary import F32, FILES, T, log_normal, quarter
+from ...core.texts.elementary import F32, ELEMENTARY_FILES, T, log_normal, quarter
 from ...core.language.words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32, uint64, where
 
-FILES.append(__file__)
+ELEMENTARY_FILES.append(__file__)
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF

@@ -8,7 +8,7 @@ import math
 from ....errors import LanguageError, ReadOnlyError
 from .complexes import complex_operated
 from .tree import Block, Loop, Operation, Variable, View, describe
-from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, held, vector
+from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, complex_of, held, vector
 
 _UNROLLED = 16  # elements at most
 _MOST = 64  # numbers of a vector or matrix, which are kept in registers
@@ -47,7 +47,7 @@ def settled(build, v, node):
 
 def load_element(build, view, items):
     if view.n_indices > len(items):
-        return Record((load_element(build, view, [*items, build.const(k)]) for k in (0, 1)), COMPLEX)
+        return complex_of(load_element(build, view, [*items, build.const(k)]) for k in (0, 1))
     return build.operation(
         "load", *items, view=view, dtype=held(view.dtype), counts=f"load {view.store or view.label}"
     )

@@ -5,7 +5,6 @@ import ast
 import numpy as np
 
 from ... import registry
-from ...texts import elementary_complex, product
 from ...language import words
 from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
@@ -31,10 +30,9 @@ from .tree import (
     flat,
     mapped,
 )
-from ...language.types import COMPLEX, DTYPES, UNIFORM, Complex, Known, Record, TypeClash, held
+from ...language.types import DTYPES, UNIFORM, Complex, Known, Record, TypeClash, complex_of, held
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
-_WORDS = words.FILES, [elementary_complex.__file__, product.__file__]
 
 
 class Frame:
@@ -46,12 +44,7 @@ class Frame:
     """
 
     def __init__(self, text, call, caller):
-        self.text, self.call, self.caller, self.word = (
-            text,
-            call,
-            caller,
-            any(text.file in files for files in _WORDS),
-        )
+        self.text, self.call, self.caller, self.word = text, call, caller, text.file in words.FILES
         self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
         self.results, self.result, self.views = [], None, {}
 
@@ -245,7 +238,7 @@ class Build(Operations):
         if isinstance(value, (bool, int, float)):
             return self.const(value)
         if isinstance(value, (complex, np.complexfloating)):
-            return Record((self.known(v, node) for v in (value.real, value.imag)), COMPLEX)
+            return complex_of(self.known(v, node) for v in (value.real, value.imag))
         if isinstance(value, np.generic) and held(value.dtype.name) in DTYPES:
             return self.strong_const(value.item(), held(value.dtype.name))
         if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):

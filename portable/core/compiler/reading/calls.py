@@ -17,13 +17,13 @@ from ....errors import LanguageError
 from . import foreign
 from ...language.types import (
     BITS,
-    COMPLEX,
-    STORED,
     HELD,
     PARTS,
+    STORED,
     Complex,
     Known,
     Record,
+    complex_of,
     fields_of,
     is_float,
     part,
@@ -223,7 +223,7 @@ def read_where(build, node):
     c = build.truth(build.number_of(c, node.args[0]))
     if isinstance(a, Complex) or isinstance(b, Complex):
         parts = zip(build.parts(a), build.parts(b))
-        return Record((build.counted("select", build.select(c, x, y)) for x, y in parts), COMPLEX)
+        return complex_of(build.counted("select", build.select(c, x, y)) for x, y in parts)
     return build.counted("select", build.select(c, a, b))
 
 

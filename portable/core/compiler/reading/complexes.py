@@ -4,7 +4,7 @@ import ast
 
 from ...texts import elementary_complex
 from ....errors import LanguageError
-from ...language.types import COMPLEX, Complex, Record, is_float
+from ...language.types import Complex, complex_of, is_float
 from .known import text_of
 from .tree import If, Variable, alike, arrangement, describe, mapped
 
@@ -34,10 +34,10 @@ def complex_operated(build, op, a, b, node):
         return complex_sum(build, op, a, b)
     if op == "*" and True in real or op == "/" and real[1]:
         pairs = zip(*((v, v) if alone else v for v, alone in zip((a, b), real)))
-        return Record((each_part(build, op, x, y) for x, y in pairs), COMPLEX)
+        return complex_of(each_part(build, op, x, y) for x, y in pairs)
     if op not in _TEXTS:
         build.fail(node, f"`{ast.unparse(node)}`: complex numbers know + - * / and ** 0 to 64 alone")
-    factors = [Record(build.parts(v), COMPLEX) for v in (a, b)]
+    factors = [complex_of(build.parts(v)) for v in (a, b)]
     return build.inline(text_of(_TEXTS[op]), factors, node)
 
 
@@ -53,7 +53,7 @@ def complex_sum(build, op, a, b):
         u = v if op == "+" else build.counted("neg", build.negate(v))
     elif isinstance(b, Complex):
         u = each_part(build, op, u, v)
-    return Record((each_part(build, op, x, y), u), COMPLEX)
+    return complex_of((each_part(build, op, x, y), u))
 
 
 def complex_power(build, base, n):
@@ -83,7 +83,7 @@ def chosen(build, condition, parts, node):
     the condition lets it."""
     (then, a), (otherwise, b) = parts
     if Complex in (type(a), type(b)):
-        a, b = (Record(build.parts(v), COMPLEX) for v in (a, b))
+        a, b = (complex_of(build.parts(v)) for v in (a, b))
     if not alike(arrangement(a), arrangement(b)):
         build.fail(
             node, f"`{ast.unparse(node)}` is {describe(a)} or {describe(b)}; both sides have as many numbers"
@@ -100,18 +100,14 @@ def read_complex(build, node, dtype=None):
     """complex(...) of a number or of two parts, and pk.complex64, pk.complex128."""
     values = build.arguments(node, 1, 1 if dtype else 2, build.numeric if len(node.args) == 1 else None)
     parts = build.parts(values[0]) if len(values) == 1 else values
-    return Record(
-        (
-            build.cast(v, dtype)
-            if dtype
-            else v
-            if is_float(v.dtype)
-            else build.rounded(build.binary("*", v, build.const(1.0)))
-            for v in parts
-        ),
-        COMPLEX,
-    )
+
+    def part(v):
+        if dtype:
+            return build.cast(v, dtype)
+        return v if is_float(v.dtype) else build.rounded(build.binary("*", v, build.const(1.0)))
+
+    return complex_of(map(part, parts))
 
 
 def conjugated(build, z):
-    return Record((z[0], build.negate(z[1])), COMPLEX) if isinstance(z, Complex) else z
+    return complex_of((z[0], build.negate(z[1]))) if isinstance(z, Complex) else z

@@ -19,6 +19,7 @@ from ...language.types import (
     meant,
     promote,
     strong,
+    weak_dtype,
 )
 
 
@@ -53,8 +54,7 @@ class Operations:
     @staticmethod
     def const(number):
         """Return A Python number as a weak one."""
-        dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
-        return Operation("const", dtype=dtype, kind=UNIFORM, const=number)
+        return Operation("const", dtype=weak_dtype(number), kind=UNIFORM, const=number)
 
     @staticmethod
     def strong_const(number, dtype):

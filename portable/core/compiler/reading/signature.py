@@ -9,7 +9,7 @@ bits, else 8.
 import math
 import struct
 
-from ...language.types import BITS, UNIFORM, held
+from ...language.types import BITS, UNIFORM, held, weak_dtype
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
 # dtype), ("static", value, its text), ("known", Known) or ("tuple", specs, names of the fields, if any)
@@ -78,10 +78,7 @@ class Signature:
             if spec[0] == "tuple":
                 return "tuple", spec[2], *map(one, spec[1])
             if spec[0] == "static":
-                dtype = (
-                    "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
-                )
-                return "constant", dtype, repr(spec[1]), spec[1]
+                return "constant", weak_dtype(spec[1]), repr(spec[1]), spec[1]
             if spec[0] == "known":
                 return spec
             if spec[0] == "number":

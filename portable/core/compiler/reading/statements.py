@@ -3,12 +3,13 @@
 import ast
 import functools
 
+from ... import registry
 from ...language import words
 from ....errors import LanguageError
 from ...language.frontend import walk
 from .arrays import Array, array_of, assign_array, load_element, part_of, settled, store_element
 from .expressions import element_of, operated, part_at, item_at
-from .team import TeamHandle, elements
+from .team import TeamHandle
 from .tree import (
     Block,
     If,
@@ -181,7 +182,7 @@ def put_for(build, s):
         if not of_team and called(build, call) is range:
             range_loop(build, s, call)
             return
-    n, item, static = (elements if of_team else items_of)(build, call)
+    n, item, static = (registry.part("tiles of a team").elements if of_team else items_of)(build, call)
     if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
         unroll(build, s, [lambda k=k: item(build.const(k)) for k in range(n.const)])
         return

@@ -6,19 +6,14 @@ import functools
 from ....errors import LanguageError
 from ...language.reducer import Reducer, Sum
 from ...language.team import Team
-from ...texts import product
-from .arrays import check_writable, describe, transposed
-from .calls import dtype_of, static_shape
+from ... import registry
+from .arrays import check_writable
+from .calls import dtype_of
 from .known import layers_own
 from .tree import Operation, View, mapped, plain_tuple
-from ...language.types import COMPLEX, UNIFORM, UNSIGNED, Complex, Known, Number, Record, is_float
+from ...language.types import UNIFORM, UNSIGNED, Complex, Known, Number, complex_of, is_float
 
 ALIGN = 64
-# fields of a tile, and dtypes of products
-_TILE = "rows", "columns", "down", "right", "height", "width", "rows_at_once", "packs_at_once"
-_FACTORS = "float32", "float64"
-_MOST = 1 << 16  # elements of a tile: those of a thread's teams lie on its stack
-_UNROLLED = 64  # elements of a member whose loops are unrolled on all machines
 WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
@@ -66,13 +61,13 @@ class TeamHandle:
         return _CALLS[name](build, node)
 
 
-def _together(build, node):
+def note_collective(build, node):
     """A collective is for all members at once (typing.py looks whether they all get here)."""
     build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
 
 def _barrier(build, node):
-    _together(build, node)
+    note_collective(build, node)
     build.operation("barrier")
     return Known(None)
 
@@ -82,7 +77,7 @@ def _single(build, node):
 
 
 def _broadcast(build, node):
-    _together(build, node)
+    note_collective(build, node)
     values = build.arguments(node, 1, 2, build.numeric)
     rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
     build.wanted(lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members")
@@ -92,7 +87,7 @@ def _broadcast(build, node):
 def _append(build, node):
     """append(view, at, value, keep): the values of the members that keep, side by side from view[at]
     on."""
-    _together(build, node)
+    note_collective(build, node)
     view = build.expr(node.args[0]) if len(node.args) == 4 else None
     if not isinstance(view, View) or len(view.shape) != 1:
         build.fail(
@@ -114,7 +109,7 @@ def _append(build, node):
 
 def _tally(build, node):
     """tally(view, index): one more in view[index], a whole number in scratch."""
-    _together(build, node)
+    note_collective(build, node)
     view = build.expr(node.args[0]) if len(node.args) == 2 else None
     if (
         not isinstance(view, View)
@@ -137,7 +132,7 @@ def _tally(build, node):
 
 def _contribution(build, node):
     """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
-    _together(build, node)
+    note_collective(build, node)
     parts = [build.expr(a) for a in node.args[:1]]
     others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
     if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
@@ -174,7 +169,7 @@ def _collective(op, build, node):
     reducer, state = _contribution(build, node)
     if len(state) == reducer.n_words:
         return _combined(build, op, reducer, state)
-    return Record((_combined(build, op, reducer, [v]) for v in state), COMPLEX)
+    return complex_of(_combined(build, op, reducer, [v]) for v in state)
 
 
 def _combined(build, op, reducer, state):
@@ -210,111 +205,12 @@ def _scratch(build, node):
     )
 
 
-# ---- products
-def _tile(build, node):
-    """Return an array that the members share out: of each its own elements."""
-    team = build.expr(node.func.value)
-    if len(node.args) != 2 or node.keywords:
-        build.fail(node, "tile takes a shape and a dtype")
-    (m, *n), dtype = static_shape(build, node.args[0], "tile"), dtype_of(build, node.args[1])
-    if len(n) != 1 or dtype not in _FACTORS:
-        build.fail(node, "tile takes two extents, and float32 or float64")
-    share, numbers = _cut(team, m, *n)
-    if m * n[0] > _MOST:
-        build.fail(node, f"a tile has at most {_MOST:,} elements, got {m * n[0]:,}")
-    tile = Record(map(build.const, numbers), _TILE)
-    view = View(ast.unparse(node), dtype, [share], lanes_last=True, store="(local)", tile=tile)
-    build.inline(product.clear.portable_text, [team, build.put(view)], node)
-    return view
+def _read_tiles(build, node):
+    """Read a word of a team's tiles, for which texts of the library stand."""
+    return registry.part("tiles of a team").CALLS[node.func.attr](build, node)
 
 
-def _cut(team, m, n):
-    """Return the number of a tile's elements that are a member's, and the error message of `product` for
-    the rest."""
-    height, width = (16, team.size // 4) if team.warps else (1, team.size)
-    down, right = -(-m // height), -(-n // width)
-    blocks = _divisor(down, 8 if team.registers > 16 else 4), _divisor(right, 3)
-    return height * width // team.size * down * right, (
-        m,
-        n,
-        down,
-        right,
-        down * height,
-        right * width,
-        *blocks,
-    )
-
-
-def _divisor(n, most):
-    """Return the largest divisor of n up to `most`."""
-    return max(d for d in range(1, most + 1) if n % d == 0)
-
-
-def elements(build, call):
-    """Return the items of a for loop over the elements of a tile, as `items_of` does."""
-    team, (own,) = build.expr(call.func.value), build.arguments(call, 1, read=build.expr)
-    if not getattr(own, "tile", ()):
-        build.fail(call, f"elements takes a team.tile, got {describe(own)}")
-    text = (product.place_of_warps if team.warps else product.place_of_lanes).portable_text
-    n, unrolled = own.shape[0], team.warps or own.shape[0] <= _UNROLLED
-    return build.const(n), lambda e: (e, *build.inline(text, [team, own.tile, e], call)), unrolled
-
-
-def _product(build, node):
-    """c += a b."""
-    _together(build, node)
-    team, (c, a, b) = build.expr(node.func.value), build.arguments(node, 3, read=build.expr)
-
-    def refuse(why):
-        build.fail(node, f"`{ast.unparse(node)}`: {why}")
-
-    _check_product(build, refuse, c, a, b)
-    _check_shapes(refuse, c, a, b)
-    check_writable(build, c, node)
-    if not c.tile:
-        build.inline(product.into.portable_text, [team, c, a, b], node)
-    else:
-        tensor = c.dtype == "float64" and team.tensor and team.tensor()
-        text = product.tensor if tensor else product.warps if team.warps else product.lanes
-        build.inline(text.portable_text, [team, c, a, transposed(build, b)], node)
-    return Known(None)
-
-
-def _check_product(build, refuse, c, a, b):
-    """Refuse what are no views of one dtype, and a result that is also read."""
-    for v in (c, a, b):
-        if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
-            refuse(f"views of two dimensions are wanted, or first a team.tile; got {describe(v)}")
-    if c.dtype not in _FACTORS or not c.dtype == a.dtype == b.dtype:
-        refuse(f"float32 or float64 alone is wanted, got {c.dtype}, {a.dtype} and {b.dtype}")
-    if _root(c) in (_root(a), _root(b)):
-        refuse(f"'{c.label}' is read and written")
-
-
-def _check_shapes(refuse, c, a, b):
-    """Refuse shapes that do not fit."""
-    shape = [v.const for v in c.tile[:2]] or c.shape
-    if not all(isinstance(n, int) for n in shape):
-        refuse("the shape of a sum must be known at compile time; take a team.tile")
-    for pair in zip((*shape, a.shape[1]), (a.shape[0], b.shape[1], b.shape[0])):
-        if all(isinstance(n, int) for n in pair) and pair[0] != pair[1]:
-            refuse(f"shapes do not fit, {pair[0]} and {pair[1]}")
-
-
-def _root(view):
-    return view if view.base is None else _root(view.base)
-
-
-def _mma(build, node):
-    """Return a step of the tensor cores: of a member's numbers those of c."""
-    whole = build.operation("mma", *map(build.number, node.args))
-    return tuple(build.operation("item", whole, attr=k) for k in range(4))
-
-
-_CALLS = {
-    "tile": _tile,
-    "product": _product,
-    "mma": _mma,
+_CALLS = dict.fromkeys(("tile", "product", "mma"), _read_tiles) | {
     "barrier": _barrier,
     "single": _single,
     "broadcast": _broadcast,

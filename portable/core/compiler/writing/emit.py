@@ -12,7 +12,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from ...locks import look
-from ...texts.elementary import FILES
+from ...texts.elementary import ELEMENTARY_FILES
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
 from .loops import emit_loop
@@ -357,7 +357,7 @@ def _call(here, node):
     if here.lower.watch.call(here, node):
         return here
     call = OpenCall(here.call.depth + 1 if here.call else 1)
-    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in FILES)
+    inner = here._replace(call=call, loops=(), own=here.own or node.text.file in ELEMENTARY_FILES)
     for assignment in node.setup:
         _set(inner, assignment)
     if not node.text.single_return:

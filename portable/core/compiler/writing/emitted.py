@@ -264,3 +264,21 @@ class Code:
 
     def word(self, place, k):
         return self.b.gep(place, [word(k)], I64)
+
+    def partial(self, partials, number):
+        """Return the place of the partial states of that number."""
+        return self.word(partials, self.b.mul(number, I64(self.entry.state_words)))
+
+    def folding(self, states, partials):
+        """Return a function that combines the partial states of a number with accumulators, shaped like
+        `states`, which begin here."""
+        self.open_accumulators()
+        rows = [self.accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, states))]
+
+        def fold(number):
+            parts = self.read_words(states, self.partial(partials, number))
+            for reducer, part, row in zip(self.reducers, parts, rows):
+                for v, p in zip(self.combined(reducer, self.loaded(part, row), part), row):
+                    self.b.store(self.ops.get(v), p)
+
+        return fold

@@ -16,7 +16,6 @@ from ..reading.signature import flatten, known
 from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
 from ...language.types import (
-    COMPLEX,
     HELD,
     LINEAR,
     PARTS,
@@ -24,7 +23,7 @@ from ...language.types import (
     VARYING,
     Complex,
     Number,
-    Record,
+    complex_of,
     is_float,
     itemsize,
     strong,
@@ -162,7 +161,7 @@ class Entry(Launched):
             self.states.append(state)
             finals.append(finished(self, reducer, state))
         self.state_words = sum(r.n_words for r in self.reducers)
-        finals = self.paired(finals, lambda x, y: Record((x, y), COMPLEX))
+        finals = self.paired(finals, lambda x, y: complex_of((x, y)))
         self.results = Results([*map(_shape, finals)], [stored(v.dtype) for f in finals for v in flat(f)])
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))

@@ -36,6 +36,7 @@ from ...language.types import (
     rounded,
     stays_aligned,
     strong,
+    weak_dtype,
     whole,
     wrapped,
 )
@@ -165,8 +166,7 @@ class Ops:
 
     def const(self, number):
         """Return A Python number as a weak, uniform value."""
-        dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
-        return Value(dtype, UNIFORM, None, number)
+        return Value(weak_dtype(number), UNIFORM, None, number)
 
     def lanes(self, base):
         """base, base + step, ...: the indices of a pack, which are neighbours on a CPU."""

@@ -38,10 +38,14 @@ def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a
     return Space("threads", n_threads=n)
 
 
+def usable_cores():
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @functools.cache
 def _all():
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("PORTABLE_NUM_THREADS")
     if asked is not None and not (asked.isdigit() and int(asked) > 0):
         raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; a positive whole number is wanted")
-    return Space("threads", n_threads=int(asked) if asked else usable)
+    return Space("threads", n_threads=int(asked) if asked else usable_cores())

@@ -250,7 +250,7 @@ def _blocks(code, first, last, stretch):
         if code.policy_kind != "team":
             combines = (functools.partial(code.combined, reducer) for reducer in code.reducers)
             totals[:] = [combine_lanes(code.ops, *each) for each in zip(totals, combines)]
-        code.write_words(totals, code.word(partials, b.mul(number, I64(code.entry.state_words))))
+        code.write_words(totals, code.partial(partials, number))
         code.target.look(code.ops)
 
     code.loop(first, last, 1, block)
@@ -259,20 +259,9 @@ def _blocks(code, first, last, stretch):
 
 def _finish(code, totals):
     """Combine the partial states one after the other."""
-    ops = code.ops
     function = ir.Function(code.module, ENTRY, "finish")
     code.open(function)
     _, _, n_blocks, _ = function.args
-    partials = code.extra("partials", PTR)
-    code.open_accumulators()
-    places = [code.accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(code.reducers, totals))]
-
-    def step(number):
-        states = code.read_words(totals, code.word(partials, ops.b.mul(number, I64(code.entry.state_words))))
-        for reducer, state, row in zip(code.reducers, states, places):
-            for v, p in zip(code.combined(reducer, code.loaded(state, row), state), row):
-                ops.b.store(ops.get(v), p)
-
-    few(code, I64(0), n_blocks, 1, step)
+    few(code, I64(0), n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
     code.write_results(code.collected())
-    ops.b.ret_void()
+    code.b.ret_void()

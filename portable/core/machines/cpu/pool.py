@@ -31,7 +31,7 @@ import weakref
 
 from ... import locks
 from ....errors import InputError
-from . import engine, native, pool_code, ring_code, stop
+from . import engine, native, pool_code, ring_code, stop, usable_cores
 from .pool_code import posix
 
 _RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
@@ -200,13 +200,14 @@ class Pool:
             self._executor = ThreadPoolExecutor(self.n_threads - 1, "portable")
             self._finalizer = weakref.finalize(self, self._executor.shutdown)
             return
-        _word(self.handle + pool_code.SPINS).value = self._code.spins
         patience = 1000 * pool_code.PATIENCE * pool_code.SPIN_MICROSECONDS
-        _word(self.handle + pool_code.SHORT).value = patience
-        _word(self.handle + pool_code.CORES).value = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
-        _word(self.handle + pool_code.BORN).value = 1  # worker 0 is the caller
+        for place, number in (
+            (pool_code.SPINS, self._code.spins),
+            (pool_code.SHORT, patience),
+            (pool_code.CORES, usable_cores()),
+            (pool_code.BORN, 1),  # worker 0 is the caller
+        ):
+            _word(self.handle + place).value = number
         threads = _create_threads(self.n_threads - 1, self._code.worker, self.handle)
         _word(self.handle + pool_code.WORKERS).value = len(threads)
         self._finalizer = weakref.finalize(self, _end_threads, threads, self._code, self.handle, self._memory)

@@ -337,7 +337,7 @@ def _finish(code):
     last = shared_words(ops, 1, "last")
     leader = b.icmp_signed("==", thread(ops), I64(0))
     with b.if_then(leader):
-        code.write_words(states, code.word(partials, b.mul(number, I64(code.entry.state_words))))
+        code.write_words(states, code.partial(partials, number))
         b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
         arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
         b.fence("acq_rel", "device")
@@ -369,16 +369,7 @@ def _block_states(code, states):
 
 
 def _combine_partials(code, states, partials, n_blocks, counter, leader):
-    b = code.b
-    code.open_accumulators()
-    rows = [code.accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(code.reducers, states))]
-
-    def fold(number):
-        parts = code.read_words(states, code.word(partials, b.mul(number, I64(code.entry.state_words))))
-        for reducer, part, row in zip(code.reducers, parts, rows):
-            for v, p in zip(code.combined(reducer, code.loaded(part, row), part), row):
-                b.store(code.ops.get(v), p)
-
+    b, fold = code.b, code.folding(states, partials)
     code.steps(thread(code.ops), n_blocks, I64(code.machine.threads), fold)
     totals = _block_states(code, code.collected())
     with b.if_then(leader):

@@ -16,7 +16,6 @@ from ...places.place import Space
 from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from ...language.types import SHORT
-from ...texts.product import in_order
 from . import driver, engine
 from .lanes import WARP
 from .library import Shape, cu
@@ -148,6 +147,7 @@ def _same(number):
     """Return the number of elements of a tile of 128 for which tensor cores agree with a chain of fma."""
     space, same = Space("cuda", device=number), ctypes.c_int64()
     specs = (("view", "int64", 1, True, False),)
+    in_order = registry.part("tiles of a team").product.in_order
     compiled = Compiled(space, in_order, "team", specs, (), WARP, lambda: True)
     memory, shared = compiled.context.allocate(8), compiled.scratch_static
     words = struct.pack("=3q", memory.pointer, 1, 8) + _extra(TeamPolicy(1, WARP), shared)

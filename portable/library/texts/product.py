@@ -6,8 +6,10 @@ are the whole. `own` are a member's elements, atom after atom. b is given turned
 factors.
 """
 
-from ..language.kernel import function, kernel
-from ..language.words import float64, fma, int64, local, static, uint64, where
+from ...core.language.kernel import function, kernel
+from ...core.language.words import FILES, float64, fma, int64, local, static, uint64, where
+
+FILES.append(__file__)
 
 
 @function
