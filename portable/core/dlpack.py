@@ -7,7 +7,25 @@ unconsumed capsule owns the memory and frees it when dropped, so holding the cap
 the memory alive.
 """
 
-import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    addressof,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_uint8,
+    c_void_p,
+    cast,
+    py_object,
+    pythonapi,
+)
 
 import numpy as np
 
@@ -19,32 +37,32 @@ _CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # dtype codes by NumP
 _READONLY = 1  # a flag
 
 
-class _Tensor(ctypes.Structure):
+class _Tensor(Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
     ]
 
 
-class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+class _Managed(Structure):
+    _fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 
-class _Versioned(ctypes.Structure):
+class _Versioned(Structure):
     _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
         ("tensor", _Tensor),
     ]
 
@@ -53,13 +71,13 @@ _NAMES = {b"dltensor": _Managed, b"dltensor_versioned": _Versioned}
 
 
 def _python(name, result, *arguments):
-    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+    return PYFUNCTYPE(result, *arguments)((name, pythonapi))
 
 
-_capsule_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_capsule_new = _python("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
 # by address: see _destroy
-_capsule_is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_capsule_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+_capsule_is = _python("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
+_capsule_pointer = _python("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 
 
 def read(array):
@@ -132,13 +150,13 @@ def _may_be_written(array, pointer):
 _exported = {}  # address of a struct -> what it needs alive
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+@CFUNCTYPE(None, c_void_p)
 def _delete(address):
     """The consumer is done."""
     _exported.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+@PYFUNCTYPE(None, c_void_p)
 def _destroy(capsule):
     """The capsule at this address dies, and may not be revived. With its first name, nobody has consumed
     it."""
@@ -159,12 +177,12 @@ def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
     device : (int, int), DLPack's device type and number
     readonly, versioned : bool
     """
-    shape_words = (ctypes.c_int64 * len(shape))(*shape)
-    stride_words = (ctypes.c_int64 * len(shape))(*(step // dtype.itemsize for step in strides))
+    shape_words = (c_int64 * len(shape))(*shape)
+    stride_words = (c_int64 * len(shape))(*(step // dtype.itemsize for step in strides))
     tensor = _Tensor(
         pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1, shape_words, stride_words, 0
     )
-    deleter = ctypes.cast(_delete, ctypes.c_void_p)
+    deleter = cast(_delete, c_void_p)
     if versioned:
         name, managed = (
             b"dltensor_versioned",
@@ -174,8 +192,8 @@ def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
         raise BufferError("a read-only view can only be exported to consumers of DLPack 1.0 or newer")
     else:
         name, managed = b"dltensor", _Managed(tensor, None, deleter)
-    address = ctypes.addressof(managed)
+    address = addressof(managed)
     _exported[address] = managed, shape_words, stride_words, owner
     # The capsule keeps the address of its name: that of the key in _NAMES, which stays.
     name = next(key for key in _NAMES if key == name)
-    return _capsule_new(address, name, ctypes.cast(_destroy, ctypes.c_void_p))
+    return _capsule_new(address, name, cast(_destroy, c_void_p))

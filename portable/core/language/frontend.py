@@ -15,6 +15,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import os
 import re
 import sys
 import textwrap
@@ -22,6 +23,7 @@ import time
 import types
 import weakref
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,10 +100,9 @@ def walk(node):
 def check_function(fn, kind):
     """LanguageError unless `fn` is a plain function written with def; returns where it stands."""
     if not inspect.isfunction(fn):
-        what = (
-            "a lambda" if getattr(fn, "__name__", "") == "<lambda>" else f"{fn!r} of type {type(fn).__name__}"
+        raise LanguageError(
+            f"@{kind} wants a plain Python function written with def, got {fn!r} of type {type(fn).__name__}"
         )
-        raise LanguageError(f"@{kind} wants a plain Python function written with def, got {what}")
     place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
     if fn.__name__ == "<lambda>":
         raise LanguageError(f"{place}: a lambda cannot be a {kind}; write it with def")
@@ -326,6 +327,16 @@ def _check_signature(text, kind):
         )
 
 
+class _Occurrence(NamedTuple):
+    """A name in a text: its node, the number of its definition, whether it is one, and its block's path."""
+
+    node: ast.AST
+    number: int
+    defines: bool
+    path: tuple
+    name: str
+
+
 class _Webs:
     """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
 
@@ -343,8 +354,7 @@ class _Webs:
         self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
 
     def run(self):
-        self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
-        self.order = 0
+        self.nodes = {}  # id of a Name node -> _Occurrence, in the order of the text
         state = {}
         for arg in self.text.tree.args.args:
             state[arg.arg] = frozenset([self.define(arg, arg.arg)])
@@ -367,11 +377,10 @@ class _Webs:
         return d
 
     def define(self, node, name):
-        entry = self.nodes.get(id(node))
-        if entry is None:
-            entry = self.nodes[id(node)] = [node, self.new(), True, self.path, self.order, name]
-            self.order += 1
-        return entry[1]
+        found = self.nodes.get(id(node))
+        if found is None:
+            found = self.nodes[id(node)] = _Occurrence(node, self.new(), True, self.path, name)
+        return found.number
 
     def use(self, node, state):
         reaching = state.get(node.id)
@@ -384,24 +393,19 @@ class _Webs:
         for other in rest:
             self.parent[other] = first
         if id(node) not in self.nodes:
-            self.nodes[id(node)] = [node, first, False, self.path, self.order, node.id]
-            self.order += 1
+            self.nodes[id(node)] = _Occurrence(node, first, False, self.path, node.id)
 
     def assigns(self, s, target, *read):
         """Note a statement that assigns to a parameter; `read`: names besides those of its value."""
         if isinstance(target, ast.Name) and target.id in self.params:
             self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
 
-    def _look_for_lost(self, entries):
+    def _look_for_lost(self, found):
         """LanguageError where a parameter is assigned, and nothing reads it but what is assigned to it."""
-        stores = [self.assigned[id(node)] for node, *_ in entries if id(node) in self.assigned]
+        stores = [self.assigned[id(o.node)] for o in found if id(o.node) in self.assigned]
         own = set().union(*(read for _, read in stores))
-        if (
-            self.gives_nothing
-            and stores
-            and all(defines or id(node) in own for node, _, defines, *_ in entries)
-        ):
-            s, name = stores[0][0], entries[0][5]
+        if self.gives_nothing and stores and all(o.defines or id(o.node) in own for o in found):
+            s, name = stores[0][0], found[0].name
             said = by_users_names(ast.unparse(s))
             raise LanguageError(
                 f"kernel '{self.text.name}' ({self.text.where(s)}): `{said}` changes what '{name}' means at"
@@ -504,7 +508,7 @@ class _Webs:
         load = self.loads.setdefault(id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s))
         self.use(load, state)
         d = self.define(s.target, s.target.id)
-        self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
+        self.parent[self.find(d)] = self.find(self.nodes[id(load)].number)
         state[s.target.id] = frozenset([d])
         self.assigns(s, s.target, load)
         return state
@@ -554,28 +558,24 @@ class _Webs:
     # numbers become names; homes
     def finish(self):
         groups = {}
-        for entry in self.nodes.values():
-            groups.setdefault(self.find(entry[1]), []).append(entry)
+        for occurrence in self.nodes.values():
+            groups.setdefault(self.find(occurrence.number), []).append(occurrence)
         taken = {}
-        for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
-            entries.sort(key=lambda e: e[4])
-            self._look_for_lost(entries)
-            unique = base = entries[0][5]
+        for found in groups.values():
+            self._look_for_lost(found)
+            first = found[0]
+            unique = base = first.name
             taken[base] = count = taken.get(base, 0) + 1
             if count > 1:
                 unique = f"{base}@{count}"
-            web = Web(unique, sum(e[2] for e in entries))
-            web.block = _common([e[3] for e in entries])
-            first = entries[0]
-            web.begins_here = first[2] and first[3] == web.block
+            web = Web(unique, sum(o.defines for o in found))
+            web.block = os.path.commonprefix([o.path for o in found])
+            web.begins_here = first.defines and first.path == web.block
             if not web.begins_here:
                 web.block = ()
             self.text.webs[unique] = web
-            for node, *_ in entries:
-                if isinstance(node, ast.Name):
-                    node.id = unique
-                else:
-                    node.arg = unique
+            for o in found:
+                setattr(o.node, "id" if isinstance(o.node, ast.Name) else "arg", unique)
 
 
 _STATEMENTS = {
@@ -600,11 +600,3 @@ def _merge(a, b):
 def by_users_names(message):
     """Return a message without the marks that tell the variables of one name apart."""
     return re.sub(r"(?<=\w)@\d+", "", message)
-
-
-def _common(paths):
-    shortest = min(paths, key=len)
-    for depth in range(len(shortest)):
-        if any(p[depth] != shortest[depth] for p in paths):
-            return shortest[:depth]
-    return shortest

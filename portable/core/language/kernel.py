@@ -7,6 +7,7 @@ import builtins
 import functools
 import inspect
 import importlib
+import operator
 import sys
 import textwrap
 import types
@@ -67,7 +68,7 @@ class _Written:
     def __reduce__(self):
         """By name where it can be imported, else (in scripts and notebooks, inside functions) by its text."""
         module, fn = sys.modules.get(self.fn.__module__), self.fn
-        if fn.__module__ != "__main__" and _found(module, fn.__qualname__) is self:
+        if fn.__module__ != "__main__" and find_by_path(module, fn.__qualname__) is self:
             return fn.__qualname__
         lines, first = frontend.lines_of(fn)
         scope = {
@@ -129,10 +130,10 @@ class _Module:
         return importlib.import_module, (self.name,)
 
 
-def _found(module, path):
+def find_by_path(module, path):
     """Return the object that a dotted name leads to in a module, or None."""
     try:
-        return functools.reduce(getattr, path.split("."), module)
+        return operator.attrgetter(path)(module)
     except AttributeError:
         return None
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Union
 
 from .annotations import Number
 from .kernel import Function
+from .types import bounds
 from .words import exp, fma, log, maximum, where
 
 
@@ -120,10 +121,7 @@ def _limits(dtype):
     """Return smallest and largest value of a dtype, infinities for floats."""
     if dtype.startswith("float"):
         return -float("inf"), float("inf")
-    if dtype == "bool":
-        return 0, 1
-    bits = 32 if dtype.endswith("32") else 64
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return (0, 1) if dtype == "bool" else bounds(dtype)
 
 
 _LAST = 2**63 - 1  # the index of a location reducer's identity: later than every real index

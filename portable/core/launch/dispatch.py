@@ -47,7 +47,7 @@ from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import meant, static
-from .apart import Apart, knows
+from .two_codes import TwoCodes, have_two_codes
 from .launching import launching
 
 compiling, _hooks = locks.compiling, events.current
@@ -269,7 +269,7 @@ def compiler_specs(args, space, kernel, policy_kind, reducers=()):
     wanted = _compiler_specs(specs, space, kernel, names)
     if not _two_codes(space, registry.launches(space.name), wanted):
         return wanted
-    return Apart(wanted, _added(kernel, names, policy_kind, reducers)).told(words)
+    return TwoCodes(wanted, _added(kernel, names, policy_kind, reducers)).specs_for(words)
 
 
 def _added(kernel, names, policy_kind, reducers):
@@ -280,7 +280,7 @@ def _added(kernel, names, policy_kind, reducers):
 
 def _two_codes(space, backend, specs):
     """Return True if a launch chooses between two codes."""
-    return backend.apart and not space.debug and knows(specs)
+    return backend.apart and not space.debug and have_two_codes(specs)
 
 
 class Launch(NamedTuple):
@@ -428,7 +428,7 @@ def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
         return backend.prepare(space, kernel, policy_kind, specs, reducers)
 
     if _two_codes(space, backend, wanted):
-        return Apart(wanted, _added(kernel, names, policy_kind, reducers), prepare).code
+        return TwoCodes(wanted, _added(kernel, names, policy_kind, reducers), prepare).code
     compiled = prepare(wanted)
     return lambda words: compiled
 

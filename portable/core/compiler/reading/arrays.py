@@ -5,7 +5,7 @@ import ast
 import functools
 import math
 
-from ....errors import LanguageError, ReadOnlyError
+from ....errors import ReadOnlyError
 from .complexes import complex_operated
 from .tree import Block, Loop, Operation, Variable, View, describe
 from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, complex_of, held, vector
@@ -28,6 +28,26 @@ class Array:
     def __repr__(self):
         return "an array"
 
+    def at(self, ks):
+        """Return the number at the last of some indices, as many as this has dimensions."""
+        return self.item(ks[len(ks) - len(self.shape) :])
+
+
+def placed(build, shape, place, view):
+    """Return the Array of a view's elements whose indices `place` gives with the view."""
+    return Array(shape, lambda ks: load_element(build, *place(ks)), place, [view])
+
+
+def reindexed(array, shape, change):
+    """Return an Array by other indices, of which `change` makes those of the one that is there."""
+    place = array.place and (lambda ks: array.place(change(ks)))
+    return Array(shape, lambda ks: array.item(change(ks)), place, array.views)
+
+
+def part_at(array, items):
+    """Return the Array at indices of the leading dimensions of another."""
+    return reindexed(array, array.shape[len(items) :], lambda ks: [*items, *ks])
+
 
 def settled(build, v, node):
     """Return a value that gets a name: of an expression of few numbers, the vector of these."""
@@ -35,12 +55,11 @@ def settled(build, v, node):
         return v
     found = vector_of(build, v)
     if found is v:
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node).splitlines()[0]}` needs a temporary array here; assign its elements to a"
             " view, a slice or a pk.local, as in `y[:] = ...`; where few numbers are meant, take them as in"
             " `pk.vector(x[i, :3])`",
-            LanguageError,
         )
     return found
 
@@ -99,15 +118,13 @@ def stepped(build, view, items, node):
     shape = [build.extent(n) for n in part.shape]
     steps += [1] * (len(shape) - len(steps))
     if any(i[2:] and i[2] < 0 and i[:2] != (None, None) for i in items if isinstance(i, tuple)):
-        build.fail(
-            node, f"`{ast.unparse(node)}`: a negative step goes with [::-1] alone, of a slice", LanguageError
-        )
+        build.refuse(node, f"`{ast.unparse(node)}`: a negative step goes with [::-1] alone, of a slice")
 
     def place(ks):
         return part, [_at(build, *each) for each in zip(ks, shape, steps)]
 
     taken = [_counted(build, n, abs(step)) for n, step in zip(shape, steps)]
-    return Array(taken, lambda ks: load_element(build, *place(ks)), place, [part])
+    return placed(build, taken, place, part)
 
 
 def _counted(build, n, step):
@@ -128,8 +145,7 @@ def transposed(build, v):
         rest = v.dtype, v.shape[::-1], v.readonly, v.scatter, v.lanes_last, v.store
         return build.put(View(v.label, *rest, base=v))
     array = array_of(build, v)
-    place = array.place and (lambda ks: array.place(ks[::-1]))
-    return Array(array.shape[::-1], lambda ks: array.item(ks[::-1]), place, array.views)
+    return reindexed(array, array.shape[::-1], lambda ks: ks[::-1])
 
 
 def _whole_shape(build, array, shape, node):
@@ -158,8 +174,7 @@ def reshaped(build, v, shape, node):
             number = build.binary("//", number, n)
         return [number, *reversed(found)]
 
-    place = array.place and (lambda ks: array.place(at(ks)))
-    return Array(shape, lambda ks: array.item(at(ks)), place, array.views)
+    return reindexed(array, shape, at)
 
 
 def is_array(v):
@@ -170,8 +185,7 @@ def is_array(v):
 def array_of(build, v):
     """Return a view of some dimensions, or tuples of numbers, as an Array; None of other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
-        shape = [build.extent(n) for n in v.shape]
-        return Array(shape, lambda ks: load_element(build, v, ks), lambda ks: (v, ks), [v])
+        return placed(build, [build.extent(n) for n in v.shape], lambda ks: (v, ks), v)
     if shape := _extents(v):
         return Array([*map(build.const, shape)], lambda ks: functools.reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None
@@ -205,12 +219,11 @@ def read_vector(build, node, n_dimensions):
     whole = whole if whole and len(whole.shape) == n_dimensions else array_of(build, tuple(parts))
     found = whole and vector_of(build, whole)
     if not found or found is whole or len(whole.shape) != n_dimensions:
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node)}`: numbers, or rows of as many, are wanted, known at compile time how many"
             f" and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1, 0), (0, 1)); a"
             " pk.local holds more",
-            LanguageError,
         )
     return found
 
@@ -244,7 +257,7 @@ def elementwise(build, function, node, *values):
         shape = check_shape(build, shape, a, node)
 
     def item(ks):
-        return function(*(a.item(ks[len(ks) - len(a.shape) :]) if a else v for a, v in zip(arrays, values)))
+        return function(*(a.at(ks) if a else v for a, v in zip(arrays, values)))
 
     made = Array(shape, item, views=[v for a in arrays if a for v in a.views])
     return vector_of(build, made) if any(isinstance(v, Vector) for v in values) else made
@@ -296,17 +309,16 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
     stored."""
     source = array_of(build, value)
     if target.place is None:
-        build.fail(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel", LanguageError)
+        build.refuse(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel")
     if source and not all(_apart(view, target.views[0]) for view in source.views):
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node)}` is written while other elements of it are read; a loop says"
             " in which order",
-            LanguageError,
         )
 
     def put(ks):
-        new = source.item(ks[len(ks) - len(source.shape) :]) if source else value
+        new = source.at(ks) if source else value
         place = target.place(ks)
         store(build, *place, operated(load_element(build, *place), new) if operated else new, node)
 
@@ -340,7 +352,7 @@ def total(build, value, how, node, nan_wins=True):
     """sum, min or max of the elements of an array, in the order of the indices."""
     array = array_of(build, value)
     if array is None:
-        build.fail(node, f"`{ast.unparse(node)}`: a view or a slice is wanted", LanguageError)
+        build.refuse(node, f"`{ast.unparse(node)}`: a view or a slice is wanted")
     names = COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
     variables, home = [Variable(f"the {how}") for _ in names], build.block
     numbers = functools.partial(_numbers, build, array, how, len(names), node)
@@ -384,7 +396,7 @@ def dot(build, left, right, node):
     """Return the product of two arrays of one or two dimensions, of which sums run over the inner one."""
     a, b = (array_of(build, v) for v in (left, right))
     if not all(v and len(v.shape) <= 2 for v in (a, b)):
-        build.fail(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted", LanguageError)
+        build.refuse(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted")
     made = Array(
         a.shape[:-1] + b.shape[1:], functools.partial(_product, build, a, b, node), None, [*a.views, *b.views]
     )
@@ -396,8 +408,7 @@ def dot(build, left, right, node):
 def _product(build, a, b, node, ks):
     """Return the sum of the products of a row of `a` and a column of `b`."""
     n = len(a.shape) - 1
-    row = Array(a.shape[n:], lambda k: a.item([*ks[:n], *k]), views=a.views)
-    column = Array(b.shape[:1], lambda k: b.item([*k, *ks[n:]]), views=b.views)
+    row, column = part_at(a, ks[:n]), reindexed(b, b.shape[:1], lambda k: [*k, *ks[n:]])
 
     def multiply(x, y):
         if isinstance(x, Complex) or isinstance(y, Complex):

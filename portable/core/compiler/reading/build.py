@@ -105,11 +105,10 @@ class Build(Operations):
         frame = self.frame
         while frame is not None:
             if frame.text is text:
-                self.fail(
+                self.refuse(
                     node,
                     f"'{text.name}' calls itself; recursion is not supported in kernels: write a loop, which"
                     " may keep a stack in a pk.local",
-                    LanguageError,
                 )
             frame = frame.caller
 
@@ -172,9 +171,13 @@ class Build(Operations):
         message = by_users_names(message)
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
+    def refuse(self, node, message):
+        """Raise LanguageError at a node: kernels have no such text."""
+        self.fail(node, message, LanguageError)
+
     def _unsupported(self, node, text=""):
         what, remedy = registry.part("remedies").of_syntax(type(node).__name__)
-        self.fail(node, f"{what} is not supported in kernels{text}{remedy}", LanguageError)
+        self.refuse(node, f"{what} is not supported in kernels{text}{remedy}")
 
     def wanted(self, holds, node, message, *parts):
         """Refuse the text unless this holds, which is asked when dtypes and kinds are known; `parts` of it

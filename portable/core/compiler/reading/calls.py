@@ -13,7 +13,6 @@ import numpy as np
 from ...texts import elementary_complex
 from ...language import words
 from ... import registry
-from ....errors import LanguageError
 from . import foreign
 from ...language.types import (
     BITS,
@@ -66,10 +65,9 @@ def read_call(build, node):
     else:
         callee = build.expr(node.func)
     if not isinstance(callee, Known):
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called",
-            LanguageError,
         )
     return made_record(build, callee.value, node) or call_known(build, callee.value, node)
 
@@ -88,11 +86,10 @@ def method_of(build, base, node):
     if is_array(base) and name == "reshape" and not node.keywords:
         return lambda: reshaped(build, base, [n for a in node.args for n in flat(build.expr(a))], node)
     if is_array(base):
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min(), .max()"
             " and .reshape(...)",
-            LanguageError,
         )
     return None
 
@@ -118,10 +115,9 @@ def call_known(build, fn, node):
     if inlined is None and (word.reads[0] == "inline" if word else layers_own(fn)):
         inlined = text_of(fn)
     if node.keywords and inlined is None:
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function",
-            LanguageError,
         )
     if word and inlined is None:
         return read_word(build, node, *word.reads)
@@ -132,7 +128,7 @@ def call_known(build, fn, node):
             build, foreign.call_of(fn), [build.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args]
         )
     hint = registry.part("remedies").of_call(fn, ast.unparse(node.func))
-    build.fail(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel{hint}", LanguageError)
+    build.refuse(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel{hint}")
 
 
 # words of numbers, which take arrays element by element
@@ -189,7 +185,7 @@ def arguments_of(build, text, node):
     given, params = [(k.arg, k.value) for k in node.keywords], text.params
     for k, (name, _) in enumerate(given):
         if name not in params[len(node.args) :] or name in dict(given[:k]):
-            build.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
+            build.refuse(node, f"'{text.name}' has no parameter '{name}' that is not given yet")
     values = [*zip(params, node.args), *given]
     values = {name: settled(build, build.expr(value), value) for name, value in values}
     values = defaults(build, text, node) | values

@@ -3,7 +3,6 @@
 import ast
 
 from ...texts import elementary_complex
-from ....errors import LanguageError
 from ...language.types import Complex, complex_of, is_float
 from .known import text_of
 from .tree import If, Variable, alike, arrangement, describe, mapped
@@ -69,10 +68,9 @@ def complex_power(build, base, n):
 
 def complex_compared(build, op, a, b, node):
     if op not in ("==", "!="):
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node)}`: complex numbers have no order; compare their parts, or abs(...)",
-            LanguageError,
         )
     same = (build.compared(op, x, y) for x, y in zip(build.parts(a), build.parts(b)))
     return build.binary("&" if op == "==" else "|", *same)

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from ....errors import LanguageError
 from ...language.frontend import MOST_TABLE, walk
 from ...language.team import Team
 from .arrays import (
@@ -17,6 +16,7 @@ from .arrays import (
     elementwise,
     is_array,
     load_element,
+    part_at,
     part_of,
     settled,
     stepped,
@@ -47,10 +47,9 @@ def read_constant(build, node):
         return Known(None)
     if isinstance(node.value, (bool, int, float, complex)):
         return build.known(node.value, node)
-    build.fail(
+    build.refuse(
         node,
         f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels",
-        LanguageError,
     )
 
 
@@ -59,19 +58,18 @@ def read_name(build, node):
         return build.read(node.id, node)
     scope = build.frame.text.scope
     if node.id not in scope:
-        build.fail(node, f"'{node.id}' is not defined", LanguageError)
+        build.refuse(node, f"'{node.id}' is not defined")
     return build.known(scope[node.id], node)
 
 
 def array_table(build, array, node):
     """Return a view of an array from outside the kernel, whose numbers become part of the code."""
     if held(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
-        build.fail(
+        build.refuse(
             node,
             f"`{ast.unparse(node)}` is an array from outside of {array.dtype} and {array.nbytes}"
             f" bytes; up to {MOST_TABLE} of numbers are a table of the kernel's; pass others as"
             " arguments",
-            LanguageError,
         )
     numbers = array.ravel().view(PARTS.get(array.dtype.name, array.dtype))
     return made_table(build, node, array.dtype.name, array.shape, numbers.tolist())
@@ -82,7 +80,7 @@ def attribute_of(build, base, node):
         if not hasattr(base.value, node.attr):
             near = difflib.get_close_matches(node.attr, dir(base.value), 3)
             hint = f"; there are {', '.join(near)}" * bool(near)
-            build.fail(node, f"`{ast.unparse(node)}` does not exist{hint}", LanguageError)
+            build.refuse(node, f"`{ast.unparse(node)}` does not exist{hint}")
         return build.known(getattr(base.value, node.attr), node)
     if isinstance(base, (View, Array, Vector)):
         return view_attribute(build, array_of(build, base) if isinstance(base, Vector) else base, node)
@@ -91,7 +89,7 @@ def attribute_of(build, base, node):
     if node.attr in getattr(base, "names", ()):
         return base[base.names.index(node.attr)]
     hint = "; a kernel of a team is launched with a pk.TeamPolicy" * (node.attr in vars(Team))
-    build.fail(node, f"{describe(base)} has no attribute '{node.attr}' in kernels{hint}", LanguageError)
+    build.refuse(node, f"{describe(base)} has no attribute '{node.attr}' in kernels{hint}")
 
 
 def view_attribute(build, view, node):
@@ -110,11 +108,10 @@ def view_attribute(build, view, node):
         return view.tile
     if node.attr == "dtype":
         return Known(np.dtype(view.dtype))
-    build.fail(
+    build.refuse(
         node,
         f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype, T, sum(), min(),"
         " max())",
-        LanguageError,
     )
 
 
@@ -131,7 +128,7 @@ def operated(build, op, left, right, node):
     if isinstance(op, ast.Pow):
         return powered(build, left, right, node)
     if type(op) not in BINARY:
-        build.fail(node, f"the operator of `{ast.unparse(node)}` is not supported in kernels", LanguageError)
+        build.refuse(node, f"the operator of `{ast.unparse(node)}` is not supported in kernels")
     return build.counted(BINARY[type(op)], build.binary(BINARY[type(op)], left, right))
 
 
@@ -226,7 +223,7 @@ def identity_test(build, node):
     if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
         return build.const((isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is))
     hint = "; write `a == b or a == c`" * isinstance(node.ops[0], (ast.In, ast.NotIn))
-    build.fail(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels{hint}", LanguageError)
+    build.refuse(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels{hint}")
 
 
 def read_junction(build, node):
@@ -298,16 +295,10 @@ def of_array(build, array, node):
     order, or of an expression."""
     items = indices_of(build, array, node)
     if any(isinstance(i, tuple) for i in items):
-        build.fail(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step", LanguageError)
+        build.refuse(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step")
     if len(items) < len(array.shape):
         return part_at(array, items)
     return array.place(items) if array.place else array.item(items)
-
-
-def part_at(array, items):
-    """Return the Array at indices of the leading dimensions of another."""
-    place = array.place and (lambda ks: array.place([*items, *ks]))
-    return Array(array.shape[len(items) :], lambda ks: array.item([*items, *ks]), place, array.views)
 
 
 def made_table(build, node, dtype, shape, numbers):
@@ -408,7 +399,7 @@ def indices_of(build, view, node):
             bounds = tuple(p and as_bound(build, p) for p in (part.lower, part.upper))
             step = part.step and as_bound(build, part.step).const
             if part.step and not (isinstance(step, int) and step):
-                build.fail(node, "the step of a slice is a constant other than zero", LanguageError)
+                build.refuse(node, "the step of a slice is a constant other than zero")
             items.append(bounds if step in (None, 1) else (*bounds, int(step)))
             continue
         v = build.expr(part)

@@ -28,7 +28,7 @@ import numpy as np
 
 from ... import cache
 from ...language import frontend, words
-from ...language.kernel import Function, Kernel
+from ...language.kernel import Function, Kernel, find_by_path
 from ...language.reducer import Reducer
 from ...language.types import DTYPES, fields_of
 
@@ -162,13 +162,10 @@ class _Writer:
             return
         if kind is types.ModuleType:
             module, path, found = value.__name__, "", sys.modules.get(value.__name__)
-        elif kind is np.ufunc:
-            module, path, found = "numpy", value.__name__, getattr(np, value.__name__, None)
         else:
-            module, path = value.__module__, value.__qualname__
-            found = sys.modules.get(module)
-            for name in path.split("."):
-                found = getattr(found, name, None)
+            ufunc = kind is np.ufunc
+            module, path = ("numpy", value.__name__) if ufunc else (value.__module__, value.__qualname__)
+            found = find_by_path(sys.modules.get(module), path)
         if found is not value:
             raise _Unknown
         self.parts.append(f"{module}:{path}")

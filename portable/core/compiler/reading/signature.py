@@ -41,8 +41,7 @@ def without_scatter(specs):
 
 
 def without_facts(specs):
-    """Return the same arguments where nothing is known of views: `launch.apart` puts True behind what it
-    knows."""
+    """Return the same arguments without facts of views: `launch.two_codes` puts True behind what it knows."""
     return tuple(("view", *s[1:5]) if s[0] in ("view", "scatter") and s[5:] else s for s in specs)
 
 

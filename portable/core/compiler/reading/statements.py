@@ -5,10 +5,9 @@ import functools
 
 from ... import registry
 from ...language import words
-from ....errors import LanguageError
 from ...language.frontend import walk
-from .arrays import Array, array_of, assign_array, load_element, part_of, settled, store_element
-from .expressions import element_of, operated, part_at, item_at
+from .arrays import Array, array_of, assign_array, load_element, part_at, part_of, settled, store_element
+from .expressions import element_of, operated, item_at
 from .team import TeamHandle
 from .tree import (
     Block,
@@ -66,7 +65,7 @@ def assign_to(build, target, value):
         else:
             assign_array(build, array_of(build, place), value, target)
     else:
-        build.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
+        build.refuse(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel")
 
 
 def changed(build, target):
@@ -74,11 +73,10 @@ def changed(build, target):
     is a value."""
     base = build.expr(target.value)
     if plain_tuple(base) or isinstance(base, Array) and not base.place:
-        build.fail(
+        build.refuse(
             target,
             f"`{ast.unparse(target)}` is a part of {describe(base)}, which does not change; make another, or"
             " write to `w = pk.local(n, dtype)`, of which `pk.vector(w)` is the vector",
-            LanguageError,
         )
     return base
 
@@ -94,7 +92,7 @@ def put_expr(build, s):
     if isinstance(s.value, ast.Constant):
         return
     if not isinstance(s.value, ast.Call):
-        build.fail(s, f"`{ast.unparse(s)}` does nothing", LanguageError)
+        build.refuse(s, f"`{ast.unparse(s)}` does nothing")
     build.unused = s.value
     build.expr(s.value)
 
@@ -214,11 +212,10 @@ def items_of(build, node):
         return build.extent(value.shape[0]), lambda k: item_of(build, value, k), False
     if plain_tuple(value):
         return tuple_items(build, value, node)
-    build.fail(
+    build.refuse(
         node,
         "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view"
         f" or a tuple, not over `{ast.unparse(node)}`",
-        LanguageError,
     )
 
 
@@ -268,9 +265,7 @@ def tuple_items(build, values, node):
 
 def no_else(build, s):
     if s.orelse:
-        build.fail(
-            s, "else after a loop is not supported in kernels; note the way out in a variable", LanguageError
-        )
+        build.refuse(s, "else after a loop is not supported in kernels; note the way out in a variable")
 
 
 def range_bounds(build, call, most):

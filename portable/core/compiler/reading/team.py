@@ -49,15 +49,15 @@ class TeamHandle:
             return build.operation(node.attr, dtype="int")
         if node.attr in ("size", "registers", "warp_size"):
             return build.const(getattr(self, node.attr))
-        build.fail(node, f"the team has no '{node.attr}' ({', '.join(WORDS)})", LanguageError)
+        build.refuse(node, f"the team has no '{node.attr}' ({', '.join(WORDS)})")
 
     def method(self, build, node):
         name = node.func.attr
         if name not in _CALLS:
             if name in ("thread_range", "elements"):
-                build.fail(node, f"team.{name}(...) belongs in a for loop", LanguageError)
+                build.refuse(node, f"team.{name}(...) belongs in a for loop")
             self.attribute(build, node.func)
-            build.fail(node, f"team.{name} is a number, not a function", LanguageError)
+            build.refuse(node, f"team.{name} is a number, not a function")
         return _CALLS[name](build, node)
 
 
@@ -179,9 +179,7 @@ def _combined(build, op, reducer, state):
 
 def _scratch(build, node):
     if build.frame.caller is not None or build.depth > 1:
-        build.fail(
-            node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError
-        )
+        build.refuse(node, "scratch is called at the kernel's top level, before any loop or branch")
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "scratch takes a shape and a dtype")
     dtype, shape = dtype_of(build, node.args[1]), build.expr(node.args[0])

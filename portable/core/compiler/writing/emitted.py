@@ -5,7 +5,7 @@ import itertools
 from llvmlite import ir
 
 from ... import registry
-from .apart import Alone, below
+from .metadata import Disjoint, range_below
 from .emit import Emitter
 from .block import EXTRA
 from .lines import Builder
@@ -48,7 +48,7 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
     shape = [take(I64) for _ in range(ndim)]
     if apart and ops.target.straight and not ops.target.crowded:
         for extent in shape:
-            extent.text += below(ops.b.module, SHORT)
+            extent.text += range_below(ops.b.module, SHORT)
     strides = [take(I64) for _ in range(ndim)]
     if contiguous_last and ndim:
         strides[-1] = itemsize(dtype)
@@ -56,7 +56,7 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
     view = ViewValue(name, parts, pointer, shape, strides, readonly, scatter=what == "scatter")
     view.element = dtype
     if apart:
-        view.apart = Alone(name, pointer)
+        view.apart = Disjoint(name, pointer)
     return view
 
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from llvmlite import ir
 
-from .apart import Facts
+from .metadata import Facts
 from .atomic import atomic_step
 from .lines import pack_of_numbers
 from ...language.types import LINEAR, UNIFORM, VARYING, held, in_parts, itemsize
-from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue
+from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue, suffix
 
 _VOID = ir.VoidType()
 
@@ -260,10 +260,8 @@ class Memory:
         return b.trunc(bits, ops.shaped(I16, x))
 
     def _masked_name(self, what, vector):
-        element = vector.element
-        suffix = f"v{vector.count}" + {"float": "f32", "double": "f64"}.get(str(element), str(element))
         places = "p0" if what in ("load", "store") else f"v{self.ops.W}p0"
-        return f"llvm.masked.{what}.{suffix}.{places}"
+        return f"llvm.masked.{what}.{suffix(vector)}.{places}"
 
     def _shuffled(self, x, order):
         """Return the elements of a vector in this order."""

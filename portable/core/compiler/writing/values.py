@@ -64,6 +64,13 @@ NSW = ("nsw",)  # what does not wrap
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
+def suffix(llvm_type):
+    """Return the end of the name of an intrinsic for a type."""
+    if isinstance(llvm_type, ir.VectorType):
+        return f"v{llvm_type.count}{suffix(llvm_type.element)}"
+    return {F32: "f32", F64: "f64"}.get(llvm_type) or f"i{llvm_type.width}"
+
+
 class Unpacked(Exception):
     """Packs do not pay for this text: emit it for one lane at a time. The reason is the message."""
 
@@ -110,7 +117,7 @@ class ViewValue:
     store: str = ""
     element: str | None = None
     unshared: bool = False  # a copy that nobody else touches
-    apart: object = None  # an Alone, if it overlaps no other view of the launch
+    apart: object = None  # a Disjoint, if it overlaps no other view of the launch
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -187,11 +194,7 @@ class Ops:
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
         first = args[0].type
-        element = first.element if isinstance(first, ir.VectorType) else first
-        suffix = {F32: "f32", F64: "f64"}.get(element) or f"i{element.width}"
-        if isinstance(first, ir.VectorType):
-            suffix = f"v{first.count}{suffix}"
-        return self.call(f"llvm.{name}.{suffix}", args, result or first)
+        return self.call(f"llvm.{name}.{suffix(first)}", args, result or first)
 
     def call(self, name, args, result):
         module = self.b.module

@@ -22,7 +22,18 @@ Where POSIX threads are missing (Windows), a thread pool of the standard library
 ctypes.
 """
 
-import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    addressof,
+    byref,
+    c_int,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    create_string_buffer,
+    memmove,
+    memset,
+)
 import os
 import signal
 import threading
@@ -84,8 +95,8 @@ class Pool:
         self.n_threads, self.handle = n_threads, 0
         self.native = native and pool_code.threads()
         if self.native:
-            self._memory = ctypes.create_string_buffer(pool_code.INSIDE + 128 * (n_threads + 1))
-            self.handle = (ctypes.addressof(self._memory) + 127) & ~127
+            self._memory = create_string_buffer(pool_code.INSIDE + 128 * (n_threads + 1))
+            self.handle = (addressof(self._memory) + 127) & ~127
         self._forget_threads()
         _pools.add(self)
 
@@ -130,14 +141,14 @@ class Pool:
     def copy(self, target, source, nbytes):
         """Copy bytes from one address to another, which do not overlap."""
         if not self.native:
-            ctypes.memmove(target, source, nbytes)
+            memmove(target, source, nbytes)
             return
-        block = (ctypes.c_int64 * 2)(target, source)
+        block = (c_int64 * 2)(target, source)
         least = (
             min(nbytes // self.n_threads, ring_code.HUGE) if nbytes > ring_code.LARGE else ring_code.COPIED
         )
         chunk = max(nbytes // (4 * self.n_threads), least) & -64
-        self.run(self._code.copy, ctypes.addressof(block), 0, nbytes, max(chunk, 64))
+        self.run(self._code.copy, addressof(block), 0, nbytes, max(chunk, 64))
 
     def ring(self, calls, memory, segment_bytes, events, moves=(0,) * 4):
         """Return the state of a ring of pinned memory, and two functions that copy through it, to a device
@@ -163,7 +174,7 @@ class Pool:
         _, up, down, *parts = copies()
         serial, spins = 0, _RING_SPINS * code.spins
         numbers = *words, *events, *moves, serial, spins, code.run, code.copy, *parts
-        return (ctypes.c_int64 * len(numbers))(*numbers), _RING(up), _RING(down)
+        return (c_int64 * len(numbers))(*numbers), _RING(up), _RING(down)
 
     def start(self):
         """Start the threads, unless they run already."""
@@ -185,10 +196,10 @@ class Pool:
         self._started = False
         self._executor = self._finalizer = None
         if self.native:
-            ctypes.memset(self.handle, 0, pool_code.INSIDE + 128 * self.n_threads)
-            posix("pthread_mutex_init")(ctypes.c_void_p(self.handle + pool_code.MUTEX), None)
+            memset(self.handle, 0, pool_code.INSIDE + 128 * self.n_threads)
+            posix("pthread_mutex_init")(c_void_p(self.handle + pool_code.MUTEX), None)
             for condition in (pool_code.WORK, pool_code.DONE):
-                posix("pthread_cond_init")(ctypes.c_void_p(self.handle + condition), None)
+                posix("pthread_cond_init")(c_void_p(self.handle + condition), None)
 
     def _start(self):
         self._started = True
@@ -233,11 +244,11 @@ class Pool:
             helper.result()
 
 
-_FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-_RING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-_STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_word = ctypes.c_int64.from_address
+_FN = CFUNCTYPE(None, c_void_p, *[c_int64] * 3)
+_RUN = CFUNCTYPE(None, *[c_void_p] * 3, *[c_int64] * 3)
+_RING = CFUNCTYPE(c_int, c_void_p, *[c_int64] * 3)
+_STOP = CFUNCTYPE(None, c_void_p)
+_word = c_int64.from_address
 _pools = weakref.WeakSet()
 
 
@@ -259,15 +270,15 @@ def _create_threads(n_threads, function, argument):
 
     Signals are for Python's threads: a worker that the machine has not scheduled would deliver one late.
     """
-    attributes, threads = ctypes.create_string_buffer(256), []  # pthread_attr_t has 56 to 64 bytes
-    function, argument = ctypes.c_void_p(function), ctypes.c_void_p(argument)
+    attributes, threads = create_string_buffer(256), []  # pthread_attr_t has 56 to 64 bytes
+    function, argument = c_void_p(function), c_void_p(argument)
     posix("pthread_attr_init")(attributes)
-    posix("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(STACK_BYTES))
+    posix("pthread_attr_setstacksize")(attributes, c_size_t(STACK_BYTES))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # new threads inherit it
     try:
         for _ in range(n_threads):
-            thread = ctypes.c_void_p()  # pthread_t is a pointer or an unsigned long
-            if posix("pthread_create")(ctypes.byref(thread), attributes, function, argument):
+            thread = c_void_p()  # pthread_t is a pointer or an unsigned long
+            if posix("pthread_create")(byref(thread), attributes, function, argument):
                 break
             threads.append(thread)
     finally:

@@ -7,7 +7,17 @@ used here, ours there.
 """
 
 import contextlib
-import ctypes
+from ctypes import (
+    addressof,
+    byref,
+    c_float,
+    c_int,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+    create_string_buffer,
+    string_at,
+)
 import functools
 import gc
 import itertools
@@ -15,7 +25,6 @@ import sys
 import threading
 import warnings
 import weakref
-from ctypes import byref
 
 from ... import dlpack
 from ....errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
@@ -76,7 +85,7 @@ class Context(contract.Memory):
     """
 
     def __init__(self, ordinal):
-        device, self.handle = ctypes.c_int(), ctypes.c_void_p()
+        device, self.handle = c_int(), c_void_p()
         self.ordinal, self.name, self.device = ordinal, f"cuda:{ordinal}", devices()[ordinal]
         self.dlpack = dlpack.CUDA, ordinal
         self.alone, self.lasting = len(devices()) == 1, []
@@ -101,18 +110,18 @@ class Context(contract.Memory):
 
         Parameters
         ----------
-        function : ctypes.c_void_p, Function.handle
-        stream : int, ctypes.c_void_p or None
+        function : c_void_p, Function.handle
+        stream : int, c_void_p or None
         grid : int, or (x, y, z)
         block, shared_bytes : int
-        parameters : ctypes.c_void_p or ctypes array
+        parameters : c_void_p or ctypes array
             The address of an array with the address of each of the kernel's parameters; copied before this
             returns.
         """
         if not self.alone or here.context is not self:
             self.activate()
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
-            stream, self.streamed = ctypes.c_void_p(stream), True
+            stream, self.streamed = c_void_p(stream), True
             self.share()
         x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
         launch = function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None
@@ -155,7 +164,7 @@ class Context(contract.Memory):
 
     def _new(self, nbytes):
         self.activate()
-        pointer = ctypes.c_uint64()
+        pointer = c_uint64()
         try:
             cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
         except OutOfMemoryError:
@@ -187,14 +196,14 @@ class Context(contract.Memory):
     def allocate_pinned(self, nbytes):
         """Page-locked host memory, as a Memory; the device reaches it at the same address."""
         self.activate()
-        pointer = ctypes.c_void_p()
+        pointer = c_void_p()
         cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped
         return Memory(self, pointer.value, nbytes, functools.partial(_release, self, cu.cuMemFreeHost))
 
     def memory_info(self):
         """(free, total) bytes of the device; what is kept counts as free."""
         self.activate()
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        free, total = c_size_t(), c_size_t()
         cu.cuMemGetInfo(byref(free), byref(total))
         return free.value + self._kept_bytes, total.value
 
@@ -206,7 +215,7 @@ class Context(contract.Memory):
         elif stream not in (None, 0, 1):  # 0 and 1 are the default stream
             mark = self.event()
             mark.record()
-            cu.cuStreamWaitEvent(ctypes.c_void_p(stream), mark.handle, 0)
+            cu.cuStreamWaitEvent(c_void_p(stream), mark.handle, 0)
 
     def share(self):
         """Other queues than the default stream may use this memory from now on."""
@@ -331,7 +340,7 @@ class Context(contract.Memory):
         """Return A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the
         compiler's log."""
         self.activate()
-        module, log = ctypes.c_void_p(), _Log()
+        module, log = c_void_p(), _Log()
         with log.attached():
             cu.cuModuleLoadDataEx(byref(module), _image(image), *log.options)
         return Module(self, module)
@@ -340,13 +349,13 @@ class Context(contract.Memory):
         """Return this device's machine code of PTX: bytes that `load` takes, to be kept on disk."""
         self.activate()
         image, log = _image(ptx), _Log()
-        state, cubin, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        state, cubin, size = c_void_p(), c_void_p(), c_size_t()
         with log.attached():
             cu.cuLinkCreate(*log.options, byref(state))
             try:
                 cu.cuLinkAddData(state, 1, image, len(image), b"kernel", 0, None, None)  # 1: PTX
                 cu.cuLinkComplete(state, byref(cubin), byref(size))
-                return ctypes.string_at(cubin, size.value)
+                return string_at(cubin, size.value)
             finally:
                 cu.cuLinkDestroy(state)
 
@@ -375,8 +384,29 @@ class Context(contract.Memory):
     def capture(self, stream):
         """Context manager: records what is queued on `stream` instead of running it, in the Graph it
         yields."""
-        with self.capturing, _capture(self, stream) as graph:
-            yield graph
+        with self.capturing:
+            self.activate()
+            graph, parallel = Graph(self), self.parallel
+            recorded, executable = c_void_p(), c_void_p()
+            self.parallel = True  # what is recorded now will run later, and `share` need not wait for it
+            # 2: relaxed; a collected view may free its memory meanwhile
+            cu.cuStreamBeginCapture(stream, 2)
+            try:
+                yield graph
+            except BaseException:
+                with contextlib.suppress(DeviceError):  # ends it; what was raised inside matters more
+                    cu.cuStreamEndCapture(stream, byref(recorded))
+                    cu.cuGraphDestroy(recorded)
+                raise
+            finally:
+                self.parallel = parallel
+            self.activate()
+            cu.cuStreamEndCapture(stream, byref(recorded))
+            try:
+                cu.cuGraphInstantiateWithFlags(byref(executable), recorded, 0)
+            finally:
+                cu.cuGraphDestroy(recorded)
+            graph._executable = _Owner(self, executable, cu.cuGraphExecDestroy)
 
 
 class _Owner:
@@ -422,7 +452,7 @@ class Module(_Owner):
     def function(self, name):
         """Return the Function of that name."""
         self.context.activate()
-        handle = ctypes.c_void_p()
+        handle = c_void_p()
         cu.cuModuleGetFunction(byref(handle), self.handle, name.encode())
         return Function(self, handle)
 
@@ -432,7 +462,7 @@ class Function:
 
     Attributes
     ----------
-    handle : ctypes.c_void_p
+    handle : c_void_p
     registers : int, a thread's
     local_bytes : int, a thread's spills and local arrays
     shared_bytes : int, a block's static shared memory
@@ -443,7 +473,7 @@ class Function:
         self.shared_bytes, self.local_bytes, self.registers = map(self._attribute, (1, 3, 4))
 
     def _attribute(self, number):
-        value = ctypes.c_int()
+        value = c_int()
         cu.cuFuncGetAttribute(byref(value), number, self.handle)
         return value.value
 
@@ -456,7 +486,7 @@ class Function:
         """Return the number of blocks of `block` threads with that much dynamic shared memory that a
         multiprocessor holds at once."""
         self.module.context.activate()
-        value = ctypes.c_int()
+        value = c_int()
         cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(value), self.handle, block, shared_bytes)
         return value.value
 
@@ -465,7 +495,7 @@ class Stream(_Owner):
     """A queue of work. Attribute: handle."""
 
     def __init__(self, context):
-        handle = ctypes.c_void_p()
+        handle = c_void_p()
         cu.cuStreamCreate(byref(handle), 1)  # 1: the default stream does not wait for it
         super().__init__(context, handle, cu.cuStreamDestroy)
 
@@ -475,7 +505,7 @@ class Event(_Owner):
 
     def __init__(self, context, flags=0):
         context.activate()
-        handle = ctypes.c_void_p()
+        handle = c_void_p()
         cu.cuEventCreate(byref(handle), flags)
         super().__init__(context, handle, cu.cuEventDestroy)
 
@@ -492,7 +522,7 @@ class Event(_Owner):
         """Time between two recorded events, once the device has reached the later one."""
         self.context.activate()
         cu.cuEventSynchronize(self.handle)
-        milliseconds = ctypes.c_float()
+        milliseconds = c_float()
         cu.cuEventElapsedTime(byref(milliseconds), earlier.handle, self.handle)
         return milliseconds.value * 1e-3
 
@@ -512,42 +542,13 @@ class Graph:
         cu.cuGraphLaunch(self._executable.handle, stream)
 
 
-@contextlib.contextmanager
-def _capture(context, stream):
-    context.activate()
-    graph, recorded, executable, parallel = (
-        Graph(context),
-        ctypes.c_void_p(),
-        ctypes.c_void_p(),
-        context.parallel,
-    )
-    context.parallel = True  # what is recorded now will run later, and `share` need not wait for it
-    cu.cuStreamBeginCapture(stream, 2)  # 2: relaxed; a collected view may free its memory meanwhile
-    try:
-        yield graph
-    except BaseException:
-        with contextlib.suppress(DeviceError):  # ends the capture; what was raised inside matters more
-            cu.cuStreamEndCapture(stream, byref(recorded))
-            cu.cuGraphDestroy(recorded)
-        raise
-    finally:
-        context.parallel = parallel
-    context.activate()
-    cu.cuStreamEndCapture(stream, byref(recorded))
-    try:
-        cu.cuGraphInstantiateWithFlags(byref(executable), recorded, 0)
-    finally:
-        cu.cuGraphDestroy(recorded)
-    graph._executable = _Owner(context, executable, cu.cuGraphExecDestroy)
-
-
 class _Log:
     """The options with which the driver's compiler writes its errors into our buffer."""
 
     def __init__(self, nbytes=16384):
-        self._errors = ctypes.create_string_buffer(nbytes)
-        words = (ctypes.c_int * 2)(5, 6)  # errors, their size
-        self.options = 2, words, (ctypes.c_void_p * 2)(ctypes.addressof(self._errors), nbytes)
+        self._errors = create_string_buffer(nbytes)
+        words = (c_int * 2)(5, 6)  # errors, their size
+        self.options = 2, words, (c_void_p * 2)(addressof(self._errors), nbytes)
 
     @contextlib.contextmanager
     def attached(self):

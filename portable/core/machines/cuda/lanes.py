@@ -4,7 +4,7 @@ import functools
 
 from llvmlite import ir
 
-from ...compiler.writing.apart import metadata
+from ...compiler.writing.metadata import add_metadata
 from ...compiler.writing.scanned import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
@@ -86,7 +86,7 @@ class CudaTarget:
         lines = [line for block in blocks for line in block.instructions]
         if len(lines) > _SHORT_LOOP or any(map(_together, lines)):
             return ""
-        loop = metadata(blocks[0].module, f"distinct !{{!self, {_TRIPS}}}")
+        loop = add_metadata(blocks[0].module, f"distinct !{{!self, {_TRIPS}}}")
         return f", !llvm.loop {loop}"
 
     @staticmethod

@@ -6,13 +6,27 @@ survive in the child.
 """
 
 import contextlib
-import ctypes
+from ctypes import (
+    CDLL,
+    Structure,
+    addressof,
+    byref,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_ulonglong,
+    c_void_p,
+    cast,
+    create_string_buffer,
+)
 import dataclasses
 import functools
 import os
 import threading
 import types
-from ctypes import byref
 
 from ....errors import DeviceError, NestedLaunchError, OutOfMemoryError
 
@@ -72,24 +86,24 @@ _SIGNATURES = {
     "cuGraphExecDestroy": "P",
 }
 _TYPES = {
-    "P": ctypes.c_void_p,
-    "D": ctypes.c_uint64,
-    "Z": ctypes.c_size_t,
-    "I": ctypes.c_int,
-    "U": ctypes.c_uint,
-    "L": ctypes.c_ulonglong,
-    "B": ctypes.c_ubyte,
+    "P": c_void_p,
+    "D": c_uint64,
+    "Z": c_size_t,
+    "I": c_int,
+    "U": c_uint,
+    "L": c_ulonglong,
+    "B": c_ubyte,
 }
 
 
-class Shape(ctypes.Structure):
+class Shape(Structure):
     """Launch parameters of `cu.launch_as`, on the default stream: the driver's CUlaunchConfig."""
 
     _fields_ = [
-        *((name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
-        ("n_attributes", ctypes.c_uint),
+        *((name, c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("n_attributes", c_uint),
     ]
 
 
@@ -130,11 +144,11 @@ def _load():
         # asked of every large copy, mostly of memory that CUDA does not know: no error, as
         # cuPointerGetAttribute would find it, and every tool that watches the driver's calls
         cu.pointer_attributes = library["cuPointerGetAttributes"]
-        cu.pointer_attributes.argtypes = [ctypes.c_uint, *[ctypes.c_void_p] * 2, ctypes.c_uint64]
+        cu.pointer_attributes.argtypes = [c_uint, *[c_void_p] * 2, c_uint64]
         # no error either: there may be no link, or another library has enabled it
         cu.enable_peer = library["cuCtxEnablePeerAccess"]
         # for compiled code, which calls them itself
-        cu.address = lambda name: ctypes.cast(library[name], ctypes.c_void_p).value
+        cu.address = lambda name: cast(library[name], c_void_p).value
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
@@ -145,7 +159,7 @@ def _load():
 def _open():
     for name in LIBRARIES:
         with contextlib.suppress(OSError):
-            return ctypes.CDLL(name)
+            return CDLL(name)
     return None
 
 
@@ -161,7 +175,7 @@ def _checked(name, function):
 def _words(call, code):
     texts = []
     for function in (cu.error_name, cu.error_string):
-        text = ctypes.c_char_p()
+        text = c_char_p()
         function(code, byref(text))
         texts.append(text.value.decode() if text.value else "unknown error")
     return f"{call}: {texts[1]} ({texts[0]}, {code})"
@@ -216,13 +230,13 @@ def devices():
     """Return the GPUs, a tuple of Device in the driver's order; empty where CUDA is not available."""
     if _load():
         return ()
-    count = ctypes.c_int()
+    count = c_int()
     cu.cuDeviceGetCount(byref(count))
     return tuple(_device(ordinal) for ordinal in range(count.value))
 
 
 def _device(ordinal):
-    device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    device, memory, name = c_int(), c_size_t(), create_string_buffer(256)
     cu.cuDeviceGet(byref(device), ordinal)
     cu.cuDeviceGetName(name, len(name), device)
     cu.cuDeviceTotalMem(byref(memory), device)
@@ -237,7 +251,7 @@ def _device(ordinal):
 
 def attribute(ordinal, number):
     """Return the device's attribute of that number in the driver's CUdevice_attribute, an int."""
-    value, device = ctypes.c_int(), ctypes.c_int()
+    value, device = c_int(), c_int()
     cu.cuDeviceGet(byref(device), ordinal)
     cu.cuDeviceGetAttribute(byref(value), number, device)
     return value.value
@@ -245,21 +259,21 @@ def attribute(ordinal, number):
 
 def version():
     """Return the CUDA version that the driver supports, (major, minor)."""
-    value = ctypes.c_int()
+    value = c_int()
     cu.cuDriverGetVersion(byref(value))
     return value.value // 1000, value.value % 1000 // 10
 
 
 # The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that it does not know, and
 # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
-_KIND_AND_ORDINAL = (ctypes.c_int * 2)(2, 9)
+_KIND_AND_ORDINAL = (c_int * 2)(2, 9)
 _answer = threading.local()  # where the driver puts it
 
 
 def _new_answer():
-    found = (ctypes.c_int * 2)()
-    where = ctypes.addressof(found)
-    _answer.of_driver = found, (ctypes.c_void_p * 2)(where, where + 4)
+    found = (c_int * 2)()
+    where = addressof(found)
+    _answer.of_driver = found, (c_void_p * 2)(where, where + 4)
     return _answer.of_driver
 
 

@@ -42,7 +42,7 @@ class Compiled:
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size, tensor=None):
         self.context = driver.context(space.device)
         watch = registry.part("debug build").watching(space.debug) if space.debug else self.watch
-        tensor = tensor or _asked(space, watch)
+        tensor = tensor or (watch is None and _tensor_cores(space.device))  # a watch sees each product
         entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, tensor)
         if space.debug:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
@@ -118,11 +118,6 @@ def _others(space, kernel, policy_kind, specs, *rest):
     """Return what makes the code without copies of ScatterViews, and the code for any indices."""
     make = functools.partial(_compiled, space, kernel, policy_kind)
     return [once(functools.partial(make, less(specs), *rest)) for less in (without_scatter, without_facts)]
-
-
-def _asked(space, watch):
-    """`_tensor_cores` of a space; None for who looks on, who sees each multiplication."""
-    return _tensor_cores(space.device) if watch is None else None
 
 
 @functools.cache

@@ -8,7 +8,7 @@ _FREE = 1_000_000  # from here on numbers of metadata are not llvmlite's
 
 
 @node
-class Alone:
+class Disjoint:
     """A view that overlaps no other one of its launch, and where its first element's address was loaded."""
 
     label: str
@@ -25,16 +25,16 @@ class Metadata:
         return f"{self.name} = {self.text.replace('!self', self.name)}"
 
 
-def metadata(module, text):
+def add_metadata(module, text):
     """Add a line to a module, in which `!self` is its own name; returns the name."""
     number = len(module.globals)
     line = module.globals[f"metadata {number}"] = Metadata(number, text)
     return line.name
 
 
-def below(module, end):
-    """Return what a load of a number of [0, end) says behind its line."""
-    return f", !range {metadata(module, f'!{{i64 0, i64 {end}}}')}"
+def range_below(module, end):
+    """Return the metadata of a load of a number of [0, end)."""
+    return f", !range {add_metadata(module, f'!{{i64 0, i64 {end}}}')}"
 
 
 class Facts:
@@ -60,14 +60,14 @@ class Facts:
         views = list(dict.fromkeys(view for _, view in self.lines))
         if not views:
             return
-        domain, nothing = metadata(module, "distinct !{!self}"), metadata(module, "!{}")
-        aligned = metadata(module, "!{i64 16}")
-        scopes = {view: metadata(module, f"distinct !{{!self, {domain}}}") for view in views}
+        domain, nothing = add_metadata(module, "distinct !{!self}"), add_metadata(module, "!{}")
+        aligned = add_metadata(module, "!{i64 16}")
+        scopes = {view: add_metadata(module, f"distinct !{{!self, {domain}}}") for view in views}
         lists = {}
         for view in views:
             view.pointer.text += f", !align {aligned}"
-            own = metadata(module, f"!{{{scopes[view]}}}")
-            others = metadata(module, f"!{{{', '.join(scopes[v] for v in views if v is not view)}}}")
+            own = add_metadata(module, f"!{{{scopes[view]}}}")
+            others = add_metadata(module, f"!{{{', '.join(scopes[v] for v in views if v is not view)}}}")
             lists[view] = f", !alias.scope {own}, !noalias {others}"
         for line, view in self.lines:
             line.text += lists[view]

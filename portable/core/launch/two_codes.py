@@ -15,14 +15,14 @@ _MOST = 1024  # sets of views whose code is kept
 _FEW = 8192  # bytes of a view to which many indices add, of which threads or blocks have copies
 
 
-class Apart:
+class TwoCodes:
     """The codes of a kernel on a space, for arguments of known types.
 
     Parameters
     ----------
-    specs : types of the arguments, as compilers are told
-    added : of each argument whether the kernel does nothing with it but add to its elements
-    prepare : gives the code for such specs
+    specs : types of the arguments, as compilers take them
+    added : for each argument, whether the kernel only adds to its elements
+    prepare : function that returns the code for such specs
     """
 
     def __init__(self, specs, added, prepare=None):
@@ -30,20 +30,14 @@ class Apart:
         places = [k for k, s in enumerate(specs) if s[0] == "view"]
         self.views = itemgetter(*places)
         self.latest = None, None  # words of a launch, and its code
-        self.rows = []  # of each view: its place, bytes of an element, whether it is only read, and whether
-        for k in places:  # it may be one of few elements that are only added to
-            _, dtype, ndim, whole, readonly = specs[k]
-            self.rows.append(
-                (
-                    k,
-                    itemsize(dtype),
-                    readonly,
-                    dtype not in PARTS and added[k] and ndim == 1 and whole and not readonly,
-                )
-            )
+        self.rows = []  # of each view: its place, bytes of an element, whether it is read-only, and whether
+        for k in places:  # private copies of a short one would do
+            _, dtype, ndim, contiguous, readonly = specs[k]
+            sums = added[k] and dtype not in PARTS and ndim == 1 and contiguous and not readonly
+            self.rows.append((k, itemsize(dtype), readonly, sums))
 
     def code(self, words):
-        """Return the code for a launch, by the words of its arguments."""
+        """Return the code for a launch, given the words of its arguments."""
         before, code = self.latest
         if words == before:
             return code
@@ -58,22 +52,23 @@ class Apart:
 
     def _code(self, facts):
         if facts not in self.codes:
-            self.codes[facts] = locks.alone(self.prepare)(self._told(facts))
+            self.codes[facts] = locks.alone(self.prepare)(self._specs_with(facts))
         return self.codes[facts]
 
-    def told(self, words):
-        """Return what compilers are told of arguments with such words: that views are apart, where they are,
-        and that a short one is only added to, as a ScatterView is."""
-        return self._told(self._facts(words))
+    def specs_for(self, words):
+        """Return the specs of a launch with the facts that its words show: which views overlap nothing, and
+        which short ones are only added to, as a ScatterView is."""
+        return self._specs_with(self._facts(words))
 
-    def _told(self, facts):
+    def _specs_with(self, facts):
         known = list(self.specs)
         for (k, *_), few in zip(self.rows, facts or ()):
             known[k] = ("scatter" if few else "view", *known[k][1:], True)
         return tuple(known)
 
     def _facts(self, words):
-        """Return for each view whether it is short and only added to; None if views overlap."""
+        """Return for each view whether it is short and only added to; None if views overlap, are not aligned
+        or are too long."""
         spans, few = [], []
         for k, size, readonly, added in self.rows:
             low, end, plain = _span(words[k], size)
@@ -81,7 +76,7 @@ class Apart:
                 return None
             spans.append((low, end, readonly))
             few.append(added and 0 < end - low <= _FEW)
-        reached = written = 0  # the ends of those before, of all and of those that may be written
+        reached = written = 0  # the ends of the views before this one: of all, and of the writable ones
         for low, end, readonly in sorted(spans):
             if low < (written if readonly else reached):
                 return None
@@ -91,14 +86,14 @@ class Apart:
 
 @functools.cache
 def _unpack(n_bytes):
-    """Return what reads that many bytes of words."""
+    """Return a function that unpacks that many bytes as 64-bit words."""
     return struct.Struct(f"={n_bytes // 8}q").unpack
 
 
 @functools.lru_cache(_MOST)
 def _span(words, size):
-    """Return where the bytes of a view begin, and end, by its words, and whether it begins at a multiple of
-    ALIGNED and all its extents are short."""
+    """Return the addresses at which a view begins and ends, given its words, and whether it begins at a
+    multiple of ALIGNED and has short extents."""
     first, *rest = _unpack(len(words))(words)
     low, end = first, first + size
     for n, step in zip(rest, rest[len(rest) // 2 :]):
@@ -110,7 +105,8 @@ def _span(words, size):
     return low, end, first % ALIGNED == 0 and max(rest[: len(rest) // 2], default=0) < SHORT
 
 
-def knows(specs):
-    """Return whether there are two codes: for views that are arguments of their own, none scattered."""
+def have_two_codes(specs):
+    """Return True for launches that choose between two codes: views are arguments of their own, none
+    scattered."""
     kinds = {s[0] for s in specs}
     return "view" in kinds and not kinds & {"tuple", "scatter"}
