@@ -68,7 +68,7 @@ def folder() -> Path | None:
 
 
 def _open_to_others(path):
-    """Return the first of a folder and those above it in which somebody else could put or exchange files;
+    """Return the first of a folder and those above it in which another user could create or replace files;
     None if there is none."""
     if os.name != "posix":
         return None
@@ -84,8 +84,8 @@ def _open_to_others(path):
 
 @functools.cache
 def _directory():
-    """Return the checked folder, opened, and what it is: whoever exchanges it afterwards exchanges
-    another. None where there is none."""
+    """Return the checked folder, opened, and its status: replacing the folder at this path later has no
+    effect. None where there is none."""
     path = folder()
     if path is None or os.open not in os.supports_dir_fd:
         return path
@@ -126,8 +126,8 @@ def _is_open(descriptor, mode):
         return False
 
 
-def get(name, told=True):
-    """Return the bytes stored under a key, or None. `told`: whether it counts as a hit or a miss."""
+def get(name, counts=True):
+    """Return the bytes stored under a key, or None. `counts`: whether this is a hit or a miss."""
     global hits, misses
     content, at = None, _at(name)
     if at is not None:
@@ -140,7 +140,7 @@ def get(name, told=True):
                 content = file.read()
                 os.utime(file.fileno())  # what was used last is removed last
     checked = _open(content)
-    if told:
+    if counts:
         hits, misses = hits + (checked is not None), misses + (checked is None)
     return checked
 

@@ -152,14 +152,14 @@ _exported = {}  # address of a struct -> what it needs alive
 
 @CFUNCTYPE(None, c_void_p)
 def _delete(address):
-    """The consumer is done."""
+    """Forget what a consumer needed, which has finished."""
     _exported.pop(address, None)
 
 
 @PYFUNCTYPE(None, c_void_p)
 def _destroy(capsule):
-    """The capsule at this address dies, and may not be revived. With its first name, nobody has consumed
-    it."""
+    """Release the memory of a capsule that is destroyed: its original name means that it was never
+    consumed."""
     for name in _NAMES:
         if _capsule_is(capsule, name):
             _delete(_capsule_pointer(capsule, name))

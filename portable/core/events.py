@@ -1,5 +1,5 @@
-"""Hooks: whoever listens is told when kernels begin and end. They belong to the context (so to the thread)
-that set them."""
+"""Hooks: listeners are called when kernels begin and end. They belong to the context (so to the thread) that
+set them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Stamp:
 
 
 class Copy(NamedTuple):
-    """A copy, as listeners are told of it: the memories it is from ("" of a fill) and to, and its size in
+    """A copy, as listeners receive it: the memories it is from ("" of a fill) and to, and its size in
     bytes."""
 
     source: str
@@ -106,11 +106,11 @@ _NOBODY = contextlib.nullcontext()  # listens
 
 
 def kernel(launch):
-    """Tell all listeners of one kernel's begin and end."""
+    """Call all listeners at a kernel's begin and end."""
     return _told("kernel", launch, current().listeners)
 
 
 def copy(source, target, nbytes):
-    """Tell those listeners who want it of a copy's begin and end."""
+    """Call the listeners of copies at a copy's begin and end."""
     copying = current().copying
     return _told("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY

@@ -51,13 +51,13 @@ class Lock:
 class Compiling(Lock):
     """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of
     the other. `began`: when, in seconds; `due`: when Ctrl-C is next looked at; `slow`: whether it takes long;
-    `told`: of which kernel a line said so last."""
+    `reported`: the kernel of the last such message."""
 
-    __slots__ = ("others", "began", "due", "slow", "told")
+    __slots__ = ("others", "began", "due", "slow", "reported")
 
     def __init__(self):
         super().__init__()
-        self.others, self.told, self.due = [], None, 0.0
+        self.others, self.reported, self.due = [], None, 0.0
 
     def __enter__(self):
         other = contextlib.nullcontext()
@@ -80,7 +80,8 @@ _llvms = contextlib.ExitStack()  # llvmlite's lock, while a fork holds it
 
 
 def _before_fork():
-    """Nobody forks in the middle of a compilation, nor of another call of LLVM: who would open its locks?"""
+    """Wait for the end of a compilation and of calls of LLVM before a fork: the child could not release
+    their locks."""
     compiling.__enter__()
     # each call of LLVM takes it, also one of a thread that lets go of a kernel
     if lib := getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None):
@@ -171,7 +172,7 @@ arming, ending = [], []
 
 
 def arm():
-    """Have running kernels hear of Ctrl-C from now on: a program may have set a handler of its own."""
+    """Let running kernels poll for Ctrl-C from now on: a program may have set a handler of its own."""
     for stand in arming:
         stand()
 
@@ -230,8 +231,8 @@ def look(name, more=0.0):
         handler.answer()
     if not compiling.slow and now + more > compiling.began + SLOW:
         compiling.slow = True
-        if name != compiling.told:  # once for all parts
-            compiling.told = name
+        if name != compiling.reported:  # once for all parts
+            compiling.reported = name
             with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr, or a closed one
                 sys.stderr.write(
                     f"portable: kernel '{name}' takes long to compile; Ctrl-C is heard between two parts of"

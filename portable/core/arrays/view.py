@@ -368,7 +368,7 @@ class View(_Fields):
 def zeros(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """Return A View with all elements zero, as `View(...)` makes it.
+    """Return a View with all elements zero, as `View(...)` makes it.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def zeros(
 def empty(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """Return A View whose elements are whatever the memory holds.
+    """Return a View whose elements are whatever the memory holds.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def empty(
 
 
 def asview(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
-    """Return A View of an array's own memory, without a copy.
+    """Return a View of an array's own memory, without a copy.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ def _row_major(shape, dtype, space):
 
 
 def mark_unwritten(raw):
-    """Fill bytes with the mark by which the checked space knows memory that nobody has written."""
+    """Fill bytes with the mark by which the checked space recognises memory that was never written."""
     raw[:] = np.resize(UNWRITTEN, len(raw))
 
 
@@ -561,8 +561,8 @@ def over_new(memory, shape, dtype):
 
 
 def describe_adopted(interface, memory):
-    """Return the spec and the words of another library's array on a device, as of its view but in a fraction
-    of the time; None where it wants a closer look."""
+    """Return the spec and the words of another library's array on a device, as those of its view, in a
+    fraction of the time; None where only a view can tell what is wrong."""
     place, readonly = interface["data"]
     try:
         layout = interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory

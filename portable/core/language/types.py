@@ -130,7 +130,7 @@ class Weak(float):
 
 
 def rounded(number, dtype):
-    """Return A Python number as a float of `dtype`, rounded once; infinite beyond it."""
+    """Return a Python number as a float of `dtype`, rounded once; infinite beyond it."""
     try:
         if held(dtype) != "float32":
             return float(number)

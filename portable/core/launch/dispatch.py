@@ -124,7 +124,7 @@ def _describe_known(a, level):
 
 
 def _describe_foreign(adopt, a, level):
-    """Return the same of an array of a library that has some on a GPU."""
+    """Return the spec and words of an array of a library that has some on a GPU."""
     if (adopted := adopt(a)) is None:
         return describe_lent(a)
     return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
@@ -284,7 +284,7 @@ def _two_codes(space, backend, specs):
 
 
 class Launch(NamedTuple):
-    """One launch, as listeners are told about it (events.py)."""
+    """One launch, as listeners receive it (events.py)."""
 
     policy: object
     kernel: Kernel
@@ -309,12 +309,12 @@ def _debugging(policy, space, debug):
 
 
 def _made(policy):
-    """Return the policy of what is none; that of an integer is kept."""
+    """Return the policy that an integer or another object stands for; those of integers are cached."""
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
 def no_kernel(fn):
-    """Return the error of a launch of what is no kernel."""
+    """Return the error for a launch of an object that is no kernel."""
     name = getattr(fn, "__name__", repr(fn))
     return LanguageError(
         f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
@@ -322,7 +322,7 @@ def no_kernel(fn):
 
 
 def given():
-    """Return the part that knows arguments by name and defaults, which most launches do without."""
+    """Return the module for arguments by name and for defaults, which most launches do not need."""
     return registry.part("given arguments")
 
 
@@ -373,7 +373,7 @@ def bound(policy, kernel, args, reducers, scan=None, compiles=True):
 
 
 def _first(args, *launch):
-    """`_prepare`; the error of a write to a read-only array names those who forbid it."""
+    """Call `_prepare`; the error of a write to a read-only array names the libraries that forbid it."""
     try:
         return _prepare(*launch)
     except ReadOnlyError as error:
@@ -403,7 +403,7 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
 
 
 def _own_float(wanted):
-    """Return what packs weak floats beside arguments that compilers are told so."""
+    """Return the function that packs weak floats beside arguments of these specs."""
     floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
     return _pack_single if floats == {"float32"} else _pack_float
 
@@ -422,7 +422,7 @@ def numbers_of(launch, space):
 
 
 def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
-    """Return what gives the code of a launch, by the words of its arguments."""
+    """Return a function that returns the code of a launch, given the words of its arguments."""
 
     def prepare(specs):
         return backend.prepare(space, kernel, policy_kind, specs, reducers)
@@ -434,7 +434,7 @@ def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
 
 
 def _none(words):
-    """No code, of launches that are only looked at."""
+    """Return no code, for launches that are only described."""
 
 
 def refuse_results(kernel):
@@ -455,7 +455,8 @@ def refuse_results(kernel):
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
-    """Run now, or as this context wants it; the results of reducers, or None if `outs` takes them."""
+    """Run a launch, or record it where a capture is open; return the results of reducers, or None if `outs`
+    takes them."""
     hooks, found = _hooks(), bound(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(out, found[0]) for out in outs)

@@ -159,8 +159,8 @@ class Backend(Protocol):
         return [(space.name, "")]
 
     def adopt(self, array: object) -> tuple[dict, str] | None:
-        """(array interface, name of the memory) of another library's array, if only this backend knows
-        how."""
+        """(array interface, name of the memory) of another library's array, if this backend alone can read
+        it."""
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
@@ -197,7 +197,7 @@ class Launches(Protocol):
         has several.
 
         An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go
-        there, nobody waits for them, and nothing is returned. The last argument of a scan holds the prefixes.
+        there without waiting, and nothing is returned. The last argument of a scan holds the prefixes.
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 

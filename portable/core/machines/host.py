@@ -57,7 +57,7 @@ class Host(Memory):
 
 
 class _Large:
-    """Memory of an array, which is kept for the next array of its size when nobody refers to this."""
+    """Memory of an array, which is kept for the next array of its size once it is unreferenced."""
 
     __slots__ = ("nbytes", "raw", "pointer")
     kept: dict[int, list[np.ndarray]] = {}  # by size; a list's pop and append need no lock
@@ -85,6 +85,6 @@ class _Large:
         cls, nbytes = type(self), self.nbytes
         others = sum([size * len(arrays) for size, arrays in list(cls.kept.items())])
         if others + nbytes > _MOST_KEPT:
-            cls.kept = {}  # perhaps of sizes that nobody asks for any more
+            cls.kept = {}  # perhaps of sizes that are not used any more
         if nbytes <= _MOST_KEPT:
             cls.kept.setdefault(nbytes, []).append(self.raw)

@@ -1,4 +1,5 @@
-"""Texts of functions that take a shorter way: the inverse square root, exp of numbers that are not above 0, and
+"""Texts of functions that take a shorter way: the inverse square root, exp of numbers that are not above 0,
+and
 approximations."""
 
 from ...core.texts.elementary import (

@@ -234,8 +234,8 @@ class Build(Operations):
         return [(read or self.number)(a) for a in node.args]
 
     def known(self, value, node):
-        """Return A Python object met at compile time: numbers become constants, the rest is carried as it
-        is."""
+        """Return the value of a Python object met at compile time: a constant for a number, else the object
+        as it is."""
         if isinstance(value, words.static):
             value = value.value
         if isinstance(value, (bool, int, float)):

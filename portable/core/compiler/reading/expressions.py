@@ -349,7 +349,7 @@ def table_item(build, items, index, node):
 
 
 def tuple_item(build, base, node, parts=None):
-    """Return one item of a tuple, or a part of it; of a matrix that at one index after the other."""
+    """Return an item or a slice of a tuple; of a matrix, indexed one dimension after the other."""
     first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
     if not plain_tuple(base) or rest and not isinstance(base, Vector):
         build.fail(

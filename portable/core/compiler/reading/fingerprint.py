@@ -40,11 +40,11 @@ _COARSEST_SECONDS = 2  # by which known file systems tell times
 
 
 class _Unknown(Exception):
-    """An object that only its address tells from others."""
+    """An object that can be identified by its address alone."""
 
 
 def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *launch: str) -> str | None:
-    """Return a name for what a kernel's code is made from; None if that cannot be told.
+    """Return a name for everything that a kernel's code is made from; None if that cannot be determined.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def compiler():
 
 
 class _Writer:
-    """Writes objects into `parts`; one that comes again is its number, so that identity is told too."""
+    """Writes objects into `parts`, a repeated one as its number, so that identity is recorded too."""
 
     def __init__(self):
         self.parts, self.numbers, self.kept, self.names, self.looked_at = [], {}, [], frozenset(), set()
@@ -98,7 +98,7 @@ class _Writer:
             self.once(value, kind)
 
     def again(self, value):
-        """Return True if an object was there before."""
+        """Write the number of an object; return True if it was written before."""
         number = self.numbers.setdefault(id(value), len(self.kept))
         self.parts.append(f"%{number}")
         if number == len(self.kept):

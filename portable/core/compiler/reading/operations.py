@@ -53,12 +53,12 @@ class Operations:
 
     @staticmethod
     def const(number):
-        """Return A Python number as a weak one."""
+        """Return a Python number as a weak constant."""
         return Operation("const", dtype=weak_dtype(number), kind=UNIFORM, const=number)
 
     @staticmethod
     def strong_const(number, dtype):
-        """Return A Python number as one of `dtype`, in which it wraps unless that is weak."""
+        """Return a Python number as a constant of `dtype`; it wraps unless the dtype is weak."""
         return Operation(
             "const",
             dtype=dtype,

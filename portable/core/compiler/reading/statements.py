@@ -82,7 +82,7 @@ def changed(build, target):
 
 
 def put_assert(build, s):
-    """Only the checked space looks at assertions."""
+    """Add an assertion to the tree of the checked space; other spaces ignore it."""
     if build.asserts:
         message = s.msg.value if isinstance(s.msg, ast.Constant) else s.msg and ast.unparse(s.msg)
         build.operation("assert", build.condition(s.test), attr=str(message or ""))
@@ -407,7 +407,7 @@ def unroll(build, s, items):
 
 # ---- what a statement's own text says
 def _kept(look):
-    """`look`, whose answer stays with the statement: an unrolled loop asks again at each trip."""
+    """Return `look` with its results cached on the statement: an unrolled loop needs them at each trip."""
 
     def known(s):
         if look.__name__ not in s.__dict__:

@@ -34,7 +34,8 @@ class TeamHandle:
     """A team as a kernel's text sees it, of `size` members that have `registers` packs each; `warp_size` of
     them move together.
 
-    tensor : tells whether the machine's tensor cores multiply float64 in the order of `product`
+    tensor : function that returns True if the machine's tensor cores multiply float64 in the order of
+    `product`
     """
 
     def __init__(self, size, registers, warp_size, tensor=None):
@@ -62,7 +63,7 @@ class TeamHandle:
 
 
 def note_collective(build, node):
-    """A collective is for all members at once (typing.py looks whether they all get here)."""
+    """Note a collective operation, which all members must reach; typing.py checks that they do."""
     build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
 

@@ -41,7 +41,7 @@ def described(value, team):
 
 
 class Emitter:
-    """Parts that all places share for which code is emitted.
+    """Parts that are shared by all places for which code is emitted.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _item(here, view, k, item):
 
 
 def _chosen(ops, view, views, number):
-    """Return one of several views."""
+    """Emit the choice of one of several views."""
     first, *others = views
     parts = [first.pointer, *first.shape, *first.strides]
     for k, other in enumerate(others, 1):

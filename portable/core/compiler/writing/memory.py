@@ -77,14 +77,16 @@ class Memory:
 
     # ---- addresses
     def place(self, here, view, indices, ways, pairs=False):
-        """Return how lanes reach an element, and where: see `_locate`, at which the watch may look on."""
+        """Return the access pattern of lanes and the address of an element, as `_locate` does, through the
+        watch."""
         if ways & 2:
             self.facts.writes(view)
         locate = functools.partial(self._locate, here, view, indices, pairs and self.watch.pairs)
         return self.watch.access(here, view, indices, ways, locate)
 
     def _locate(self, here, view, indices, pairs):
-        """Return the way lanes reach an element, and the pointer: 'uniform' or 'contiguous' (the pointer,
+        """Return the access pattern of lanes to an element, and the pointer: 'uniform' or 'contiguous' (the
+        pointer,
         of lane 0), 'apart' (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and
         scatters); on request 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
         terms, size = [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
@@ -324,8 +326,8 @@ class Memory:
 
     # ---- atomics
     def atomic(self, here, op, view, indices, value, expected=None, want_old=True):
-        """Return one atomic step a live lane, lanes in order. Returns the old values, or None if they are
-        not wanted."""
+        """Emit one atomic step for each live lane, in the order of lanes; returns the old values, or None if
+        they are not wanted."""
         ops, dtype = self.ops, view.dtype
         how, pointer = self.place(here, view, indices, 3)
         if ops.W == 1:

@@ -172,7 +172,7 @@ class Ops:
         return pack_of(scalar, self.W) if kind == VARYING and self.W > 1 else scalar
 
     def const(self, number):
-        """Return A Python number as a weak, uniform value."""
+        """Return a Python number as a weak, uniform value."""
         return Value(weak_dtype(number), UNIFORM, None, number)
 
     def lanes(self, base):
@@ -451,7 +451,7 @@ class Ops:
         return self._extreme(max, "llvm.smax.i64", a, b)
 
     def _extreme(self, choose, intrinsic, a, b):
-        """Return one of two signed integers, LLVM's or Python's."""
+        """Return the lesser or the larger of two signed integers, LLVM's or Python's."""
         if isinstance(a, int) and isinstance(b, int):
             return choose(a, b)
         return self.call(intrinsic, [word(a), word(b)], I64)

@@ -8,7 +8,7 @@ from . import engine
 
 
 class Cores:
-    """The cores of this machine, as an entry knows them.
+    """The cores of this machine, for entries.
 
     Parameters
     ----------

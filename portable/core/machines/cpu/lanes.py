@@ -119,7 +119,7 @@ class CpuTeam(Members):
         return lane_prefixes(ops, own, neutral, combine)[1]
 
     def thread_range(self, here, loop, lo, hi):
-        """Return whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r
+        """Emit whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r
         + W, ..."""
         ops = here.ops
         lo, hi = ops.get(lo, "int"), ops.get(hi, "int")

@@ -153,8 +153,8 @@ def _in_turn(code, begin, end, copies, pack):
 
 
 def packs(code, begin, end, step, body):
-    """`loop` over packs; after each of a text with loops, and after STRIP others where nobody else takes
-    strips, the launch may end."""
+    """Emit `loop` over packs; the launch may end after each pack of a text with loops, and else after STRIP
+    of them, where the launcher takes no strips."""
     b = code.b
     if code.entry.in_strips:
         return code.loop(begin, end, step, body)

@@ -1,4 +1,4 @@
-"""The spaces "serial" and "threads", as machines/contract.py wants them: one machine, whose memory is the
+"""The spaces "serial" and "threads", as machines/contract.py defines them: one machine, whose memory is the
 host's."""
 
 from ...locks import once

@@ -67,8 +67,9 @@ def enters(gate, seen):
 
 
 def work(pool, worker):
-    """Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it. Of those that
-    are left a thread takes one in `per` at once, one at least, and runs them as one: all threads end
+    """Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whichever thread takes it. Of
+    those that are left a thread takes one in `per` at once, one at least, and runs them as one: all threads
+    end
     together."""
     fn, block, begin, end, chunk, last, per = _job(pool + JOB)
     taken = read(pool + NEXT)  # so many at least
@@ -102,7 +103,7 @@ def wake(pool):
 
 
 def doze(pool, block):
-    """Sleep, not for long: a worker may be in a loop without end, and only this thread hears of Ctrl-C."""
+    """Sleep, not for long: a worker may be in a loop without end, and only this thread polls for Ctrl-C."""
     time = stack(2)
     _clock(0, time)
     seconds, rest = pair(time)
@@ -115,7 +116,7 @@ def doze(pool, block):
 
 
 def wait(pool, block):
-    """Wait until nobody is inside."""
+    """Wait until no worker is inside."""
     spins = load(pool + SPINS)
     while spins and shared(pool):
         pause()

@@ -1,5 +1,5 @@
 """Copies through a ring of pinned memory by the thread pool's threads and a device's driver, in the language
-of native.py. `Pool.ring` makes a ring's state; cuda/staging.py is who has one."""
+of native.py. `Pool.ring` makes a ring's state; cuda/staging.py has one."""
 
 from ...language.words import int32
 from .native import add, call, load, pair, pause, read, stack, store, words

@@ -54,7 +54,7 @@ class Compiled:
             self.fill(entry).load = once(functools.partial(load, "packs"))
             self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
-    # what waits for code, which is made for the first launch that wants it
+    # these need code, which is made for the first launch that uses it
     @kept
     def code(self):
         return self.load()
@@ -130,15 +130,15 @@ def _code(*launch):
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
-    """Return the same of a debug build, whose sites are known when it has been emitted."""
+    """Return the entry and loader of a debug build, whose sites are known once it has been emitted."""
     entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
     text, key = entry.text, engine.key_of(entry.identity_of_code)
     return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
 
 
 def _stop():
-    """Return the call of a sequence of launches; from then on compiled code knows the functions that look for
-    Ctrl-C."""
+    """Return the call of a sequence of launches; from then on the functions that poll for Ctrl-C are known
+    to compiled code."""
     from . import stop  # many a first launch has no code that looks for it
 
     return stop.known()
@@ -184,8 +184,8 @@ def _fitting(compiled, policy, block=0):
 
 
 def _strips(compiled, begin, end, chunk, n_threads):
-    """Return the rows of a stretch, between which one thread hears of Ctrl-C where the code does not
-    ask."""
+    """Yield the rows of a stretch: strips between which a single thread polls for Ctrl-C, where the code
+    does not."""
     step = STRIP if compiled.in_strips and n_threads == 1 else max(1, end - begin)
     return ((compiled.address, low, min(low + step, end), chunk) for low in range(begin, end, step))
 

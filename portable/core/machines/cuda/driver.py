@@ -185,7 +185,7 @@ class Context(contract.Memory):
         self._kept_bytes += nbytes
         if self._kept_bytes > self._most_kept:
             self.activate()
-            self.trim()  # perhaps of sizes that nobody asks for any more
+            self.trim()  # perhaps of sizes that are not used any more
 
     def trim(self):
         """Give the driver what is kept."""
@@ -208,8 +208,8 @@ class Context(contract.Memory):
         return free.value + self._kept_bytes, total.value
 
     def ready(self, stream):
-        """Nobody waits here where all that was queued is in the default stream: another one is told to
-        wait."""
+        """Let another stream wait for the default stream, without waiting here; wait where other streams
+        were used."""
         if self.streamed:
             self.synchronize()
         elif stream not in (None, 0, 1):  # 0 and 1 are the default stream
@@ -293,7 +293,7 @@ class Context(contract.Memory):
             super().copy(target, source, nbytes, origin)
 
     def queue_copy(self, target, source, nbytes, origin):
-        """The same, but nobody waits for the end."""
+        """Queue the same copy without waiting for its end."""
         if origin is self and not self.parallel:
             self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
         else:  # other queues may be at work there
@@ -337,7 +337,7 @@ class Context(contract.Memory):
     # Programs
 
     def load(self, image):
-        """Return A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the
+        """Return a Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the
         compiler's log."""
         self.activate()
         module, log = c_void_p(), _Log()

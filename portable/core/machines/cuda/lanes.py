@@ -71,7 +71,7 @@ def _together(line):
 
 
 class CudaTarget:
-    """CUDA's part of opsing. A pack's indices lie a block apart, so that threads at neighbouring places
+    """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places
     read neighbours."""
 
     step, straight, crowded = RANGE_THREADS, True, False
@@ -91,7 +91,7 @@ class CudaTarget:
 
     @staticmethod
     def product(b, x, y, flags):
-        """Return a product whose factors are seen to have 32 bits is one instruction, which LLVM does not
+        """Return a product: one instruction where the factors are seen to have 32 bits, which LLVM does not
         find behind masks of 64."""
         halves, wide = (
             [_half(b, v) for v in (x, y)],
@@ -215,7 +215,8 @@ class CudaTeam(Members):
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
-        """Return each member that keeps stores behind those before it; returns how many keep."""
+        """Store the values of members that keep, behind those of lower ranks; return the number of these
+        members."""
         ops = here.ops
         kept = ops.get(keep, "bool")
         if self.n == WARP:
@@ -239,8 +240,8 @@ class CudaTeam(Members):
         return Value("int", UNIFORM, total.ir)
 
     def tally(self, here, view, index, n):
-        """Return the first of a warp's members with the same index adds them all; each counts those before
-        it.
+        """Count members of a warp by index: the first of those with the same index adds them all, each
+        counts those before it.
 
         The first member's addition has returned before the shuffle that hands its result on, and so before
         the warp's next tally.
@@ -264,8 +265,8 @@ class CudaTeam(Members):
 
 
 def _peers(ops, number, n):
-    """Return a bit for each member of the warp that has the same number, below n: votes of its bits say
-    who."""
+    """Return a mask of the members of the warp that have the same number, below n, by a vote on each of its
+    bits."""
     b, number, peers = ops.b, ops.b.trunc(number, I32), _ALL
     for k in range((n - 1).bit_length()):
         bit = b.icmp_signed("!=", b.and_(number, I32(1 << k)), I32(0))

@@ -57,8 +57,8 @@ class Blocks:
 
     @staticmethod
     def lanes(entry):
-        """Return one load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64,
-        do."""
+        """Return the width of packs: one load a thread does not always keep memory busy; four of 32 bits, or
+        two of 64, do."""
         plain = entry.policy_kind.startswith(("range", "box")) and entry.kernel.packed and not entry.reducers
         return entry.signature.width // 4 if plain and not entry.n_scatters else 1
 
@@ -226,7 +226,7 @@ def _each_element(code, view, mine, total, body):
 
 
 def _tile(code):
-    """Return a block is a tile of a box's last two dimensions, 2^block_size threads wide.
+    """Take a block as a tile of a box's last two dimensions, 2^block_size threads wide.
 
     Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the tile's
     height.

@@ -1,4 +1,4 @@
-"""The space "cuda", as machines/contract.py wants it; its memory is a driver.Context."""
+"""The space "cuda", as machines/contract.py defines it; its memory is a driver.Context."""
 
 import dataclasses
 

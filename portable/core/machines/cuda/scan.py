@@ -4,7 +4,7 @@
     tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
 
 The second read of a tile finds it in the second cache, where it is from the first, and what lies before it
-is known by then: nobody waits while memory has nothing to do. Between both, the last tile of a group
+is known by then: no block waits while memory is idle. Between both, the last tile of a group
 combines what the group's tiles left, and the last group of a section what lies before the next section.
 
 A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
@@ -19,7 +19,8 @@ The bits depend neither on LAG nor on who comes first: what lies before a tile i
     the tiles before its own     in its group
 
 A number that is left for others goes with the launch's mark: a word of 64 bits holds 32 bits of the number
-and the mark. So a word that has the mark is there, relaxed loads are enough, and nobody clears the words.
+and the mark. So a word that has the mark is there, relaxed loads are enough, and the words need not be
+cleared.
 """
 
 import functools
@@ -90,7 +91,7 @@ class Hints:
 
 
 def items_of(entry):
-    """Return states that a thread scans, a power of two, as `_shelf` wants it: known before the text is,
+    """Return the number of states that a thread scans, a power of two for `_shelf`: known before the text is,
     as a launch whose code was kept has no text."""
     words = max(1, min(ITEMS, WORDS // entry.reducers[0].n_words))
     return 1 if entry.has_loops else 1 << (words.bit_length() - 1)
@@ -151,7 +152,7 @@ class Scan(Scanned):
     def _take_number(self):
         """Return the next number, and the launch's mark, an odd one of 32 bits.
 
-        Both are in the first word. Who takes the last number gives the next launch another mark.
+        Both are in the first word. The block that takes the last number gives the next launch another mark.
         """
         ops, b = self.ops, self.b
         self.words, taken = self.extra("partials", PTR), shared_words(ops, 1, "taken")
@@ -297,8 +298,8 @@ class Scan(Scanned):
 
     # ---- what lies before a tile
     def _before(self, tile):
-        """By one warp, of which the first thread gets it. Waits for the tile's own total too: who made it has
-        read the tile, which may now be overwritten by its prefixes."""
+        """By one warp, of which the first thread gets it. Waits for the tile's own total too: the block that
+        made it has read the tile, which may now be overwritten by its prefixes."""
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(

@@ -389,7 +389,7 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 
 def _scan(space, compiled, policy, words, outs, work):
-    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # who takes the last leaves the total
+    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # the last block leaves the total
     resident = compiled.resident_blocks()
     lag = int(_LAG * resident) if n_tiles > resident else 0
     left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
@@ -545,7 +545,7 @@ def lower_to_ptx(
 
 
 def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False, tensor=True):
-    """Return the entry of a launch that is looked at, kept with its kernel: who looks once looks again."""
+    """Return the entry of a launch for listings, cached with its kernel."""
     key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug, tensor)
     if key not in kernel.compiled:
         watch = registry.part("debug build").watching(debug) if debug else None

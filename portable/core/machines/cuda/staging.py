@@ -131,6 +131,6 @@ class Staging:
 
 
 def staging_of(context):
-    """Return A Staging, or None where the host has no threads for it."""
+    """Return a Staging, or None where the host has no threads for it."""
     pool = registry.backend("threads").native_pool()
     return pool and Staging(context, pool)
