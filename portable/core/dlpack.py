@@ -67,7 +67,9 @@ class _Versioned(Structure):
     ]
 
 
-_NAMES = {b"dltensor": _Managed, b"dltensor_versioned": _Versioned}
+# names of capsules, which keep the addresses of these
+_UNVERSIONED, _VERSIONED = b"dltensor", b"dltensor_versioned"
+_NAMES = {_UNVERSIONED: _Managed, _VERSIONED: _Versioned}
 
 
 def _python(name, result, *arguments):
@@ -184,16 +186,11 @@ def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
     )
     deleter = cast(_delete, c_void_p)
     if versioned:
-        name, managed = (
-            b"dltensor_versioned",
-            _Versioned(1, 0, None, deleter, _READONLY if readonly else 0, tensor),
-        )
+        name, managed = _VERSIONED, _Versioned(1, 0, None, deleter, _READONLY * readonly, tensor)
     elif readonly:
         raise BufferError("a read-only view can only be exported to consumers of DLPack 1.0 or newer")
     else:
-        name, managed = b"dltensor", _Managed(tensor, None, deleter)
+        name, managed = _UNVERSIONED, _Managed(tensor, None, deleter)
     address = addressof(managed)
     _exported[address] = managed, shape_words, stride_words, owner
-    # The capsule keeps the address of its name: that of the key in _NAMES, which stays.
-    name = next(key for key in _NAMES if key == name)
     return _capsule_new(address, name, cast(_destroy, c_void_p))

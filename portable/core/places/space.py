@@ -120,11 +120,8 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
     token = _chosen.set(require(space))
     try:
-        if not debug:
+        with events.changed(debug=debug) if debug else contextlib.nullcontext():
             yield _chosen.get()
-        else:
-            with events.changed(debug=debug):
-                yield _chosen.get()
     finally:
         _chosen.reset(token)
 

@@ -1,6 +1,7 @@
 """Complex numbers, read into the typed tree: records of two numbers, on which operations act part by part."""
 
 import ast
+import functools
 
 from ...texts import elementary_complex
 from ...language.types import Complex, complex_of, is_float
@@ -57,13 +58,19 @@ def complex_sum(build, op, a, b):
 
 def complex_power(build, base, n):
     """Return a product of n factors."""
+    times = functools.partial(complex_operated, build, ast.Mult(), node=None)
+    return repeated_product(base, n, times) or build.known(1 + 0j, None)
+
+
+def repeated_product(base, n, times):
+    """Return a product of n equal factors, by squares; None of none."""
     result = None
     while n:
         if n & 1:
-            result = base if result is None else complex_operated(build, ast.Mult(), result, base, None)
+            result = base if result is None else times(result, base)
         n >>= 1
-        base = complex_operated(build, ast.Mult(), base, base, None) if n else base
-    return result or build.known(1 + 0j, None)
+        base = times(base, base) if n else base
+    return result
 
 
 def complex_compared(build, op, a, b, node):

@@ -22,7 +22,7 @@ from .arrays import (
     stepped,
     transposed,
 )
-from .complexes import BINARY, chosen, complex_compared, complex_operated
+from .complexes import BINARY, chosen, complex_compared, complex_operated, repeated_product
 from .tree import Operation, View, alike, arranged, arrangement, describe, flat, mapped, plain_tuple
 from ...language.types import (
     DTYPES,
@@ -140,13 +140,8 @@ def powered(build, base, exponent, node):
         if known is not None:
             return known
     if isinstance(n, int) and 0 <= n <= 64:
-        result = None
-        while n:
-            if n & 1:
-                result = base if result is None else build.counted("*", build.binary("*", result, base))
-            n >>= 1
-            base = build.counted("*", build.binary("*", base, base)) if n else base
-        return result if result is not None else build.operation("one", base)
+        result = repeated_product(base, n, lambda x, y: build.counted("*", build.binary("*", x, y)))
+        return build.operation("one", base) if result is None else result
     if n == 0.5:
         return build.intrinsic("sqrt", base)
     build.wanted(

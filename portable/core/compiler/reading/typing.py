@@ -11,7 +11,7 @@ from ....errors import CollectiveError, LoweringError
 from ...language.frontend import by_users_names
 from .build import Build
 from .team import widened
-from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
+from .tree import If, Leave, Loop, Operation, Rejoin, Set, View, inside
 from ...language.types import (
     CONSECUTIVE,
     LINEAR,
@@ -415,29 +415,20 @@ class _Collectives:
                     CollectiveError,
                     text,
                 )
-            elif s.__class__ is Operation:
-                for block, _ in s.parts:
-                    self.block(block, apart)
-            elif s.__class__ is If:
-                for branch in (s.then, s.otherwise):
-                    if branch is not None:
-                        self.block(branch, apart or branch.split)
-            elif s.__class__ is Loop:
-                if s.form == "members" and apart:
-                    text, node = s.at
-                    self.build.fail(
-                        node,
-                        f"`{ast.unparse(node)}` gives each member a share, but only some get here (another"
-                        " thread_range around it, a condition or an early return that differs between"
-                        " members): theirs is a part of it. Share out pairs as one range, `for e in"
-                        " team.thread_range(n * m)` with e // m and e % m, or write range(...) here",
-                        CollectiveError,
-                        text,
-                    )
-                for trip in s.trips or (s.body,):
-                    self.block(trip, apart or trip.split)
-            elif s.__class__ is Call:
-                self.block(s.body, apart)
+            elif s.__class__ is Loop and s.form == "members" and apart:
+                text, node = s.at
+                self.build.fail(
+                    node,
+                    f"`{ast.unparse(node)}` gives each member a share, but only some get here (another"
+                    " thread_range around it, a condition or an early return that differs between"
+                    " members): theirs is a part of it. Share out pairs as one range, `for e in"
+                    " team.thread_range(n * m)` with e // m and e % m, or write range(...) here",
+                    CollectiveError,
+                    text,
+                )
             elif s.__class__ is Rejoin:
                 apart = apart or (s.call.varying_return if s.loop is None else s.loop.varying_exit)
+            for block in inside(s):
+                if block is not getattr(s, "test", None):
+                    self.block(block, apart or block.split)
         return apart
