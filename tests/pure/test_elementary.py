@@ -22,7 +22,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.core.texts import elementary
-from portable.library.texts import approximate, c99, erf, gamma, special, tables
+from portable.library.texts import gamma, special
 from portable.core.language import words
 from portable.core.compiler.reading.known import texts
 
@@ -52,7 +52,7 @@ def plain(names):
 
 
 PLAIN = plain({**special.TEXTS})
-PLAIN = {"float32": elementary.narrowed(PLAIN, tables.T32), "float64": PLAIN}
+PLAIN = {"float32": elementary.narrowed(PLAIN, special.T32), "float64": PLAIN}
 
 
 def run(name, dtype, *args):
@@ -364,14 +364,14 @@ def roots(i, x, y):
 
 def test_constants_of_float32_text_are_float32_numbers():
     """Plain Python and compiled text must mean the same number by a constant that is calculated with."""
-    for name, value in vars(tables.T32).items():
+    for name, value in vars(special.T32).items():
         for c in () if name.endswith(("_END", "_ENDS", "_LEAST", "_SMALL")) else np.ravel(value):
             assert isinstance(c, (int, np.integer)) or float(np.float32(c)) == c, f"{name} holds {c!r}"
 
 
 TEXT = [
     node
-    for module in (elementary, approximate, c99, erf, gamma)
+    for module in (elementary, *special.MODULES)
     for node in ast.parse(inspect.getsource(module)).body
     if isinstance(node, ast.FunctionDef) and (module is not gamma or "lgamma" in node.name)
 ]

@@ -21,8 +21,7 @@ from portable.core import dlpack
 from portable.core.machines import host
 from portable.core import registry
 from portable.core.machines.cuda import driver
-from portable.core.arrays.view import describe
-from portable.core.language.types import STORED
+from portable.core.arrays.view import STORED, describe
 
 SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
 

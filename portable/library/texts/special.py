@@ -1,7 +1,11 @@
 """The texts of math's words beside elementary.py's, by their names."""
 
 from ...core.texts import elementary
-from . import approximate, c99, erf, gamma, tables
+from . import approximate, c99, erf, gamma
+from .tables import T32
 
-TEXTS = {**elementary.TEXTS, **vars(approximate), **vars(c99), **vars(erf), **vars(gamma)}
-TEXTS_32 = elementary.narrowed(TEXTS, tables.T32)
+MODULES = approximate, c99, erf, gamma
+TEXTS = {**elementary.TEXTS}
+for _module in MODULES:
+    TEXTS |= vars(_module)
+TEXTS_32 = elementary.narrowed(TEXTS, T32)
