@@ -211,7 +211,7 @@ def _plan(kernel, n, specs, wanted):
         target = looked_at(found, n, seeded)
         places = {path: offsets(target, found.nodes[path]) for path in wrt}
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
-        arrays = [(v.label, v in target.n_stores) for v in views]
+        arrays = [(v.label, target.n_accesses["store", v] > 0) for v in views]
         kernel.compiled[key] = Plan(target.all_keys(), places, arrays)
     return kernel.compiled[key]
 

@@ -108,17 +108,23 @@ class Region:
                 r.add(entry[key], r.got(variable))
 
     def once_back(self, carries, outside, what, env):
-        """Put the region once more, and its adjoints."""
-        r, entered = self.r, dict(env)
-        with Scope(r, outside):
-            if self.loop:
-                r.live |= {env[key] for key in carries}
-            tape = r.apart(self.put, what, env)
-            for key, variable in carries.items():
-                r.add(env[key], r.got(variable))
-            r.backwards(tape)
-            for key, variable in carries.items():
-                r.assign(variable, r.adjoints.pop(entered[key], None) or r.build.const(0.0))
+        """Put the region once more, and its adjoints; those of numbers outside of it are added to `outside`:
+        variables, which begin in the block `home`."""
+        r, entered, (variables, home) = self.r, dict(env), outside
+        outer, r.adjoints = r.adjoints, {}
+        if self.loop:
+            r.live |= {env[key] for key in carries}
+        tape = r.apart(self.put, what, env)
+        for key, variable in carries.items():
+            r.add(env[key], r.got(variable))
+        r.backwards(tape)
+        for key, variable in carries.items():
+            r.assign(variable, r.adjoints.pop(entered[key], None) or r.build.const(0.0))
+        left, r.adjoints = r.adjoints, outer
+        for number, value in left.items():
+            variable = variables.setdefault(number, Variable("adjoint"))
+            r.homes[variable] = home
+            r.assign(variable, r.sum(r.got(variable), value))
 
 
 class Run:
@@ -172,25 +178,6 @@ class Run:
 
 def _number(r, first, c):
     return c if first is None else r.build.binary("+", first, c)
-
-
-class Scope:
-    """Adjoints of one block; what is left at its end belongs to numbers outside of it, and is added to
-    `outside`: variables, which begin in the block `home`."""
-
-    def __init__(self, reverse, outside):
-        self.reverse, self.outside = reverse, outside
-
-    def __enter__(self):
-        self.outer, self.reverse.adjoints = self.reverse.adjoints, {}
-
-    def __exit__(self, kind, *error):
-        reverse, (variables, home) = self.reverse, self.outside
-        left, reverse.adjoints = reverse.adjoints, self.outer
-        for number, value in left.items() if kind is None else ():
-            variable = variables.setdefault(number, Variable("adjoint"))
-            reverse.homes[variable] = home
-            reverse.assign(variable, reverse.sum(reverse.got(variable), value))
 
 
 # ---- branches

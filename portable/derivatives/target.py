@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
@@ -25,6 +26,7 @@ class Target:
     index : its numbers; sums : arrays of adjoints that are added to, by the argument; seeds : adjoints of
     what is written, by the argument; offset : of the one place to which is added, of all if None; slot : the
     number of one's copy of each sum, if there are copies
+    n_accesses : by "load", "store" or "atomic" and the argument
     keys : elements that are written at known indices; sites : known indices of what is read, by the argument
     """
 
@@ -34,15 +36,7 @@ class Target:
         self.numbers = ()
         self.looks, self.sites, self.written, self.markers = False, {}, {}, {}
         operations = [o for o in template.build.order if o.__class__ is Operation and o.view is not None]
-        self.n_stores, self.added, self.read = {}, set(), set()
-        for o in operations:
-            for root in roots(o.view):
-                if o.op == "store":
-                    self.n_stores[root] = self.n_stores.get(root, 0) + 1
-                elif o.op == "atomic":
-                    self.added.add(root)
-                elif o.op == "load":
-                    self.read.add(root)
+        self.n_accesses = Counter((o.op, root) for o in operations for root in roots(o.view))
 
     # ---- indices
     def known(self, i):
@@ -117,7 +111,7 @@ class Target:
 
     def load(self, reverse, o, root, indices, numbers, env):
         known = tuple(map(self.known, indices))
-        if root in self.n_stores:
+        if self.n_accesses["store", root]:
             if None in known:
                 self.conflict(o, root)
             self.written.setdefault(root, []).append((o, known))
@@ -142,7 +136,7 @@ class Target:
 
     def store(self, reverse, o, root, indices, value, env):
         known = tuple(map(self.known, indices))
-        if root in self.added:
+        if self.n_accesses["atomic", root]:
             self.conflict(o, root)
         if self.shift(known) is None:
             self.walk.fail(
@@ -157,7 +151,8 @@ class Target:
             if reverse.build.block is self.home:
                 self.sure.add((root, known))
             return
-        if self.n_stores[root] > 1 or root in self.read or not self.each_once(reverse, indices):
+        n_stores, n_loads = (self.n_accesses[op, root] for op in ("store", "load"))
+        if n_stores > 1 or n_loads or not self.each_once(reverse, indices):
             why = "may be written twice; keep the number in a variable, and write it once"
             self.walk.fail(o, f"elements of '{root.label}' {why}")
         self.written.setdefault(root, []).append((o, known))
@@ -170,7 +165,8 @@ class Target:
 
     def add_into(self, reverse, o, root, indices, value, env):
         op, wanted = o.attr
-        if root in self.n_stores or root in self.read or wanted or op not in ("add", "sub"):
+        others = any(self.n_accesses[other, root] for other in ("store", "load"))
+        if others or wanted or op not in ("add", "sub"):
             self.walk.fail(o, f"{_ATOMICS}, to arrays that are not read")
         self.seed(reverse, root, indices, value, 1 if op == "add" else -1)
 
