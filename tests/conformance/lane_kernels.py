@@ -144,19 +144,6 @@ def ragged_range(i, start, length, x, out):
     out[i] = s
 
 
-@case(x_and_out, terms=60)
-@pk.kernel
-def ranges_with_steps(i, x, out):
-    s = 0.0
-    for k in range(i, -1, -1):
-        s += x[k]
-    for k in range(i, x.shape[0], 3):
-        s -= 0.5 * x[k]
-    for k in range(10, 0, -4):
-        s += k
-    out[i] = s
-
-
 @case(x_and_out, terms=200)
 @pk.kernel
 def nested_loops_with_exits(i, x, out):
@@ -212,18 +199,6 @@ def one_name_for_two_loops(i, x, out):
         s += 0.5 * j
     j = x[i]
     out[i] = s + j
-
-
-@case(x_and_out)
-@pk.kernel
-def fibonacci_by_swap(i, x, out):
-    a, b = 0, 1
-    for _ in range(i):
-        a, b = b, a + b
-    u, v = x[i], 1.0
-    if u > 0.5:
-        u, v = v, u
-    out[i] = a % 1000 + u - v
 
 
 @case(
@@ -319,23 +294,6 @@ def rows_of_the_own_index(i, x, out):
     row, result = x[i], out[i]
     for k in range(row.shape[0]):
         result[k] = row[k] + row[0]
-
-
-@case(
-    lambda rng, dtype: (
-        rng.random((N, 3)).astype(dtype),
-        rng.random((3, 3)).astype(dtype),
-        np.zeros((N, 3), dtype),
-    ),
-    terms=3,
-)
-@pk.kernel
-def small_products(i, x, m, out):
-    for r in range(3):
-        s = 0.0
-        for c in range(3):
-            s += m[r, c] * x[i, c]
-        out[i, r] = s
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), np.arange(N).astype(dtype)))

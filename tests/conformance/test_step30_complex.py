@@ -179,30 +179,6 @@ def test_a_name_that_is_assigned_again(space):
     assert_array_equal(got, ends)
 
 
-@pk.kernel
-def chosen(i, z, w, out, same):
-    a = z[i] if z[i].real > w[i].real else 2.0
-    b = pk.where(z[i].imag > 0.0, w[i], 1.0)
-    a, b = b, a
-    if i % 3 == 0:
-        a += 1j
-    elif i % 3 == 1:
-        a = b
-    out[i] = a * b
-    same[i] = z[i] == w[i] or z[i] != 1.0 and z[i] == -1j
-
-
-def test_choices_and_equality(space):
-    z, w = numbers(np.complex128, whole=True)
-    z[::5], z[7], z[9] = w[::5], 1, -1j
-    want, same = np.zeros(N, complex), np.zeros(N, bool)
-    for i in range(N):
-        chosen.fn(i, z, w, want, same)
-    _, _, out, got = launch_for(space, N, chosen, z, w, np.zeros(N, complex), np.zeros(N, bool))
-    assert_array_equal(out, want)
-    assert_array_equal(got, same)
-
-
 ROOTS = np.exp(2j * np.pi * np.arange(8) / 8)
 UNITS = (1 + 0j, 1j, -1 + 0j, -1j)
 TURN = np.complex64(0.5 - 0.5j)
