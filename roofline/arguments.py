@@ -16,15 +16,8 @@ class Data:
     """
 
     def __init__(self, args, again, with_room=False):
-        self.again, self.with_room, self.notes, self.saved, self._copies, self._spans, self._views = (
-            again,
-            with_room,
-            [],
-            [],
-            {},
-            [],
-            [],
-        )
+        self.again, self.with_room = again, with_room
+        self.notes, self.saved, self._copies, self._spans, self._views = [], [], {}, [], []
         self.args = tuple(map(self._host, args))
 
     def _host(self, a):

@@ -267,11 +267,8 @@ def _busy_arithmetic(kernel, ceilings):
     """Return the part of the special functions that ran which the text asks for; 1 where they are not most
     of the arithmetic."""
     counts = kernel.counts
-    if (
-        counts.executed is None
-        or counts.ptx is not None
-        or kernel.bound.special < HALF * kernel.bound.wants["arithmetic"]
-    ):
+    few = kernel.bound.special < HALF * kernel.bound.wants["arithmetic"]
+    if few or counts.executed is None or counts.ptx is not None:
         return 1.0
     ran = _special(counts, ceilings)
     wanted = sum(ceilings.seconds(n, " ".join(name)) for name, n in counts.special.items())
@@ -359,10 +356,8 @@ def _instructions(counts):
 
 def _waits(kernel, ceilings, took):
     """Return the evidence that only waiting is left, and that few wait where more could."""
-    counts, few = (
-        kernel.counts,
-        "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took)),
-    )
+    counts = kernel.counts
+    few = "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took))
     if counts.executed and counts.ptx is None and ceilings.clock:
         rate = _instructions(counts) / (took * ceilings.clock * _threads(ceilings))
         return f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}{few}"

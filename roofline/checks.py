@@ -4,11 +4,8 @@ from portable.roofline.attainable import ABOVE
 from portable.roofline.profiling import SHORT
 from portable.roofline.units import scaled, spread
 
-OWN = (
-    "below its roof",
-    "long enough",
-    "steady",
-)  # checks of a result without which its share is not to be trusted
+# checks of a result without which its share is not to be trusted
+OWN = "below its roof", "long enough", "steady"
 SIZE = "full size"
 STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
 DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
@@ -92,15 +89,11 @@ def caveats(machine, ceilings, checks=()):
     list of str, sentences
     """
     found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
-    whens = (
-        ("", machine["busy_cores"]),
-        (
-            " when the ceilings were measured",
-            ceilings and ceilings.machine["busy_cores"],
-        ),
-    )
-    for what, busy in whens:
-        if (busy or 0.0) > BUSY:
+    whens = {"": machine}
+    if ceilings:
+        whens[" when the ceilings were measured"] = ceilings.machine
+    for what, facts in whens.items():
+        if (busy := facts["busy_cores"] or 0.0) > BUSY:
             found.append(
                 f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy."
                 " Times, shares of the roof and reasons are about that work, too."

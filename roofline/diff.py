@@ -112,8 +112,8 @@ class Change:
 
 
 def _samples(result, whole):
-    values = tuple(map(float, result["seconds"]["values"]))
-    values[0]  # at least one
+    first, *rest = map(float, result["seconds"]["values"])  # at least one
+    values = first, *rest
     return Samples((total(result),) if whole and result["case"] == PROGRAM else values)
 
 

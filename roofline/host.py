@@ -8,6 +8,7 @@ import collections
 import cProfile
 import linecache
 import pstats
+import re
 import sys
 import sysconfig
 import threading
@@ -102,11 +103,5 @@ def busiest(call):
 def _words(place):
     file, line, name = place
     if file == "~":  # of C
-        return (
-            name.strip("<>")
-            .removeprefix("built-in method ")
-            .removeprefix("method ")
-            .split(" of ")[0]
-            .strip("'")
-        )
+        return re.sub(r"^(built-in )?method ", "", name.strip("<>")).split(" of ")[0].strip("'")
     return f"{name.strip('<>')} ({'/'.join(Path(file).parts[-2:])}:{line})"

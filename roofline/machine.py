@@ -89,10 +89,8 @@ def versions():
     """Installed versions of `PACKAGES`, absent ones left out."""
     found = {}
     for name in PACKAGES:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

@@ -364,10 +364,8 @@ def _launch(space, gpu):
     """Launches in a graph, of one index, which is the least; one by one, and each with the wait for its end:
     of one index on a GPU, of a pack a thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
-    out, policy = (
-        pk.zeros((n,), "float64", space),
-        pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16),
-    )
+    out = pk.zeros((n,), "float64", space)
+    policy = pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)
     wait, nothing = _wait(space), "a kernel that does nothing"
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(IN_GRAPH):

@@ -41,10 +41,8 @@ def reason(analysis, ceilings, samples=None):
     """
     if analysis.share >= LOW:
         return None
-    found, fastest = (
-        [],
-        (min(samples.values) if samples else math.inf),
-    )  # (seconds lost, what is told of, its causes)
+    found = []  # (seconds lost, what is told of, its causes)
+    fastest = min(samples.values) if samples else math.inf
     if samples and fastest < DISTURBED * samples.median:
         text = (
             f"the fastest repeat took {scaled(fastest, 's')}: the rest is other work on this machine, or a"
@@ -96,10 +94,8 @@ def _joined(found):
 def _outside(analysis, ceilings):
     """Return the cause of the time while no kernel runs."""
     n, each = len(analysis.launches), ceilings.rate("launch call") or ceilings.rate("launch")
-    begin, launches = (
-        f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its",
-        f"{n:,} launch{'es' * (n > 1)}",
-    )
+    begin = f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its"
+    launches = f"{n:,} launch{'es' * (n > 1)}"
     if HALF * analysis.outside < n * each < FAR * analysis.outside:
         text = f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}"
         gain = analysis.seconds / sum(len(k.times) * _in_a_graph(k, ceilings) for k in analysis.kernels)

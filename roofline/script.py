@@ -5,6 +5,7 @@ import bisect
 import dataclasses
 import functools
 import runpy
+import statistics
 import sys
 from pathlib import Path
 
@@ -188,44 +189,25 @@ def _counted_now(made, parts):
 def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
     event, launch = found[0]
     seconds, notes = _timed(found)
+    roof, why = None, ()
     if not seconds.median:
         report.notes.append(
             f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more"
             " launches, have a time"
         )
-    held = ceilings and seconds.median
-    try:
-        roof = (
-            _roof(
-                report,
-                launch,
-                _over(size, n_sizes, dataclasses.replace(counts(), since=since)),
-                _mean(seconds, n_sizes),
-                seconds,
-                notes,
-                ceilings,
-            )
-            if held
-            else None
-        )
-        why = reasons_of(roof, report.ceilings, seconds) if roof else ()
-    except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
-        report.failures.append(Failure("script", launch.label, one_line(error)))
-        return
+    elif ceilings:
+        try:
+            counted, took = dataclasses.replace(counts(), since=since), seconds.median
+            if n_sizes > 1:  # in the mean, but for the first, which may hold the compilation
+                counted = dataclasses.replace(counted, policy=f"{size[0]:,} {size[1]}")
+                took = statistics.fmean(seconds.values[1:])
+            roof = _roof(report, launch, counted, took, seconds, notes, ceilings)
+            why = reasons_of(roof, report.ceilings, seconds)
+        except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
+            report.failures.append(Failure("script", launch.label, one_line(error)))
+            return
     about = "script", launch.label, source, *size, event.space
     report.results.append(Result(*about, seconds, Work(), None, roof, *why))
-
-
-def _over(size, n_sizes, counts):
-    """Return counts of a launch of so many indices in the mean."""
-    return counts if n_sizes == 1 else dataclasses.replace(counts, policy=f"{size[0]:,} {size[1]}")
-
-
-def _mean(seconds, n_sizes):
-    """Return seconds of a launch: the median of one size; of several sizes the mean, but for the first,
-    which may hold the compilation."""
-    values = seconds.values
-    return seconds.median if n_sizes == 1 else sum(values[1:]) / len(values[1:])
 
 
 def _timed(found):

@@ -16,6 +16,7 @@ CAPTION = (
 )
 
 FIELDS = "case", "method", "source", "size", "unit", "space"
+QUARTILES = "median", "lower", "upper"
 OF_ROOF = "share_of_attainable", "bound_by", "flops", "special", "compulsory_bytes"
 OUTSIDE = "Python and NumPy outside of kernels"
 
@@ -44,22 +45,13 @@ def csv_of(document):
     """Return the rows of a document as CSV: times in seconds, counts of a call."""
     text = io.StringIO()
     told = csv.writer(text, lineterminator="\n")
-    told.writerow([*FIELDS, "median", "lower", "upper", *OF_ROOF, "attainable", "cause"])
+    told.writerow([*FIELDS, *QUARTILES, *OF_ROOF, "attainable", "cause"])
     for row in rows_of(parts_of(document)):
         r, roof = row.result, row.roof or {}
-        seconds, causes = (
-            [r["seconds"][name] for name in ("median", "lower", "upper")],
-            row.causes if roof else [],
-        )
-        told.writerow(
-            [
-                *(r[name] for name in FIELDS),
-                *seconds,
-                *(roof.get(name) for name in OF_ROOF),
-                roof.get("attainable_seconds", {}).get("value"),
-                causes[0][0] if causes else "",
-            ]
-        )
+        seconds = [r["seconds"][name] for name in QUARTILES]
+        held = [*(roof.get(name) for name in OF_ROOF), roof.get("attainable_seconds", {}).get("value")]
+        cause = row.causes[0][0] if roof and row.causes else ""
+        told.writerow([*(r[name] for name in FIELDS), *seconds, *held, cause])
     return text.getvalue()
 
 
@@ -80,19 +72,11 @@ def _measured(rows, whole):
             told.append("" if r["value"] is None else f"{r['value']:.12g}")
         cells.append(told)
     if whole:
-        outside = (
-            "",
-            OUTSIDE,
-            whole.words,
-            "",
-            scaled(whole.outside, "s"),
-            f"{whole.outside / whole.seconds:.0%} of all",
-        )
+        share = f"{whole.outside / whole.seconds:.0%} of all"
+        outside = "", OUTSIDE, whole.words, "", scaled(whole.outside, "s"), share
         cells.insert(0 if whole.leads(rows) else len(cells), outside)
-    title, columns = (
-        (f"Measured on {spaces}" if rows else "Measured"),
-        f"no.|method<|input<|?space<|median|?quartiles|{own}",
-    )
+    title = f"Measured on {spaces}" if rows else "Measured"
+    columns = f"no.|method<|input<|?space<|median|?quartiles|{own}"
     return grid(title, columns, cells, CAPTION if held else None)
 
 
