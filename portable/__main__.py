@@ -66,16 +66,14 @@ def _info(arguments):
     console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
     console.print(_table("versions", versions))
     console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
-    return 0
 
 
 def _cache(arguments):
     """Print hits and misses of this process, after a program if one is named."""
     if arguments:
         sys.argv = arguments
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        runpy.run_path(arguments[0], run_name="__main__")
     Console().print(_table("compiled kernels", cache.statistics().items()))
-    return 0
 
 
 def _whose(name, arguments):
@@ -83,7 +81,7 @@ def _whose(name, arguments):
     for path in arguments:
         if path.endswith(".csv") and os.path.isfile(path):
             with open(path, encoding="utf-8-sig", errors="replace") as file:
-                found = {column.strip().strip('"') for column in re.split("[,;]", file.readline())}
+                found = {column.strip(' "\n') for column in re.split("[,;]", file.readline())}
             for other, columns in _COLUMNS.items():
                 if other != name and columns <= found:
                     told = f"'{path}' has the columns of 'portable {other}': {', '.join(sorted(columns))}"
@@ -104,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code: 2 where there is no such command, else that of the command.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help") or name in _OWN and "--help" in rest[:1]:
         print(HELP + "\n".join(f"  {command:12}{does}" for command, does in COMMANDS.items()) + EXAMPLE)
     elif name == "--version":
         print(f"portable {__version__}")
@@ -114,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"portable: there is no command '{printable(name)}'. {told}", file=sys.stderr)
         return 2
     elif name in _OWN:
-        return _OWN[name](rest)
+        _OWN[name](rest)
     else:
         place = "roofline" if name == "roofline" else f"models.{name}"
         code = importlib.import_module(f"portable.{place}.__main__").main(rest)

@@ -394,7 +394,7 @@ def test_one_command_leads_to_all(capsys):
         with pytest.raises(SystemExit) as end:
             portable_(name, "--help")
         assert end.value.code == 0 and f"usage: portable {name} [-h]" in capsys.readouterr().out
-    assert portable_("--version") == 0 and portable_("info") == 0
+    assert portable_("--version") == 0 and portable_("info") == 0 == portable_("cache", "--help")
     capsys.readouterr()
     for wrong, words in (("hawks", "Did you mean 'hawkes'?"), ("qqq", "There are info, hawkes")):
         assert portable_(wrong) == 2 and words in capsys.readouterr().err
