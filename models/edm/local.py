@@ -122,7 +122,7 @@ def smap(
     k : int, optional
         Use only the k nearest candidates; all if not given.
     penalty, l1_ratio : float, default 0
-        Of slopes b_e, in the units of the series: penalty sum_e (l1_ratio |b_e| + (1 - l1_ratio) b_e^2 / 2)
+        Of slopes b_e, in the units of the series: penalty `sum_e (l1_ratio |b_e| + (1 - l1_ratio) b_e^2 / 2)`
         is added to half the weighted mean square. 0 is a ridge, 1 a lasso, between them an elastic net.
 
     Returns
