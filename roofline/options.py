@@ -54,7 +54,7 @@ report show diff | --svg | FILE | also write the plots alone, for papers
 report show diff | --pdf | FILE | the same as PDF (by svglib)
 report | --trace | FILE | also write a time line of the launches, for ui.perfetto.dev
 ceilings | --fresh | flag | measure anew, whatever was kept
-compare | case | case | what is timed
+compare | case | case | what is timed: %(choices)s
 compare | --n | count | size (default: the case's own)
 compare | --rounds | count | samples a side (default: 7, or 3 of slow ones)
 compare | --against | REV | instead of peers, another commit, in its own process
@@ -92,7 +92,7 @@ KINDS = {
     "?": {"nargs": "?"},
     "+": {"nargs": "+"},
     "...": {"nargs": argparse.REMAINDER},
-    "case": {"choices": listed.COMPARED},
+    "case": {"choices": listed.COMPARED, "metavar": "CASE"},
     "count": {"type": positive, "metavar": "N"},
     "number": {"type": positive_number, "metavar": "X"},
     "seed": {"type": int, "metavar": "N"},
