@@ -19,13 +19,12 @@ from portable.roofline.cases import methods
 from portable.roofline.cases.edm import random_dims
 from portable.roofline.cases.hawkes import PARAMS, simulated
 from portable.roofline.cases.mixture import P
-from portable.roofline.cases.rest import begin, seen, walk
+from portable.roofline.cases.rest import CHAINS, SAMPLED, TIMES, begin, sampled, seen, walk
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.profiling import profile
 from portable.roofline.units import scaled
 
 K, N_SERIES = 16, 50
-CHAINS, SAMPLED, STEPS = 4, 50, 16  # chains and their steps, steps of a filter
 COPIES = {"8 KiB": 8 << 10, "1 MiB": 1 << 20, "1 GiB": 1 << 30}
 SIZES = (0.002, 0.03, 0.2)  # small, middle and large on a CPU, of what a device is given
 
@@ -192,10 +191,7 @@ def _hawkes(sized):
 
     def sample(space, locations, times):
         likelihood = hawkes.Likelihood(locations, times, space=space, method="windowed", keep_background=True)
-        half = SAMPLED // 2
-        return lambda: hawkes.sample_posterior(
-            likelihood, n_chains=CHAINS, n_draws=half, n_warmup=half, start=PARAMS
-        )
+        return functools.partial(sampled, likelihood)
 
     def likelihood(space, locations, times):
         return lambda: hawkes.Likelihood(locations, times, space=space, method="all_pairs").log_likelihood(
@@ -213,7 +209,7 @@ def _resampling(sized):
         model = resampling.ParticleFilter(begin, walk, seen, in_place=False, space=space)
         return lambda: model.run(values, n, seed=1, keep=True).trajectories(n, seed=2)
 
-    yield Call(f"particle filter, {STEPS} steps with paths, {n:,} particles", (np.zeros(STEPS),), 0, smooth)
+    yield Call(f"particle filter, {TIMES} steps with paths, {n:,} particles", (np.zeros(TIMES),), 0, smooth)
     weights = np.random.default_rng(0).random(n)
     for name in ("systematic", "multinomial"):
         yield Call(

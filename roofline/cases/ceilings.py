@@ -62,10 +62,8 @@ def _near_gpu(space, quick):
     """Reads of a team's scratch, and of two working sets that L2 holds."""
     league = (8,) if quick else ()
     with pk.use(space) as here:
-        scratch, sets = (
-            measuring.read_scratch(here, *league),
-            [measuring.read_around(here, n << 20, *league) for n in (16, 32)],
-        )
+        scratch = measuring.read_scratch(here, *league)
+        sets = [measuring.read_around(here, n << 20, *league) for n in (16, 32)]
     trips, _, out = scratch.call.args[2:]
     yield _of_plan("shared memory", space, scratch, "read_scratch", (trips, out))
     for plan in sets:

@@ -12,11 +12,8 @@ from portable.models import edm
 from portable.roofline.cases import common
 from portable.roofline.cases.edm import E_MAX, random_dims
 
-SHAPES = [
-    (96, 45_318, 20),
-    (29_484, 8_520, 20),
-    (8_528, 101_729, 20),
-]  # steps, series, one library in how many
+# steps, series, one library in how many
+SHAPES = [(96, 45_318, 20), (29_484, 8_520, 20), (8_528, 101_729, 20)]
 COURSES = 24  # that all series are mixed of; noise is added
 MEMORY_MB = 1 << 15  # so that many libraries go into one launch, although each has 100,000 targets
 

@@ -4,7 +4,6 @@ Rates count n x n pairs for every method, so that methods compare on one input; 
 once.
 """
 
-import dataclasses
 import functools
 import gzip
 import zlib
@@ -79,20 +78,17 @@ def duels(space, n, quick):
 
 def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times):
     """Compare the log-likelihood's six derivatives with the log-likelihood alone."""
-    made = functools.cache(
-        lambda: hawkes.Likelihood(
-            locations, times, space=space, method="all_pairs", keep_background=False, dtype=precision
-        )
-    )
-    gradient = Contender("the log-likelihood with its gradient", lambda: made().gradient(LONG)[0])
-    gradient = dataclasses.replace(gradient, result=gradient.call)
-    ours = Contender("the log-likelihood", likelihood, result=likelihood)
+    options = METHODS[f"Hawkes, all pairs, {precision}"]
+    made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
+
+    def gradient():
+        return made().gradient(LONG)[0]
+
     return Duel(
         f"Hawkes gradient, {n:,} events, all pairs, {precision}: its time over the likelihood's",
-        ours,
-        [gradient],
-        [],
-        tolerance,
+        Contender("the log-likelihood", likelihood, result=likelihood),
+        [Contender("the log-likelihood with its gradient", gradient, result=gradient)],
+        tolerance=tolerance,
     )
 
 

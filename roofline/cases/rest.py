@@ -15,12 +15,8 @@ from portable.roofline.cases.hawkes import PARAMS, simulated
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
 FREE = 10_000  # events at most where each step of a chain sums over all pairs
-CHAINS, SAMPLED, DRAWS, TIMES = (
-    4,
-    50,
-    20,
-    16,
-)  # chains of a sampler and their steps, draws looked at, steps of a filter
+# chains of a sampler and their steps, draws looked at, steps of a filter
+CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16
 
 
 def prepare(space, data, quick):
@@ -41,32 +37,32 @@ def _run(method, size, unit, space, call):
     return methods.simulated_run(method, size, unit, space, functools.partial(methods.silent, call))
 
 
+def sampled(likelihood, **fixed):
+    """Return draws of a posterior by SAMPLED steps of CHAINS chains."""
+    half = {"n_draws": SAMPLED // 2, "n_warmup": SAMPLED // 2}
+    return hawkes.sample_posterior(likelihood, n_chains=CHAINS, start=PARAMS, **half, **fixed)
+
+
 def _hawkes(space, n):
     locations, times = simulated(n, PARAMS, 2.0 * n)
+    few = {"method": "windowed", "background_self": False, "space": space}
 
     @functools.cache
     def made(method, keep=False):
         return hawkes.Likelihood(locations, times, space=space, method=method, keep_background=keep)
 
-    def sampled():
-        return hawkes.sample_posterior(
-            made("windowed", True), n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS
-        )
+    def chains():
+        return sampled(made("windowed", True))
 
-    drawn = functools.cache(sampled)
+    drawn = functools.cache(chains)
 
     def free():
-        likelihood = hawkes.Likelihood(
-            locations[:FREE], times[:FREE], space=space, method="windowed", background_self=False
-        )
-        hawkes.sample_posterior(
-            likelihood, n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS, fixed=()
-        )
+        sampled(hawkes.Likelihood(locations[:FREE], times[:FREE], **few), fixed=())
 
     calls = {
         "gradient, all pairs": lambda: made("all_pairs").gradient(PARAMS),
         "by cells, background recomputed": lambda: made("cells").log_likelihood(PARAMS),
-        f"{SAMPLED} steps of {CHAINS} chains": sampled,
+        f"{SAMPLED} steps of {CHAINS} chains": chains,
         f"{SAMPLED} steps of {CHAINS} chains, tau_x and tau_t free": free,
         f"probabilities over {DRAWS} draws": lambda: hawkes.posterior_probabilities(
             made("windowed"), drawn(), n_draws=DRAWS
@@ -77,28 +73,19 @@ def _hawkes(space, n):
 
 
 def _mixture(space, n):
-    points = methods.two_clouds(n)
-    k = 2 if space == "checked" else 16
+    points, k = methods.two_clouds(n), 2 if space == "checked" else 16
 
     @functools.cache
     def fitted():
         return methods.mixture_of(k, space).fit(points)
 
-    for name in ("predict", "predict_proba"):
-        yield _run(
-            f"mixture, {name}, {k} components",
-            n,
-            "points",
-            space,
-            lambda name=name: getattr(fitted(), name)(points),
-        )
-    yield _run(
-        f"mixture, 3 Gibbs sweeps, {k} components",
-        n,
-        "points",
-        space,
-        lambda: fitted().sample_posterior(points, 2, n_warmup=1),
-    )
+    calls = {
+        "predict": lambda: fitted().predict(points),
+        "predict_proba": lambda: fitted().predict_proba(points),
+        "3 Gibbs sweeps": lambda: fitted().sample_posterior(points, 2, n_warmup=1),
+    }
+    for name, call in calls.items():
+        yield _run(f"mixture, {name}, {k} components", n, "points", space, call)
 
 
 def _tmap(space, n):
@@ -135,45 +122,35 @@ def _resampling(space, n):
     ancestors = resampling.systematic(weights, seed=1, space=space)
     offspring = resampling.ancestors_to_offspring(ancestors, n, space=space)
     cumulative = resampling.offspring_to_cumulative(offspring, space=space)
-    seen_values, filters = (
-        np.zeros(TIMES),
-        {
-            in_place: resampling.ParticleFilter(begin, walk, seen, in_place=in_place, space=space)
-            for in_place in (False, True)
-        },
+    values, partial = np.zeros(TIMES), functools.partial
+    whole, in_place = (
+        resampling.ParticleFilter(begin, walk, seen, in_place=way, space=space) for way in (False, True)
     )
 
     def smooth():
-        filters[False].run(seen_values, n, seed=1, keep=True).trajectories(n, seed=2)
+        whole.run(values, n, seed=1, keep=True).trajectories(n, seed=2)
 
-    def steps(name):
-        return {"n_steps": methods.STEPS} if name == "megopolis" else {}
-
-    partial = functools.partial
+    steps = {"megopolis": {"n_steps": methods.STEPS}}
     calls = {
-        **{
-            name: partial(getattr(resampling, name), weights, seed=1, space=space, **steps(name))
-            for name in SCHEMES
-        },
-        "partial rejection": partial(
-            resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space
-        ),
-        **{
-            name: partial(getattr(resampling, function or name.replace(" ", "_")), *args, space=space)
-            for name, function, *args in (
-                ("ancestors to offspring", "", ancestors, n),
-                ("offspring to cumulative", "", offspring),
-                ("cumulative to offspring", "", cumulative),
-                ("offspring to ancestors", "", offspring),
-                ("cumulative to ancestors", "", cumulative),
-                ("permutation", "permute", ancestors),
-                ("effective sample size", "", weights),
-                ("logarithm of a sum", "log_sum_exp", weights),
-            )
-        },
-        f"filter of {TIMES} steps, and paths": smooth,
-        f"filter of {TIMES} steps, in place": functools.partial(filters[True].run, seen_values, n, seed=1),
+        name: partial(getattr(resampling, name), weights, seed=1, space=space, **steps.get(name, {}))
+        for name in SCHEMES
     }
+    calls["partial rejection"] = partial(
+        resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space
+    )
+    for name, function, *args in (
+        ("ancestors to offspring", resampling.ancestors_to_offspring, ancestors, n),
+        ("offspring to cumulative", resampling.offspring_to_cumulative, offspring),
+        ("cumulative to offspring", resampling.cumulative_to_offspring, cumulative),
+        ("offspring to ancestors", resampling.offspring_to_ancestors, offspring),
+        ("cumulative to ancestors", resampling.cumulative_to_ancestors, cumulative),
+        ("permutation", resampling.permute, ancestors),
+        ("effective sample size", resampling.effective_sample_size, weights),
+        ("logarithm of a sum", resampling.log_sum_exp, weights),
+    ):
+        calls[name] = partial(function, *args, space=space)
+    calls[f"filter of {TIMES} steps, and paths"] = smooth
+    calls[f"filter of {TIMES} steps, in place"] = partial(in_place.run, values, n, seed=1)
     for name, call in calls.items():
         yield _run(f"resampling, {name}", n, "particles", space, call)
 

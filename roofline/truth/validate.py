@@ -150,10 +150,8 @@ def _ample(pair, space, known, random):
     while True:
         launches = pair.make(space, random(), scale)
         call, wait = _call(launches[1]), functools.partial(pk.fence, space)
-        took, least = (
-            min(timing.measure(call, wait, min_time=LASTS, repeats=3, most=ROUNDS, enough=steady).values),
-            known(()).rate("launch call"),
-        )
+        samples = timing.measure(call, wait, min_time=LASTS, repeats=3, most=ROUNDS, enough=steady)
+        took, least = min(samples.values), known(()).rate("launch call")
         if on_device and not callable(launches[1]):
             least = max(least, min(batch_seconds(call, wait, 1, host_only=True) for _ in range(FEW)))
         ample = AMPLE * least
