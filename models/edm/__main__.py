@@ -55,7 +55,7 @@ def _parser():
     made, commands = command.parser("edm", "Empirical dynamic modelling of a table.")
     for name, (act, function, text, names, changes) in COMMANDS.items():
         one = commands.add_parser(name, help=text, description=text)
-        one.set_defaults(act=functools.partial(_on_table, act))
+        one.set_defaults(act=functools.partial(_on_table, act, function))
         every = "tau", "exclusion_radius", "segments", "space"
         command.add(one, function, *names, *every, **_WINDOWS, **changes)
         for flag, which, how in OPTIONS:
@@ -76,13 +76,13 @@ def _parser():
     return made
 
 
-def _on_table(act, options):
+def _on_table(act, function, options):
     check_outputs(options, "out", "plot", "json", inputs=("data",))
     for name in _WINDOWS:
         setattr(options, name, _windows(name, getattr(options, name), options.segments))
     table = files.read(options.data, options.dataset, options.segments)
     table, options.segments = frames.without_segments(table, options.segments)
-    act(options, table)
+    act(options, table, command.given(options, function))
 
 
 def _windows(name, given, segments):
@@ -111,14 +111,14 @@ def _plot(options, draw, *args, **keywords):
             draw(*args, **keywords).figure.savefig(beside, bbox_inches="tight")
 
 
-def _embed(options, table):
-    found = edm.embedding_dimension(table, options.E_max, **command.given(options, edm.embedding_dimension))
+def _embed(options, table, given):
+    found = edm.embedding_dimension(table, options.E_max, **given)
     title = f"best E: {found.best}"
     _show(options, title, found._columns(), figures.draw_dimensions, found, dimensions=found)
 
 
-def _simplex(options, table):
-    found = edm.simplex(table, options.E, **command.given(options, edm.simplex))
+def _simplex(options, table, given):
+    found = edm.simplex(table, options.E, **given)
     n = int(np.isfinite(found.predicted + found.observed).sum())
     print(f"rho = {found.rho:.6f} over {n} predictions")
     command.write_json(options, rho=found.rho, n_predictions=n)
@@ -141,14 +141,14 @@ def _text(column):
     return np.where(np.isnat(column), "", shown.astype(str)).tolist()
 
 
-def _smap(options, table):
-    found = edm.smap(table, options.E, **command.given(options, edm.smap))
+def _smap(options, table, given):
+    found = edm.smap(table, options.E, **given)
     columns = {"theta": found.theta, "rho": found.rho}
     _show(options, "S-map", columns, figures.draw_theta, found, **columns)
 
 
-def _ccm(options, table):
-    found = edm.ccm(table, options.target, options.E, **command.given(options, edm.ccm))
+def _ccm(options, table, given):
+    found = edm.ccm(table, options.target, options.E, **given)
     test = {} if len(found.library_sizes) < 2 else {"test": found.test(options.level)}
     columns = found._columns(options.level)
     draw = functools.partial(figures.draw_convergence, level=options.level)
@@ -161,20 +161,19 @@ def _ccm(options, table):
         )
 
 
-def _lagged(options, table):
+def _lagged(options, table, given):
     first, last = options.lags
-    given = command.given(options, edm.lagged_map) | {"Tp": range(first, last + 1)}
-    found = edm.lagged_map(table, options.target, options.E, **given)
+    found = edm.lagged_map(table, options.target, options.E, Tp=range(first, last + 1), **given)
     _show(options, "cross mapping by lag", found._columns(), figures.draw_lags, found, lags=found)
     low, high = found.peak_interval
     print(f"peak at Tp = {found.peak} ({low} to {high}), p = {found.peak_p:.4g}")
 
 
-def _test(options, table):
+def _test(options, table, given):
     if options.out:
-        frames.pandas_or_why()
-    dataset, names, rows, given = _pairs(options, table, edm.cross_map_test, options.checkpoint)
-    found = edm.cross_map_test(dataset, **given)
+        frames.make_table({})
+    dataset, names, rows, pairs = _pairs(options, table, options.checkpoint)
+    found = edm.cross_map_test(dataset, **given, **pairs)
     found = dataclasses.replace(found, libraries=rows, targets=names)
     command.write_json(options, test=found)
     if options.out:
@@ -187,28 +186,24 @@ def _test(options, table):
     _drivers(found, options.fdr, options.method)
 
 
-def _crossmap(options, table):
+def _crossmap(options, table, given):
     beside = options.checkpoint or (options.out and f"{options.out}.checkpoint")
-    dataset, names, rows, given = _pairs(options, table, edm.cross_map, beside)
-    rho = edm.cross_map(dataset, **given)
+    dataset, names, rows, pairs = _pairs(options, table, beside)
+    rho = edm.cross_map(dataset, **given, **pairs)
     if not options.out:
-        command.write_json(options, rho=rho, libraries=rows, targets=names, E=given["dims"])
-        _matrix(names, rho, rows, np.broadcast_to(given["dims"], rho.shape))
-        _named(dataset, names, rows, given)
+        command.write_json(options, rho=rho, libraries=rows, targets=names, E=pairs["dims"])
+        _matrix(names, rho, rows, np.broadcast_to(pairs["dims"], rho.shape))
+        _named(dataset, names, rows, given | pairs)
     alone = options.library is None
     labels = {"names": names, "libraries": rows} if max(rho.shape) <= MOST_LABELS else {}
     _plot(options, figures.draw_cross_map, rho, cluster=alone, **labels)
 
 
-def _pairs(options, table, function, checkpoint):
-    """Return the series to map, their names, those of what is mapped from, and the arguments of the
-    function."""
+def _pairs(options, table, checkpoint):
+    """Return the series to map, their names, those of what is mapped from, and dimensions and libraries."""
     if options.columns is None and table.clock is not None:
-        clock = printable(table.clock)
-        print(
-            f"edm: '{clock}' counts the times, and is no series; --columns takes it all the same",
-            file=sys.stderr,
-        )
+        words = "counts the times, and is no series; --columns takes it all the same"
+        print(f"edm: '{printable(table.clock)}' {words}", file=sys.stderr)
     names = options.columns or table.series
     shown = [printable(name) for name in names]
     array, groups, rows = frames.choose(table, names), None, shown
@@ -221,7 +216,7 @@ def _pairs(options, table, function, checkpoint):
     if len(set(names)) == len(names):  # so that messages name the series
         dataset = files.Table(dict(zip(names, array.T)), table.times)
         dataset.clock = None
-    return dataset, shown, rows, command.given(options, function) | {"dims": dims, "libraries": groups}
+    return dataset, shown, rows, {"dims": dims, "libraries": groups}
 
 
 def _dimensions(options, dataset, libraries, checkpoint):

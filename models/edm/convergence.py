@@ -23,7 +23,7 @@ from ..shared.warned import warn
 from .checks import DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
-from .mapping import Maps, Sets
+from .mapping import Maps, Sets, mapped_in_steps
 from .problem import MEMORY_BYTES, Problem
 from .search import by_lag
 from .segments import Replicates, Windows
@@ -116,12 +116,8 @@ class Convergence(Tabled):
         if len(self.library_sizes) < 2:
             raise InputError("convergence wants at least two library sizes; ccm was given one")
         random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
-        drawn = np.stack(
-            [
-                _mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])])
-                for _ in range(N_BOOT)
-            ]
-        )
+        n = self.rho.shape[-1]
+        drawn = np.stack([_mean(self.rho[..., random.integers(0, n, n)]) for _ in range(N_BOOT)])
         several = self.mean, drawn, np.moveaxis(self.surrogate_rho, -1, 0)
         own, bootstrap, surrogate = (_trends(self.library_sizes, one) for one in several)
         p = [p_values(value, np.moveaxis(of, 0, -1)) for value, of in zip(own, surrogate)]
@@ -259,20 +255,17 @@ def ccm(
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form)
-    target = problem.given
     n_samples = check_count(n_samples, "n_samples")
     check_flag(progress, "progress")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)
     random = np.random.default_rng(check_seed(seed))
     sizes = check_library_sizes(library_sizes, len(problem.valid), problem.k)
-    n_targets, n_series = target.shape[1], 1 + n_surrogates
+    n_targets, n_series = problem.given.shape[1], 1 + n_surrogates
     with connected(client) as client, pk.use(here(client, space)):
-        table = target[:, :, None]
+        table = problem.given[:, :, None]
         if n_surrogates:
-            made = problem.surrogates(target, kinds, seed, block)
-            view = pk.empty((problem.n_times, n_targets * n_surrogates), np.float64)
-            made.fill(view, 0, n_surrogates, n_surrogates)
-            table = np.concatenate([table, view.to_numpy().reshape(problem.n_times, n_targets, -1)], axis=2)
+            made = problem.surrogates(problem.given, kinds, seed, block)
+            table = np.concatenate([table, made.values(0, n_surrogates)], axis=2)
         table = problem.places.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
         column, lag = by_lag(problem.columns.shape[1], problem.E, problem.tau)
         args = (
@@ -287,24 +280,19 @@ def ccm(
             dtype,
             MEMORY_BYTES,
         )
-        times = [
-            np.stack([np.sort(random.choice(problem.valid, size, replace=False)) for _ in range(n_samples)])
-            for size in sizes.tolist()
-        ]
         pieces = [
-            Sets(np.zeros(len(some), int), some)
-            for drawn in times
-            for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))
+            Sets(np.zeros(n, int), _drawn(random, problem.valid, size, n))
+            for size in sizes.tolist()
+            for n in (min(_TOGETHER, n_samples - begin) for begin in range(0, n_samples, _TOGETHER))
         ]
         make = functools.partial(Maps, args, {"column": column, "k": k}, None)
         shards = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm")
         together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
         with bar(progress) as shown:
             task = shown.add_task("samples", total=len(sizes) * n_samples)
-            for begin in range(0, len(pieces), together):
-                part = range(begin, min(begin + together, len(pieces)))
-                found += shards.map("rho", numbers=part)
-                shown.update(task, advance=sum(len(pieces[k].times) for k in part))
+            for _, some in mapped_in_steps(shards, together):
+                found += some
+                shown.advance(task, sum(map(len, some)))
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)
     rho = np.moveaxis(rho.reshape(len(sizes), n_samples, n_targets, n_series), 2, 0)
     still = problem.still()
@@ -313,13 +301,17 @@ def ccm(
         rho[...] = np.nan
     elif np.isnan(own).any():
         warn(
-            f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions "
-            "do not vary: means, bands "
-            "and p-values are of the others",
+            f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not vary: "
+            "means, bands and p-values are of the others",
         )
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
     return Convergence(sizes, *(found if problem.several else (v[0] for v in found)), problem.names)
+
+
+def _drawn(random, times, size, n):
+    """Draw n libraries of so many times, each set of times as likely as any other, shape (n, size)."""
+    return np.stack([np.sort(random.choice(times, size, replace=False)) for _ in range(n)])
 
 
 def _mean(rho):

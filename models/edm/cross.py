@@ -35,7 +35,7 @@ from .checks import (
 )
 from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
-from .mapping import Maps, Sets
+from .mapping import Maps, Sets, mapped_in_steps
 from .layout import lay_out
 from .search import by_lag
 from .segments import Replicates, Windows, check_length, windows_in
@@ -181,9 +181,8 @@ def cross_map(
             )
             whole = store.path is None and not progress
             size = max(len(parts), 1) if whole else -(-len(rows) // (STEPS * together))
-            for begin in range(0, len(parts), size):
-                rho = np.concatenate(shards.map("rho", numbers=range(begin, min(begin + size, len(parts)))))
-                done = np.concatenate(parts[begin : begin + size])
+            for numbers, found in mapped_in_steps(shards, size):
+                done, rho = np.concatenate([parts[k] for k in numbers]), np.concatenate(found)
                 rho[still[done]] = np.nan
                 rho[:, constant] = np.nan
                 target.put(done, rho)

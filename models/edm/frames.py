@@ -86,9 +86,10 @@ def _carried_on(index, n_before, n_behind):
         behind = pandas.date_range(index[-1], periods=n_behind + 1, freq=freq)[1:]
     elif len(steps) and (steps == steps[0]).all():
         before = [index[0] - k * steps[0] for k in range(n_before, 0, -1)]
-        behind = [index[-1] + (k + 1) * steps[0] for k in range(n_behind)]
+        behind = [index[-1] + k * steps[0] for k in range(1, n_behind + 1)]
     else:
-        before, behind = ([pandas.NaT if index.dtype.kind == "M" else None] * n for n in (n_before, n_behind))
+        unknown = [pandas.NaT if index.dtype.kind == "M" else None]
+        before, behind = unknown * n_before, unknown * n_behind
     return pandas.Index([*before, *index, *behind])
 
 
@@ -97,12 +98,13 @@ def _freq(index):
     none."""
     import pandas
 
+    if not isinstance(index, pandas.DatetimeIndex) or len(index) < 3:
+        return None
     with (
         warnings.catch_warnings()
     ):  # pandas 3 announces another type of what it returns, which serves as well
         warnings.simplefilter("ignore")
-        dated = isinstance(index, pandas.DatetimeIndex) and len(index) > 2
-        return pandas.infer_freq(index) if dated else None
+        return pandas.infer_freq(index)
 
 
 def lagged(name, lag):
@@ -165,7 +167,7 @@ def without_segments(table, segments):
         return table, None if segments is None else check_segments(segments, n_rows(table))
     if _module(table) == "pandas" and segments in table.index.names:
         table = table.reset_index(segments)
-    named = Segments.of(choose(table, segments, "segments")[:, 0])
+    named = Segments.of(choose(table, segments, "segments"))
     if isinstance(table, dict):
         own = {name: table[name] for name in table if str(name) != str(segments)}
         return (table.of(own, named) if hasattr(table, "of") else own), named
@@ -186,15 +188,13 @@ def check_times(index, name, segments=None):
 
     index : pandas Index or None; names that are no numbers, dates or periods are not looked at
     """
-    if segments is not None and index is not None:
+    if index is None:
+        return
+    if segments is not None:
         for own, (begin, end) in zip(segments.names, segments.windows):
-            _check_times(index[begin:end], f"{name}, segment {own!r}")
-    else:
-        _check_times(index, name)
-
-
-def _check_times(index, name):
-    if index is None or len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
+            check_times(index[begin:end], f"{name}, segment {own!r}")
+        return
+    if len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
         return
     values = index.asi8 if hasattr(index, "asi8") else np.asarray(index)
     steps = np.diff(values.astype(np.float64))
@@ -206,8 +206,7 @@ def _check_times(index, name):
             UserWarning,
         )
         return
-    usual = np.median(steps)
-    tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * usual
+    tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * np.median(steps)
     if tall.any() and not _freq(index):
         t = int(np.argmax(tall))
         warn(
@@ -228,26 +227,22 @@ def series_of(library, columns, target, segments=None):
     -------
     library, target, index, the names of several targets (None where there are none), and Segments
     """
-    library, segments = without_segments(library, segments)
-    table = library
-    if columns is None and is_name(target) and len(names_of(table)) > 1:
+    table, segments = without_segments(library, segments)
+    named = is_name(target)
+    if columns is None and named and len(names_of(table)) > 1:
         raise InputError(
             f"target is {target!r}, a column of the library: say by columns= which of its series are embedded"
         )
-    asked = None if columns is None else (*listed(columns), *(listed(target) if is_name(target) else ()))
-    timed = with_times(table, asked, segments=segments)
-    index = index_of(timed)
+    asked = None if columns is None else [*listed(columns), *(listed(target) if named else ())]
+    library = with_times(table, asked, segments=segments)
+    index = index_of(library)
     check_times(index, "library", segments)
-    library = timed
     if columns is not None:
         library = choose(table, columns)
-        library = library[:, 0] if is_label(columns) else library
-    if is_name(target):
-        chosen = choose(table, target, "target")
-        if is_label(target):
-            return library, chosen[:, 0], index, None, segments
-        return library, chosen, index, [str(name) for name in target], segments
-    target = with_times(target, (), "target", segments) if target is not None else None
+    if named:
+        names = None if is_label(target) else list(map(str, target))
+        return library, choose(table, target, "target"), index, names, segments
+    target = None if target is None else with_times(target, (), "target", segments)
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
@@ -285,18 +280,17 @@ def matrix_like(dataset, matrix, rows, columns, dims):
     if _module(dataset) == "pandas":
         import pandas
 
-        named = pandas.DataFrame(
-            matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target")
-        )
+        named = pandas.DataFrame(matrix, rows, columns).rename_axis("library").rename_axis("target", axis=1)
     elif _module(dataset) == "xarray":
-        named = _array(matrix, rows, columns)
+        named = named_array(matrix, rows, columns)
     else:
         return matrix
     named.attrs["E"] = dims.tolist()
     return named
 
 
-def _array(matrix, rows, columns):
+def named_array(matrix, rows, columns):
+    """Return a matrix of a cross map as an xarray DataArray."""
     xarray = need("xarray", "arviz", "a DataArray")
     return xarray.DataArray(
         matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho"
@@ -327,38 +321,12 @@ def open_matrix(path, libraries, targets):
             f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and "
             f"{len(targets)} targets are named"
         )
-    return _array(matrix, list(libraries), list(targets))
+    return named_array(matrix, list(libraries), list(targets))
 
 
-def test_as_dataset(found, q):
-    """A test of all pairs as an xarray Dataset."""
-    dataset = _array(found.rho, found.libraries, found.targets).to_dataset()
-    for name, values in _parts(found, q).items():
-        dataset[name] = ("library", "target"), values
-    names = "surrogate", "n_surrogates", "stop_after", "n_max"
-    dataset.attrs = {name: getattr(found, name) for name in names}
-    return dataset
-
-
-def _parts(found, q):
-    parts = {"rho": found.rho, "p": found.p_values, "q": q}
-    return parts | {"n_tried": found.n_tried, "reason": found.reasons}
-
-
-def test_as_table(found, q, reasons):
-    """A test of all pairs as a DataFrame, a row for each pair, the smallest q first."""
-    n_libraries, n_targets = found.rho.shape
-    names = {
-        "library": np.repeat(found.libraries, n_targets),
-        "target": np.tile(found.targets, n_libraries),
-    }
-    table = pandas_or_why().DataFrame(names | {k: v.ravel() for k, v in _parts(found, q).items()})
-    table["reason"] = np.array(reasons)[table.reason]
-    return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
-
-
-def pandas_or_why():
-    return need("pandas", "files", "a DataFrame")
+def make_table(columns):
+    """Return named columns as a DataFrame."""
+    return need("pandas", "files", "a DataFrame").DataFrame(columns)
 
 
 class Tabled(Result):
@@ -380,7 +348,7 @@ class Tabled(Result):
         InputError
             pandas is not installed.
         """
-        return pandas_or_why().DataFrame(self._columns())
+        return make_table(self._columns())
 
     def _times(self):
         return self.times if self.index is None else self.index
@@ -391,28 +359,28 @@ class Tabled(Result):
     def _of_targets(self, values, keys, columns):
         """Return columns, of which those in `columns` have targets as their first axis if `values`
         have."""
-        if values.ndim == 1:
-            return keys | {k: v.ravel() for k, v in columns.items()}
-        n_targets, n = values.shape
-        names = range(n_targets) if self.targets is None else self.targets
-        named = {"target": np.repeat(names, n)} | {k: np.tile(v, n_targets) for k, v in keys.items()}
-        return named | {k: v.ravel() for k, v in columns.items()}
+        if values.ndim > 1:
+            n_targets, n = values.shape
+            names = range(n_targets) if self.targets is None else self.targets
+            keys = {"target": np.repeat(names, n)} | {k: np.tile(v, n_targets) for k, v in keys.items()}
+        return keys | {k: v.ravel() for k, v in columns.items()}
 
 
 def choose(table, names, what="columns"):
-    """Return columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names);
-    columns that are numbered may be named by their numbers.
+    """Return columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names), of
+    one name (n_times,); columns that are numbered may be named by their numbers.
     """
-    names, labels = listed(names), _labels(table)
-    if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in names):
+    labels = _labels(table)
+    if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in listed(names)):
         labels = list(range(np.shape(table)[1]))
     if labels is None:
         raise DTypeError(
-            f"{what} names {names}, but the data are of type {type(table).__name__}, without names; a table "
-            "of pandas or xarray is wanted"
+            f"{what} names {listed(names)}, but the data are of type {type(table).__name__}, without names; a "
+            "table of pandas or xarray is wanted"
         )
     places = _places(labels)
-    return np.column_stack([_column(table, labels, _place(labels, places, name, what)) for name in names])
+    chosen = [_column(table, labels, _place(labels, places, name, what)) for name in listed(names)]
+    return chosen[0] if is_label(names) else np.column_stack(chosen)
 
 
 def _places(labels):
@@ -429,16 +397,14 @@ def _place(labels, places, name, what):
     """Find the place of a named column."""
     own, as_text = places
     found = (own.get(name) if is_label(name) else None) or as_text.get(str(name), [])
-    if not found:
-        raise InputError(
-            f"{what}: there is no column {name!r}; the columns are {', '.join(map(str, labels))}"
-        )
-    if len(found) > 1:
+    if len(found) == 1:
+        return found[0]
+    if found:
         raise InputError(
             f"{what}: there are {len(found)} columns {name!r}; names that differ are wanted, as by "
             "`table.columns = [...]`"
         )
-    return found[0]
+    raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(map(str, labels))}")
 
 
 def _column(table, labels, place):

@@ -127,7 +127,6 @@ def lagged_map(
     ends = int(lags.min()), int(lags.max())
     form = E, tau, 0, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = Problem(library, columns, target, None, *form, ends)
-    target = problem.given
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)
     check_seed(seed)
@@ -135,53 +134,34 @@ def lagged_map(
     found = []
     with using(space):
         near = problem.search(problem.k)
-        for one, kind in zip(target.T, kinds):
-            made = None
+        for target, kind in zip(problem.given.T, kinds):
+            of_surrogates = np.full((len(lags), n_surrogates), np.nan)
             if n_surrogates:
-                made = problem.surrogates(one[:, None], [kind], seed, block)
-            one = problem.places.spread(one)
-            predicted = problem.unpacked(problem.projected(*near, _shifted(one[:, None], lags)))[0]
-            of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
-            found.append(
-                _peaked(
-                    lags,
-                    predicted,
-                    value_at(one, times),
-                    of_surrogates,
-                    _weights(problem.parts, len(times), n_boot, np.random.default_rng(seed)),
-                    bounds,
-                    still,
-                )
-            )
-    if not problem.several:
-        return found[0]
-    parts = ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p")
-    return LaggedMap(
-        lags, *(np.array([getattr(one, part) for one in found]) for part in parts), problem.names
-    )
+                made = problem.surrogates(target[:, None], [kind], seed, block)
+                each = int(max(1, AT_ONCE // times.size))
+                for first in range(0, n_surrogates, each):
+                    values = made.values(first, min(each, n_surrogates - first))[:, 0]
+                    skill = _skill(*_at_lags(problem, near, values, lags, times))
+                    of_surrogates[:, first : first + each] = skill.reshape(-1, len(lags)).T
+            pair = _at_lags(problem, near, target[:, None], lags, times)
+            weights = _weights(problem.parts, len(times), n_boot, np.random.default_rng(seed))
+            found.append(_peaked(lags, *pair, of_surrogates, weights, bounds, still))
+    return LaggedMap(lags, *(map(np.array, zip(*found)) if problem.several else found[0]), problem.names)
 
 
-def _of_surrogates(problem, near, made, n_surrogates, lags, times):
-    """Skill of a target's surrogates at each lag, shape (n_lags, n_surrogates)."""
-    out = np.full((len(lags), n_surrogates), np.nan)
-    each = int(max(1, AT_ONCE // (len(times) * len(lags))))
-    for first in range(0, n_surrogates, each):
-        n = min(each, n_surrogates - first)
-        table = pk.empty((problem.n_times, n), np.float64)
-        made.fill(table, first, n, n)
-        values = problem.places.spread(table.to_numpy())
-        guessed = problem.unpacked(problem.projected(*near, _shifted(values, lags)))[0]
-        seen = np.concatenate([value_at(v, times) for v in values.T], axis=1)
-        out[:, first : first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
-    return out
+def _at_lags(problem, near, columns, lags, times):
+    """Predict columns of the library's times at each lag; with what came, shape (n_points, n_columns *
+    n_lags)."""
+    columns = problem.places.spread(columns)
+    predicted = problem.unpacked(problem.projected(*near, _shifted(columns, lags)))[0]
+    return predicted, np.concatenate([value_at(column, times) for column in columns.T], axis=1)
 
 
 def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
-    """Return the LaggedMap of one target."""
-    rho = np.full(len(lags), np.nan) if still else _skill(predicted, observed)
-    if np.isnan(rho).all():
-        nothing = np.full(len(lags), np.nan)
-        return LaggedMap(lags, rho, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan"))
+    """Return the fields of the LaggedMap of one target behind its lags."""
+    rho, nothing = _skill(predicted, observed), np.full(len(lags), np.nan)
+    if still or np.isnan(rho).all():
+        return nothing, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan")
     drawn = _correlations(weights, *_moments(predicted, observed))
     with np.errstate(invalid="ignore"):
         interval = np.nanquantile(drawn, bounds, axis=0)
@@ -189,15 +169,8 @@ def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
     low, high = np.quantile(peaks, bounds, method="nearest").tolist()
     best = np.where(np.isnan(of_surrogates), -np.inf, of_surrogates).max(axis=0, initial=-np.inf)
     peak_p = p_values(np.nanmax(rho), np.where(np.isfinite(best), best, np.nan))
-    return LaggedMap(
-        lags,
-        rho,
-        interval,
-        int(lags[np.nanargmax(rho)]),
-        (low, high),
-        p_values(rho, of_surrogates),
-        float(peak_p),
-    )
+    peak = int(lags[np.nanargmax(rho)])
+    return rho, interval, peak, (low, high), p_values(rho, of_surrogates), float(peak_p)
 
 
 def _shifted(columns, lags):

@@ -256,6 +256,13 @@ class Maps:
             yield from np.split(rho, np.cumsum([len(sets.first) for sets in parts])[:-1])
 
 
+def mapped_in_steps(shards, together):
+    """Yield rho of the sets of some shards of Maps after others, as (numbers of the shards, list of rho)."""
+    for begin in range(0, len(shards.pieces), together):
+        part = range(begin, min(begin + together, len(shards.pieces)))
+        yield part, shards.map("rho", numbers=part)
+
+
 @dataclass(frozen=True)
 class Table:
     """Targets on the space.

@@ -99,10 +99,7 @@ def surrogates(
     cut = None if segments is None else check_segments(segments, len(columns))
     kinds = check_kinds(columns, method, period, block, "series", cut=cut)
     with using(space):
-        made = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau, segments=cut)
-        table = pk.empty((len(columns), columns.shape[1] * n), np.float64)
-        made.fill(table, 0, n, n)
-        values = table.to_numpy().reshape(len(columns), columns.shape[1], n)
+        values = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau, segments=cut).values(0, n)
     return values[:, 0] if np.ndim(series) == 1 else values
 
 
@@ -123,7 +120,7 @@ class Surrogates:
 
     def __init__(self, columns, kinds, seed, *, block=None, E=3, tau=1, numbers=None, segments=None):
         numbers = np.arange(len(kinds)) if numbers is None else np.asarray(numbers)
-        E = np.broadcast_to(np.asarray(E), len(kinds))
+        E, self.shape = np.broadcast_to(np.asarray(E), len(kinds)), columns.shape
         self.parts, self.partly = [], segments is not None
         for number, (begin, end) in enumerate(segments.windows if segments else [(0, len(columns))]):
             own = seed if not number else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
@@ -140,6 +137,13 @@ class Surrogates:
             pk.deep_copy(table, math.nan)
         for rows, part in self.parts:
             part.fill(table[rows], first, n, width)
+
+    def values(self, first, n):
+        """Return surrogates first, ..., first + n - 1 of each series, shape (n_times, n_series, n)."""
+        n_times, n_series = self.shape
+        table = pk.empty((n_times, n_series * n), np.float64)
+        self.fill(table, first, n, n)
+        return table.to_numpy().reshape(n_times, n_series, n)
 
 
 class _OfKind:

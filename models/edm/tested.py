@@ -164,27 +164,6 @@ class CrossMapTest(Result):
         tests = self.n_tests * _harmonic(self.n_tests, method)
         return int(np.ceil(tests / (fdr * unmatched.sum()) * (1 - 1e-12))) - 1
 
-    def could_reject(self, fdr: float = 0.05, method: Adjustment = "bh") -> bool:
-        """Tell whether anything had been rejected if all pairs had done better than all surrogates.
-
-        Parameters
-        ----------
-        fdr : float, default 0.05
-            The false discovery rate, between 0 and 1.
-        method : {"bh", "by"}
-            See `adjust`.
-
-        Returns
-        -------
-        bool
-
-        Raises
-        ------
-        InputError, DTypeError, FiniteError
-            `fdr` is no share, or there is no such method.
-        """
-        return 0 < self.n_needed(fdr, method) <= self.n_tests
-
     def drivers(self, fdr: float = 0.05, method: Adjustment = "bh") -> list[str]:
         """Name who drives whom, a sentence for each pair that is rejected, the largest skill first.
 
@@ -258,14 +237,15 @@ class CrossMapTest(Result):
         counts = np.bincount(self.reasons.ravel())
         lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
         least, at_least = 1.0 / (self.n_max + 1), int(self.unmatched().sum())
-        if not self.could_reject(fdr, method):
+        needed = self.n_needed(fdr, method)
+        if not 0 < needed <= self.n_tests:
             lines.append(
                 f"nothing could have been rejected: p is at least {least:.4g}, and even "
                 f"{self.n_tests} of these do not pass"
             )
         elif wanted := self.n_wanted(fdr, method):
             lines.append(
-                f"p is at least {least:.4g}: {self.n_needed(fdr, method)} pairs with it are "
+                f"p is at least {least:.4g}: {needed} pairs with it are "
                 f"needed for a rejection, no surrogate matched {at_least}; max_surrogates={wanted} "
                 "could tell more"
             )
@@ -289,7 +269,12 @@ class CrossMapTest(Result):
         InputError
             xarray is not installed, or there is no such method.
         """
-        return frames.test_as_dataset(self, self.adjusted(method))
+        dataset = frames.named_array(self.rho, self.libraries, self.targets).to_dataset()
+        for name, values in self._values(method).items():
+            dataset[name] = ("library", "target"), values
+        names = "surrogate", "n_surrogates", "stop_after", "n_max"
+        dataset.attrs = {name: getattr(self, name) for name in names}
+        return dataset
 
     def to_pandas(self, method: Adjustment = "bh") -> Any:
         """Return a row for each pair: library, target, rho, p, q, n_tried, reason; the smallest q first.
@@ -309,7 +294,17 @@ class CrossMapTest(Result):
         InputError
             pandas is not installed, or there is no such method.
         """
-        return frames.test_as_table(self, self.adjusted(method), REASONS)
+        n_libraries, n_targets = self.rho.shape
+        names = np.repeat(self.libraries, n_targets), np.tile(self.targets, n_libraries)
+        values = {name: own.ravel() for name, own in self._values(method).items()}
+        table = frames.make_table(dict(zip(("library", "target"), names)) | values)
+        table["reason"] = np.array(REASONS)[table.reason]
+        return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
+
+    def _values(self, method):
+        """Return what tables hold of each pair, by name."""
+        values = {"rho": self.rho, "p": self.p_values, "q": self.adjusted(method)}
+        return values | {"n_tried": self.n_tried, "reason": self.reasons}
 
 
 def _harmonic(n, method):
