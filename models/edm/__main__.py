@@ -58,9 +58,9 @@ def _parser():
         one.set_defaults(act=functools.partial(_on_table, act, function))
         every = "tau", "exclusion_radius", "segments", "space"
         command.add(one, function, *names, *every, **_WINDOWS, **changes)
-        for flag, which, how in OPTIONS:
+        for flag, which, value, words, how in OPTIONS:
             if name in which:
-                one.add_argument(flag, **how)
+                one.add_argument(flag, metavar=value, help=words, **how)
         if name in ("ccm", "crossmap"):
             add_cluster(one)
         if name == "crossmap":
@@ -340,55 +340,29 @@ COMMANDS = {
     ),
 }
 FORWARD, CAUSAL, PAIRS = ("embed", "simplex", "smap"), ("ccm", "lagged"), ("test", "crossmap")
-DRAWN = "embed", "smap", *CAUSAL
-_NAMES = {"nargs": "+", "metavar": "NAME"}
+_MANY = {"nargs": "+"}
 _LIBRARY = "map from these columns together; may be repeated, with as many (default: from each series)"
 _DIMS = "whose best dimension is taken (default: library; kEDM's paper: target)"
-OPTIONS = (  # an option, the commands that have it, and what argparse is told
-    ("data", COMMANDS, {"metavar": "DATA", "help": f"table: {files.READERS}"}),
-    ("--dataset", COMMANDS, {"metavar": "NAME", "help": "dataset of an HDF5 file"}),
-    ("--columns", FORWARD + CAUSAL, _NAMES | {"required": True, "help": "series to embed"}),
-    ("--columns", PAIRS, _NAMES | {"help": "series to map (default: all)"}),
-    ("--target", FORWARD, {"metavar": "NAME", "help": "series to predict (default: the first column)"}),
-    ("--target", CAUSAL, {"metavar": "NAME", "required": True, "help": "series to predict"}),
-    ("--library", PAIRS, _NAMES | {"action": "append", "help": _LIBRARY}),
-    ("-E", PAIRS, {"type": int, "metavar": "N", "help": "dimension for all pairs (default: as --dims says)"}),
-    ("--dims", PAIRS, {"choices": OF, "default": "library", "help": _DIMS}),
-    (
-        "--sizes",
-        ("ccm",),
-        {
-            "nargs": "+",
-            "type": int,
-            "required": True,
-            "metavar": "N",
-            "dest": "library_sizes",
-            "help": "library sizes",
-        },
-    ),
-    ("--level", ("ccm",), {"type": float, "default": 0.95, "help": "of intervals: 0.95 for 95 %%"}),
-    (
-        "--lags",
-        ("lagged",),
-        {
-            "nargs": 2,
-            "type": int,
-            "default": (-8, 8),
-            "metavar": ("FIRST", "LAST"),
-            "help": "steps ahead (default: -8 8)",
-        },
-    ),
-    ("--json", DRAWN, {"metavar": "FILE", "help": "also write the numbers as JSON"}),
-    ("--plot", (*DRAWN, "crossmap"), {"metavar": "FILE", "help": "draw the result (needs matplotlib)"}),
-    ("--out", ("simplex",), {"metavar": "FILE", "help": "write time, observed, predicted as CSV"}),
-    (
-        "--out",
-        ("test",),
-        {
-            "metavar": "FILE.csv",
-            "help": "a row for each pair: library, target, rho, p, q (needs pandas)",
-        },
-    ),
+_ROWS = "a row for each pair: library, target, rho, p, q (needs pandas)"
+_SIZES = {"type": int, "required": True, "dest": "library_sizes"}
+_LAGS = {"nargs": 2, "type": int, "default": (-8, 8)}
+# an option, the commands that have it, how its value is called, what it is, and what else argparse is told
+OPTIONS = (
+    ("data", COMMANDS, "DATA", f"table: {files.READERS}", {}),
+    ("--dataset", COMMANDS, "NAME", "dataset of an HDF5 file", {}),
+    ("--columns", FORWARD + CAUSAL, "NAME", "series to embed", _MANY | {"required": True}),
+    ("--columns", PAIRS, "NAME", "series to map (default: all)", _MANY),
+    ("--target", FORWARD, "NAME", "series to predict (default: the first column)", {}),
+    ("--target", CAUSAL, "NAME", "series to predict", {"required": True}),
+    ("--library", PAIRS, "NAME", _LIBRARY, _MANY | {"action": "append"}),
+    ("-E", PAIRS, "N", "dimension for all pairs (default: as --dims says)", {"type": int}),
+    ("--dims", PAIRS, None, _DIMS, {"choices": OF, "default": "library"}),
+    ("--sizes", ("ccm",), "N", "library sizes", _MANY | _SIZES),
+    ("--level", ("ccm",), None, "of intervals: 0.95 for 95 %%", {"type": float, "default": 0.95}),
+    ("--lags", ("lagged",), ("FIRST", "LAST"), "steps ahead (default: -8 8)", _LAGS),
+    ("--plot", ("embed", "smap", *CAUSAL, "crossmap"), "FILE", "draw the result (needs matplotlib)", {}),
+    ("--out", ("simplex",), "FILE", "write time, observed, predicted as CSV", {}),
+    ("--out", ("test",), "FILE.csv", _ROWS, {}),
 )
 
 if __name__ == "__main__":

@@ -209,16 +209,15 @@ def calibrate(
     -------
     Calibration
     """
-    classes = {
-        name: lambda random, make=make: (make(random, n_times), make(random, n_times))
-        for name, make in CLASSES.items()
-    }
-    classes |= {name: lambda random, make=make: make(random, n_times) for name, make in COUPLED.items()}
     shares = {}
     for k, (name, make) in enumerate(
-        track(classes.items(), "calibrating", console=Console(stderr=True), transient=True)
+        track((CLASSES | COUPLED).items(), "calibrating", console=Console(stderr=True), transient=True)
     ):
-        pairs = [make(np.random.default_rng([seed, k, pair])) for pair in range(n_pairs)]
+        pairs = []
+        for pair in range(n_pairs):
+            random = np.random.default_rng([seed, k, pair])
+            one = make(random, n_times)
+            pairs.append(one if name in COUPLED else (one, make(random, n_times)))
         segments = APART if name.startswith("replicates") else None  # too short for a year
         kinds_of = [kind for kind in SURROGATES if kinds and not (segments and kind == "seasonal")]
         tried = {"default": None} | {kind: kind for kind in kinds_of}

@@ -140,10 +140,9 @@ def cross_map(
     """
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
-    windows["segments"] = segments
     near = here(client, space)
-    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, near, windows, k, np.float32)
+    windows = tau, Tp, k, exclusion_radius, lib, pred, valid, segments
+    cross = Cross(dataset, dims, libraries, E_max, *windows, dtype, near, np.float32)
     libraries, names, n_series = cross.libraries, cross.names, cross.n_series
     rows, width = libraries.rows, libraries.width
     out, checkpoint = _check_out(out, checkpoint, cross.given, cross.dataset)
@@ -202,9 +201,25 @@ class Cross:
     settings : what a checkpoint depends on
     """
 
-    def __init__(self, dataset, dims, libraries, E_max, Tp, dtype, space, windows, k, kept=None):
-        self.given, self.cut = frames.timed(dataset, "dataset", windows["segments"])
-        windows = windows | {"segments": self.cut}
+    def __init__(
+        self,
+        dataset,
+        dims,
+        libraries,
+        E_max,
+        tau,
+        Tp,
+        k,
+        exclusion_radius,
+        lib,
+        pred,
+        valid,
+        segments,
+        dtype,
+        space,
+        kept=None,
+    ):
+        self.given, self.cut = frames.timed(dataset, "dataset", segments)
         self.dataset = dataset = check_columns(self.given, "dataset", dtype=kept)
         self.names = frames.names_of(self.given)
         n_times, self.n_series = dataset.shape
@@ -212,21 +227,23 @@ class Cross:
         dims = given_dims = check_dims(dims, self.n_series, libraries)
         check_choice(dtype, "dtype", DTYPES)
         if isinstance(dims, str):
-            dims = choose_dimensions(dims, dataset, libraries, E_max, windows | {"space": space})
+            keys = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred}
+            keys |= {"valid": valid, "segments": self.cut, "space": space}
+            dims = choose_dimensions(dims, dataset, libraries, E_max, keys)
         self.dims = dims = np.atleast_2d(dims)
-        E, self.tau = check_embedding(int(dims.max()), windows["tau"], n_times, "dataset")
+        E, self.tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
         self.Tp = check_horizon(Tp, n_times, E, self.tau)
-        self.radius = check_count(windows["exclusion_radius"], "exclusion_radius", 0)
-        lib, pred = (windows_in(windows[name], name, n_times, self.cut) for name in ("lib", "pred"))
+        self.radius = check_count(exclusion_radius, "exclusion_radius", 0)
+        lib, pred = (windows_in(own, name, n_times, self.cut) for own, name in ((lib, "lib"), (pred, "pred")))
         check_length(self.cut, lib + pred, E, self.tau)
-        valid = check_valid(windows["valid"], n_times)
-        self.k = None if k is None else check_count(k, "k")
-        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": self.k}
+        valid, self.k = check_valid(valid, n_times), None if k is None else check_count(k, "k")
         self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
         self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
         self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
+        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": self.k}
         self.settings |= {name: value for name, value in given.items() if value is not None}
-        self.settings |= {"E_max": E_max} if isinstance(given_dims, str) else {}
+        if isinstance(given_dims, str):
+            self.settings["E_max"] = E_max
         reach = max((E - 1) * self.tau, self.radius)
         laid = lay_out(dataset, lib, pred, valid, self.cut, reach, (self.Tp,))
         self.places, self.columns, self.masked, self.candidates, self.pred = laid
@@ -269,29 +286,24 @@ class _Target:
     """
 
     def __init__(self, store, libraries, n_series, out, stack):
-        self._store, self._rows, self._n_series = store, libraries.rows, n_series
-        self._n_libraries, rows, self._beside = len(libraries.columns), libraries.rows, None
-        self._out = out
+        self._store, self._rows, self._out, self._beside = store, libraries.rows, out, None
+        self._n_libraries, rows = len(libraries.columns), libraries.rows
+        self._shape = len(rows), n_series
         if out is not None and out.exists() and not self._is_own(out):
             raise _exists(out)
-        known = np.zeros(self._n_libraries, bool)
-        for part in self._kept():
-            known[part["libraries"]] = True
-        self.missing = np.unique(rows[~known[rows]])
+        done = [part["libraries"] for part in self._kept()]
+        self.missing = np.setdiff1d(rows, np.concatenate([rows[:0], *done]))
         if out is None:
-            self.rho = np.empty((len(rows), n_series))
+            self.rho = np.empty(self._shape)
         elif not len(self.missing) and self._is_there(out):
             return
         else:
-            self._beside = stack.enter_context(replacing(out, "out", mark=self._mark(), shared=True))
-            self.rho = allocate_npy(self._beside, (len(rows), n_series), np.float64)
+            run = f"{store.key} {os.path.realpath(store.path)}"
+            mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # the same for each call of the run
+            self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
+            self.rho = allocate_npy(self._beside, self._shape, np.float64)
         for part in self._kept():
             self._fill(part["libraries"], part["rho"])
-
-    def _mark(self):
-        """Return the run's own mark of files beside."""
-        run = f"{self._store.key} {os.path.realpath(self._store.path)}"
-        return hashlib.sha256(run.encode()).hexdigest()[:12]
 
     def put(self, libraries, rho):
         """Take rows of what is missing."""
@@ -337,7 +349,7 @@ class _Target:
     def _is_there(self, out):
         """Tell whether the file holds the rows that were kept."""
         found = _loaded(out)
-        if found is None or found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
+        if found is None or found.shape != self._shape or found.dtype != np.float64:
             return False
         rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept())
         return all(

@@ -103,8 +103,7 @@ def _read_csv(path, segments):
     n_rows = len(next(iter(cells.values()), ()))
     if not n_rows:
         raise ShapeError(f"'{path}' has {int(bool(cells))} line(s); a header and at least one row are wanted")
-    words = [name for name, column in cells.items() if not any(map(_is_number, column))]
-    words = [name for name in words if name != segments]
+    words = [name for name, own in cells.items() if name != segments and not any(map(_is_number, own))]
     table = {
         name: np.array(column) if name == segments else numbers(column, name, path)
         for name, column in cells.items()

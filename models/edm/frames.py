@@ -188,13 +188,15 @@ def check_times(index, name, segments=None):
 
     index : pandas Index or None; names that are no numbers, dates or periods are not looked at
     """
-    if index is None:
+    if segments is None or index is None:
+        _check_times(index, name)
         return
-    if segments is not None:
-        for own, (begin, end) in zip(segments.names, segments.windows):
-            check_times(index[begin:end], f"{name}, segment {own!r}")
-        return
-    if len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
+    for own, (begin, end) in zip(segments.names, segments.windows):
+        _check_times(index[begin:end], f"{name}, segment {own!r}")
+
+
+def _check_times(index, name):
+    if index is None or len(index) < 3 or not (index.dtype.kind in "iufM" or hasattr(index, "asi8")):
         return
     values = index.asi8 if hasattr(index, "asi8") else np.asarray(index)
     steps = np.diff(values.astype(np.float64))

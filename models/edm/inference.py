@@ -137,9 +137,8 @@ def cross_map_test(
     J. Besag, P. Clifford: Sequential Monte Carlo p-values. Biometrika 78 (1991), 301-304.
     """
     check_flag(progress, "progress")
-    windows = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred, "valid": valid}
-    windows["segments"] = segments
-    cross = Cross(dataset, dims, libraries, E_max, Tp, dtype, space, windows, k)
+    windows = tau, Tp, k, exclusion_radius, lib, pred, valid, segments
+    cross = Cross(dataset, dims, libraries, E_max, *windows, dtype, space)
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
     memory, n_most = int(2**20 * check_number(memory_mb, "memory_mb", above=0)), n_surrogates
     if max_surrogates is not None:

@@ -208,12 +208,11 @@ def _weights(parts, n, n_boot, random):
 
     parts : the segment of each point, or None for blocks
     """
-    weights = np.zeros((n_boot, n))
     if parts is not None and (names := np.unique(parts)).size > 1:
         drawn = random.multinomial(names.size, np.full(names.size, 1 / names.size), n_boot)
         return drawn[:, np.searchsorted(names, parts)].astype(float)
     length = block_length(n, None)
-    starts = random.integers(0, n, (n_boot, -(-n // length)))
+    starts, weights = random.integers(0, n, (n_boot, -(-n // length))), np.zeros((n_boot, n))
     for step in range(length):
         taken = starts if step < length - (-n % length) else starts[:, :-1]  # the last block is cut
         np.add.at(weights, (np.arange(n_boot)[:, None], (taken + step) % n), 1.0)

@@ -98,11 +98,18 @@ class Places(NamedTuple):
         return [tuple(window) for window in ends.tolist()]
 
 
-class Layout(NamedTuple):
-    """A library in places, its candidates, and the windows of points.
+def lay_out(columns, lib, pred, valid, segments, reach, horizons):
+    """Put a library into places, and choose its candidates.
 
-    Attributes
-    ----------
+    columns : ndarray, shape (n_times, n_columns)
+    lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
+    valid : bool array, shape (n_times,), or None
+    segments : Segments or None
+    reach : how far lags or an exclusion radius reach
+    horizons : steps from a candidate to its targets
+
+    Returns
+    -------
     places : Places
     columns, masked : ndarray, shape (n_places, n_columns)
         The series, and the same without what lies outside the library's windows; one array where nothing
@@ -112,29 +119,11 @@ class Layout(NamedTuple):
     pred : list of (begin, end)
         Windows of points, in places.
     """
-
-    places: Places
-    columns: np.ndarray
-    masked: np.ndarray
-    candidates: np.ndarray
-    pred: list
-
-
-def lay_out(columns, lib, pred, valid, segments, reach, horizons) -> Layout:
-    """Return the Layout of a library.
-
-    columns : ndarray, shape (n_times, n_columns)
-    lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
-    valid : bool array, shape (n_times,), or None
-    segments : Segments or None
-    reach : how far lags or an exclusion radius reach
-    horizons : steps from a candidate to its targets
-    """
     n_times, low, high = len(columns), min(*horizons, 0), max(*horizons, 0)
     places = places_of(n_times, (lib, pred), max(reach, -low, high), segments)
     there = places.spread(columns)
     if lib == [(0, n_times)] and valid is None and places.plain:
-        return Layout(places, there, there, all_times(n_times)[-low : max(n_times - high, 0)], pred)
+        return places, there, there, all_times(n_times)[-low : max(n_times - high, 0)], pred
     inside, allowed = np.zeros((2, n_times), bool)
     for begin, end in lib:
         inside[begin:end] = True
@@ -142,7 +131,7 @@ def lay_out(columns, lib, pred, valid, segments, reach, horizons) -> Layout:
     if valid is not None:
         allowed &= valid
     masked = there if inside.all() else places.spread(np.where(inside[:, None], columns, np.nan))
-    return Layout(places, there, masked, places.of(np.flatnonzero(allowed)), places.windows(pred))
+    return places, there, masked, places.of(np.flatnonzero(allowed)), places.windows(pred)
 
 
 def places_of(n_times, several, gap, segments=None) -> Places:
@@ -186,15 +175,12 @@ def found_in(points, library):
     n, known = len(points), ~np.isnan(points).any(axis=1)
     if n > len(library) or not known.any():
         return None
-    asked = int(np.argmax(known))
-    rows = np.flatnonzero((library[asked : len(library) - n + 1 + asked] == points[asked]).all(axis=1))
-    for step in range(asked + 1, min(n, asked + FEW)):  # so that few rows are compared as a whole
-        same = (library[rows + step] == points[step]) | (
-            np.isnan(library[rows + step]) & np.isnan(points[step])
-        )
-        rows = rows[same.all(axis=1)]
-    for row in rows[:FEW].tolist():
-        if np.array_equal(library[row : row + n], points, equal_nan=True):
+    asked, first = int(np.argmax(known)), np.arange(len(library) - n + 1)
+    library, points = (np.where(np.isnan(x), np.inf, x) for x in (library, points))  # NaN equals NaN here
+    for step in range(asked, min(n, asked + FEW)):  # so that few rows are compared as a whole
+        first = first[(library[first + step] == points[step]).all(axis=1)]
+    for row in first[:FEW].tolist():
+        if np.array_equal(library[row : row + n], points):
             return row
     return None
 

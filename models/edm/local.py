@@ -142,39 +142,25 @@ def smap(
         raise InputError(f"l1_ratio is {l1_ratio}; 0 to 1 is wanted")
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, "float64"
     problem = Problem(library, columns, target, points, *form)
-    target = problem.target
-    valid = problem.valid
-    asked = problem.points[problem.known]
-    scale = problem.scale()
-    x, y = (
-        problem.embedded(problem.masked / scale, valid),
-        problem.embedded(problem.point_columns / scale, asked),
-    )
-    times, observed = problem.times, np.column_stack(problem.observed())
     with using(space):
-        limit = np.full(len(asked), np.inf)
-        if k is not None:
-            distances, _ = problem.search(problem.k)
-            limit = distances.to_numpy()[asked - problem.first, -1] * (1 + 1e-13)  # rounded otherwise
-        at = _Points(problem, valid, asked, x, y, limit, scale, penalty * np.array([l1_ratio, 1 - l1_ratio]))
-        found = [at.fit(theta, values) for values in target.T]
+        at = _Points(problem, k is not None, penalty * np.array([l1_ratio, 1 - l1_ratio]))
+        found = [at.fit(theta, values) for values in problem.target.T]
     solution, rank = (np.stack(parts, axis=-1) for parts in zip(*found))
-    predicted, slopes = solution[:, 0], np.moveaxis(solution[:, 2:], 1, 2)
-    parts = [_spread(values, problem.known) for values in (predicted, slopes, rank)]
-    still = problem.still()
+    parts = solution[:, 0], np.moveaxis(solution[:, 2:], 1, 2), rank
+    predicted, coefficients, rank = (_spread(values, problem.known) for values in parts)
+    still, observed = problem.still(), problem.observed()
     if at.n_free and not still:
         warn(
-            f"{at.n_free} of {len(theta) * len(asked) * target.shape[1]} predictions are of points that "
-            "lie off their candidates in a direction in which these do not vary: no slope is known "
-            "there, and none is taken. A smaller E or theta, or a longer library, is wanted",
+            f"{at.n_free} of {predicted[:, problem.known].size} predictions are of points that lie off their "
+            "candidates in a direction in which these do not vary: no slope is known there, and none is taken. "
+            "A smaller E or theta, or a longer library, is wanted",
         )
-    rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in parts[0]]
-    parts += [observed, np.array(rho)]
-    predicted, coefficients, ranks, observed, rho = parts if problem.several else (v[..., 0] for v in parts)
-    index, named = problem.index_at(times)
+    rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
+    parts = predicted, coefficients, rank, observed, np.array(rho)
+    *maps, observed, rho = parts if problem.several else (values[..., 0] for values in parts)
+    index, named = problem.index_at(problem.times)
     names = [frames.lagged(problem.series[c], lag) for c, lag in zip(problem.column, problem.lag)]
-    found = theta, predicted, coefficients, ranks, observed, times, rho
-    return SMap(*found, index, problem.names, named, names)
+    return SMap(theta, *maps, observed, problem.times, rho, index, problem.names, named, names)
 
 
 def _spread(values, known):
@@ -188,31 +174,37 @@ def _spread(values, known):
 class _Points:
     """Candidates and points on the space, where maps of several targets are fitted."""
 
-    def __init__(self, problem, valid, asked, x, y, limit, scale, penalty):
-        self.problem, self.valid, self.y, self.scale = problem, valid, y, scale
+    def __init__(self, problem, limited, penalty):
+        self.problem, self.scale, self.n_free = problem, problem.scale(), 0
         self.penalty, self.least = penalty, math.inf if penalty.any() else NEARLY_SINGULAR
-        n_dims, n_points = y.shape
-        self.n_free = 0
-        self.n_rows, self.n_points, self.mean = n_dims + 1, n_points, pk.empty(n_points, np.float64)
-        series = valid.astype(np.int64), asked.astype(np.int64), x, y, limit
+        valid, asked = problem.valid, problem.points[problem.known]
+        x = problem.embedded(problem.masked / self.scale, valid)
+        self.y = problem.embedded(problem.point_columns / self.scale, asked)
+        n_dims, self.n_points = self.y.shape
+        self.n_rows, self.mean = n_dims + 1, pk.empty(self.n_points, np.float64)
+        limit = np.full(self.n_points, np.inf)
+        if limited:
+            distances, _ = problem.search(problem.k)
+            limit = distances.to_numpy()[asked - problem.first, -1] * (1 + 1e-13)  # rounded otherwise
+        series = valid.astype(np.int64), asked.astype(np.int64), x, self.y, limit
         self.common = (
             pk.static(n_dims) if n_dims <= KNOWN else n_dims,
             problem.radius,
             *(pk.copy_of(one) for one in series),
             self.mean,
         )
-        launch(n_points, kernels.mean_distance, *self.common)
+        launch(self.n_points, kernels.mean_distance, *self.common)
 
     def fit(self, theta, values):
         """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2,
         n_points); by singular values where a diagonal entry nearly vanishes.
         """
         unit = float(power_of_two(np.nanmax(abs(values))))
-        goal = pk.copy_of(values[self.valid + self.problem.Tp] / unit)
+        goal = pk.copy_of(values[self.problem.valid + self.problem.Tp] / unit)
         units = pk.copy_of(np.array([unit, self.scale]))
         solution = np.empty((len(theta), self.n_rows + 2, self.n_points))
         rank = np.full((len(theta), self.n_points), self.n_rows)
-        at_once = int(max(1, TRIANGLE_BYTES // (8 * self.n_points * self.n_rows * (self.n_rows + 1))))
+        at_once = max(1, TRIANGLE_BYTES // (8 * self.n_points * self.n_rows * (self.n_rows + 1)))
         for begin in range(0, len(theta), at_once):
             part = slice(begin, begin + at_once)
             there, triangle = self._launch(theta[part], goal, units)

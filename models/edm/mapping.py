@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ import portable as pk
 
 from ..shared.launches import launch
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Search, bytes_a_point, there
+from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
@@ -68,22 +67,19 @@ class Mapping:
     ):
         self.dtype, self.Tp, self.radius, self.windows = np.dtype(dtype), Tp, radius, windows
         self.memory_bytes = memory_bytes
-        self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
-        self.column = np.zeros(len(lag), int) if column is None else column
+        self.n_dims, column = len(lag), np.zeros(len(lag), int) if column is None else column
         self.order = order = np.argsort(dims, kind="stable")
         self.n_targets = self.n_sums = len(dims)
-        self.dims, n_together = np.unique(dims), int(self.column.max()) + 1
-        self.wanted = self.dims // n_together + 1 if k is None else np.full(len(self.dims), k)
+        self.dims = np.unique(dims)
+        self.wanted = self.dims // (int(column.max()) + 1) + 1 if k is None else np.full(len(self.dims), k)
         self.search_of = np.searchsorted(self.dims, dims[order])
         self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
         begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
-        given, lines = Columns(source), (n_together, self.front, self.dtype)
-        self.source, self.stride = given.lined_up(given.values, *lines)
-        self.points = self.source
-        if points is not source:
-            self.points, _ = given.lined_up(there(points), *lines)
+        given = Columns(source)
+        points = given.values if points is source else there(points)
+        self.lines = Lines(given, given.values, points, column, lag, self.dtype)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
@@ -102,7 +98,7 @@ class Mapping:
         space busy."""
         n_words, itemsize = -(-n_candidates // (32 * NARROWEST)), self.dtype.itemsize
         of_point = bytes_a_point(len(self.dims), n_words, itemsize) + self.bytes_a_point
-        of_set = n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
+        of_set = n_candidates + WIDEST * (self.lines.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
         each = of_set * itemsize + self.n_blocks * BLOCK * of_point
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
@@ -130,21 +126,20 @@ class Mapping:
             if np.array_equal(times, self.times):
                 return
         self.times, self.search = times, None
-        self.library = Library(self.source, self.stride, self.front, self.column, self.lag, n_sets, times)
+        self.library = Library(self.lines, n_sets, times)
         self.sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_sums), self.dtype)
         self.nobody = pk.zeros((1, 1), np.int32)
         self.rho = pk.empty((n_sets, self.n_targets), np.float64)
 
     def arrange(self, first, times):
         """Lay out the sets of these columns and times."""
-        self.library.arrange(first * self.stride, times)
+        self.library.arrange(first * self.lines.stride, times)
         if self.search is not None:
             return
         held = self.library.values, self.library.place, self.sums, self.rho
         memory_bytes = self.memory_bytes - self.filler_bytes - sum(view.nbytes for view in held)
-        offset = self.column * self.stride + self.front - self.lag
         most = max(end - begin for begin, end in self.windows)
-        asked = self.dims, self.wanted, offset, self.points, self.radius, most
+        asked = self.dims, self.wanted, self.radius, most
         self.search = Search(self.library, *asked, memory_bytes, self.bytes_a_point)
         n_points, begins = self.search.n_points, np.cumsum([0, *self.list_lengths], dtype=np.int32)
         shape = len(self.rho), int(begins[-1]) * n_points
@@ -263,8 +258,7 @@ def mapped_in_steps(shards, together):
         yield part, shards.map("rho", numbers=part)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Targets on the space.
 
     Attributes

@@ -36,6 +36,7 @@ from .search import (
     SUMMARY_TEAM,
     Columns,
     Library,
+    Lines,
     Search,
     as_vector,
     coordinates,
@@ -218,10 +219,14 @@ class Problem:
         return points if self.given is None else None
 
     def observed(self):
-        """List what predictions of each target are compared with, shape (n_points,); NaN where unknown."""
+        """Return what predictions are compared with, shape (n_points, n_targets); NaN where unknown."""
         truth = self.truth(self.target, self.point_columns[:, :1])
-        truth = self.target * np.nan if truth is None else truth
-        return [window_of(one, self.first + self.Tp, self.n_span)[self.rows] for one in truth.T]
+        seen, first = np.full((self.n_span, self.target.shape[1]), np.nan), self.first + self.Tp
+        if truth is not None:
+            n = self.n_span
+            begin, end = min(max(-first, 0), n), max(min(n, len(truth) - first), 0)
+            seen[begin:end] = truth[first + begin : first + end]
+        return seen[self.rows]
 
     @functools.cached_property
     def inputs(self):
@@ -266,8 +271,7 @@ class Problem:
             return self._kept("few", (), self._simplex_of_few)
 
         def compute(*views):
-            distances, times = self._searched(views[: len(self.inputs)])
-            return self.projected(distances, times, *views[len(self.inputs) :])
+            return self.projected(*self._searched(views), *views[len(self.inputs) :])
 
         return self._kept("simplex", () if self.given is None else (self.target,), compute)
 
@@ -303,8 +307,8 @@ class Problem:
         predicted, variance, rho = self.unpacked(out)
         rho = np.full(len(rho), np.nan) if still else rho
         if self.several:
-            return predicted, np.column_stack(observed), variance, rho
-        return predicted[:, 0], observed[0], variance[:, 0], float(rho[0])
+            return predicted, observed, variance, rho
+        return predicted[:, 0], observed[:, 0], variance[:, 0], float(rho[0])
 
     def _kept(self, what, more, compute):
         """Run `compute` on the inputs and more arrays; its launches are kept for the next call where they
@@ -400,9 +404,8 @@ class Problem:
 
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
-        source, points, _, _ = self._lined_up(0)
-        begin = int(self.candidates[0])
-        values = source[begin : int(self.candidates[-1]) + 1]
+        lines, begin = self._lines(), int(self.candidates[0])
+        values = lines.source[begin : int(self.candidates[-1]) + 1]
         distances, times = self._empty(k)
         launch(
             self.n_span,
@@ -414,23 +417,17 @@ class Problem:
             self.first,
             values,
             pk.argsort(values),
-            points,
+            lines.points,
             distances,
             times,
         )
         return distances, times
 
-    def _lined_up(self, front):
-        """Return candidates and points one after the other, and the steps from one column to the next;
-        made once if they are the same.
-        """
-        given, lines = self.summarised, (self.columns.shape[1], front, self.dtype)
-        values = self.there.get("masked", given.values)
-        source, stride = given.lined_up(values, *lines)
-        if self.same and values is given.values:
-            return source, source, stride, stride
-        points, point_stride = given.lined_up(self.there.get("points", given.values), *lines)
-        return source, points, stride, point_stride
+    def _lines(self):
+        """Return candidates and points as the kernels search them."""
+        given = self.summarised
+        values, points = (self.there.get(name, given.values) for name in ("masked", "points"))
+        return Lines(given, values, points, self.column, self.lag, self.dtype)
 
     def _empty(self, k):
         """Return views for distances and times of neighbours."""
@@ -441,11 +438,9 @@ class Problem:
         """By a tree on the host, where that is known to be faster; else None."""
         if not self._tree_may_serve():
             return None
-        n_threads, asked, front = pk.default_space().n_threads, self.points[self.known], int(self.lag.max())
-        source, series, stride, point_stride = self._lined_up(front)
-        newest, column = front - self.lag[:, None], self.column[:, None]
-        candidates = source.to_numpy()[newest + column * stride + self.valid]
-        points = series.to_numpy()[newest + column * point_stride + asked]
+        n_threads, asked, lines = pk.default_space().n_threads, self.points[self.known], self._lines()
+        candidates = lines.source.to_numpy()[lines.offset(lines.stride)[:, None] + self.valid]
+        points = lines.points.to_numpy()[lines.offset(lines.point_stride)[:, None] + asked]
         found = tree.build(candidates, points, k, n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None
@@ -464,15 +459,13 @@ class Problem:
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        n_dims, front, n = len(self.lag), int(self.lag.max()), self.n_span
-        source, series, stride, point_stride = self._lined_up(front)
-        candidates, offset = self.candidates[None], self.column * point_stride + front - self.lag
-        library = Library(source, stride, front, self.column, self.lag, 1, candidates)
+        n_dims, candidates = len(self.lag), self.candidates[None]
+        library, last = Library(self._lines(), 1, candidates), self.first + self.n_span
         library.arrange(np.zeros(1, int), candidates)
-        asked = np.array([n_dims]), np.array([k]), offset, series, self.radius, n
+        asked = np.array([n_dims]), np.array([k]), self.radius, self.n_span
         search = Search(library, *asked, MEMORY_BYTES)
         distances, times = self._empty(k)
-        for begin, end in search.parts(self.first, self.first + n):
+        for begin, end in search.parts(self.first, last):
             part = slice(begin - self.first, end - self.first)
             launch(
                 search.policy(-(-(end - begin) // kernels.GROUP)),
@@ -516,12 +509,3 @@ def _of_length(n_times, *form):
 def _run_on(times):
     """Tell whether ascending times follow one another."""
     return not len(times) or times[-1] - times[0] == len(times) - 1
-
-
-def window_of(series, first, n):
-    """Return the values of n times from a first one on; NaN beyond the ends of the series."""
-    begin, end = min(max(-first, 0), n), max(min(n, len(series) - first), 0)
-    window = new_array(n)
-    window[begin:end] = series[first + begin : first + end]
-    window[:begin] = window[end:] = np.nan
-    return window

@@ -123,29 +123,54 @@ def by_lag(n_columns, E, tau):
     return column, np.repeat(np.arange(E) * tau, n_columns)
 
 
+class Lines:
+    """Columns of candidates and of points, one after the other on the space.
+
+    Parameters
+    ----------
+    given : Columns
+        Whose summary centres and scales them.
+    values, points : Views, shape (n_times, n_columns) and (n_times_2, n_columns)
+        Of candidates and points; one view where they are the same.
+    column, lag : arrays of int, shape (n_dims,)
+        The coordinates of a point, columns counted from the first one of a set.
+    dtype : numpy.dtype
+    """
+
+    def __init__(self, given, values, points, column, lag, dtype):
+        self.column, self.lag, self.front = column, lag, int(lag.max())
+        lines = int(column.max()) + 1, self.front, dtype
+        self.source, self.stride = given.lined_up(values, *lines)
+        self.points, self.point_stride = self.source, self.stride
+        if points is not values:
+            self.points, self.point_stride = given.lined_up(points, *lines)
+
+    def offset(self, stride):
+        """Return where each coordinate of the point of time 0 is, in lines of that stride."""
+        return self.column * stride + self.front - self.lag
+
+
 class Library:
     """Candidates of one or more sets, arranged for the kernels.
 
     Parameters
     ----------
-    source : View, shape (n_columns * stride,), from `lined_up`
-    stride, front : int
-    column, lag : arrays of int, shape (n_dims,)
-        The coordinates, counted from the first column of a set.
+    lines : Lines
     n_sets : int
         The most that will be arranged at a time.
     times : array of int, shape (1 or n_sets, n_candidates)
         The candidates' times, ascending, of all sets.
     """
 
-    def __init__(self, source, stride, front, column, lag, n_sets, times):
-        self.source, self.most_sets, self.n_candidates = source, n_sets, times.shape[1]
+    def __init__(self, lines, n_sets, times):
+        self.lines, self.most_sets, self.n_candidates = lines, n_sets, times.shape[1]
+        column, lag = lines.column, lines.lag
         self.runs_on = bool((np.diff(times, axis=1) == 1).all())
         if self.runs_on:  # lags are found in the same arrangement, `pad` rows further up
-            parts, self.pad = column[lag == 0] * stride + front, int(lag.max(initial=0))
+            parts, self.pad = lines.offset(lines.stride)[lag == 0], lines.front
             part, lead = np.searchsorted(np.unique(column), column), self.pad - lag
         else:
-            parts, self.pad = column * stride + front - lag, 0
+            parts, self.pad = lines.offset(lines.stride), 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
         adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
@@ -153,7 +178,7 @@ class Library:
         self.parts = integers(parts)
         most = -(-TEAMS_AT_A_TIME * pk.concurrency() // n_sets)
         self.n_shares = max(1, min(most, self.n_candidates // SHARE))
-        self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
+        self.values = pk.empty((n_sets, len(parts) * size), lines.source.dtype)
         self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
         form = self.n_candidates, self.runs_on, adjacent, self.pad
         self.record = kernels.Arranged(*form, self.place, self.values, *packed(part, lead))
@@ -172,7 +197,7 @@ class Library:
             self.n_shares,
             self.parts,
             there.reshape(times.shape),
-            self.source,
+            self.lines.source,
             self.record,
             width,
         )
@@ -188,9 +213,6 @@ class Search:
         In which sets have been arranged; others may be later.
     dims, wanted : arrays of int, shape (n_searches,)
         Coordinates of each search, ascending, and its number of neighbours.
-    offset : array of int, shape (n_dims,)
-    series : View, from `lined_up`
-        Points of a set begin where its library does.
     radius : int
         -1 excludes no candidate.
     n_points : int
@@ -201,29 +223,25 @@ class Search:
         Bytes that the caller keeps of each point of a set, within the same bound.
     """
 
-    def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes, beside=0):
-        self.library, self.n_dims, self.skip, self.dtype = (
-            library,
-            int(dims[-1]),
-            int(dims[0]) - 1,
-            series.dtype,
-        )
-        *searches, offset = packed(dims, wanted, offset)
-        self.most_wanted, self.asked = int(max(wanted)), kernels.Asked(radius, offset, series)
-        itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
+    def __init__(self, library, dims, wanted, radius, n_points, memory_bytes, beside=0):
+        lines = library.lines
+        self.library, self.dtype = library, lines.points.dtype
+        self.n_dims, self.skip = int(dims[-1]), int(dims[0]) - 1
+        *searches, offset = packed(dims, wanted, lines.offset(lines.point_stride))
+        self.most_wanted, self.asked = int(max(wanted)), kernels.Asked(radius, offset, lines.points)
+        itemsize, n_words = self.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
         shape = library.most_sets, len(dims)
-        at_once = memory_bytes // (
-            4 * library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside)
-        )
+        each = library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside)
+        at_once = memory_bytes // (4 * each)
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
-        near = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
+        near = (pk.empty((*shape, self.n_points), self.dtype) for _ in range(2))
         marks = pk.empty((*shape, n_words, self.n_points), np.uint32)
         self.found = kernels.Bounds(*searches, *near, marks)
         room = self.n_dims - self.skip, library.n_candidates + WIDEST
         n_tasks = library.most_sets * self.n_points // library.width
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
-        self.minima = pk.empty((self.n_teams, *room), series.dtype)
+        self.minima = pk.empty((self.n_teams, *room), self.dtype)
         # a share p of points lies within p^(1 / E) of the largest distance
         n_chunks = -(-library.n_candidates // library.width)
         self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))

@@ -186,9 +186,8 @@ class _OfKind:
         n_points = self.n_times - (E - 1) * tau
         if n_points.min() < 2:
             raise ShapeError(
-                f"series of {self.n_times} times hold {n_points.min()} points with E = "
-                f"{E.max()} and tau = {tau}; twins "
-                "want at least 2"
+                f"series of {self.n_times} times hold {n_points.min()} points with E = {E.max()} and tau = "
+                f"{tau}; twins want at least 2"
             )
         reach = np.empty(self.n_series)
         for c, n in enumerate(n_points.tolist()):
@@ -232,22 +231,18 @@ def check_kinds(columns, method, period, block, name, names=None, cut=None):
 
     cut : Segments, each of which has surrogates of itself; or None
     """
-    asked, parts = (
-        "phase" if method is None else method,
-        [columns[b:e] for b, e in cut.windows] if cut else [columns],
-    )
-    for part in parts if method else parts[:1]:
-        own = part if method else np.zeros((min(map(len, parts)), 1))
-        check_surrogates(own, asked, period, block, name, names)
+    parts = [columns[b:e] for b, e in cut.windows] if cut else [columns]
+    if method is None:
+        check_surrogates(np.zeros((min(map(len, parts)), 1)), "phase", period, block, name)
+        return default_kinds(parts, names or list(range(columns.shape[1])), name)
+    for part in parts:
+        check_surrogates(part, method, period, block, name, names)
     if method == "random":
         warn(
-            "surrogate='random' destroys autocorrelation: of independent series with any, far more "
-            "than 5 % look coupled "
-            "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
+            "surrogate='random' destroys autocorrelation: of independent series with any, far more than 5 % "
+            "look coupled at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
         )
-    if method is not None:
-        return [(method, period)] * columns.shape[1]
-    return default_kinds(parts, names or list(range(columns.shape[1])), name)
+    return [(method, period)] * columns.shape[1]
 
 
 def in_words(kinds) -> str:
@@ -262,11 +257,8 @@ def check_surrogates(columns, method, period, block, name, names=None):
     n_times = len(columns)
     if method in COMPLETE and np.isnan(columns).any():
         t, c = np.argwhere(np.isnan(columns))[0].tolist()
-        where = (
-            f"{name}[{t}]"
-            if columns.shape[1] == 1
-            else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
-        )
+        where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]"
+        where += f" ({names[c]})" if names and columns.shape[1] > 1 else ""
         raise InputError(
             f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps "
             "along, as tests without surrogate= do for such series"

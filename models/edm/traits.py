@@ -104,10 +104,9 @@ def _period(x, line):
 
 
 def _is_intermittent(x):
-    if np.unique(x, return_counts=True)[1].max() >= SAME_VALUE * len(x):
-        return True
     squares = np.sort((x - np.median(x)) ** 2)[::-1]
-    return bool(squares[: max(1, int(BURST_TIMES * len(x)))].sum() >= BURST_SHARE * squares.sum())
+    bursts = squares[: max(1, int(BURST_TIMES * len(x)))].sum() >= BURST_SHARE * squares.sum()
+    return bool(bursts or np.unique(x, return_counts=True)[1].max() >= SAME_VALUE * len(x))
 
 
 def _drifts(x):
@@ -136,8 +135,9 @@ def default_kinds(parts, names, name):
         shared = max(set(periods), key=periods.count)
         kinds = [("seasonal", shared) if kind == ("phase", None) else kind for kind in kinds]
     if drifting:
+        some = ", ".join(map(repr, drifting[:3])) + f" and {len(drifting) - 3} more" * (len(drifting) > 3)
         warn(
-            f"{name}: {_some(drifting)} may drift as a random walk does, for which no surrogates are "
+            f"{name}: {some} may drift as a random walk does, for which no surrogates are "
             "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
         )
     return kinds
@@ -153,8 +153,3 @@ def _kind_of(columns, n_series):
     if period and shortest >= 3 * period:
         return "seasonal", period
     return "mirror" if 2 * sum(one.drifting for one in found) > len(found) else "phase", None
-
-
-def _some(names):
-    shown = ", ".join(map(repr, names[:3]))
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

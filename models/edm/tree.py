@@ -4,6 +4,7 @@ candidate."""
 from __future__ import annotations
 
 import time
+import timeit
 
 import numpy as np
 
@@ -52,13 +53,9 @@ def build(candidates, points, k, workers, search):
 def kernel_ns(search, n_points):
     """Nanoseconds that the kernel would take for so many points, from its times for fewer: a line through
     the last two."""
-
-    def timed(n):
-        begin = time.perf_counter_ns()
-        search(n)
-        return time.perf_counter_ns() - begin
-
-    few, more = (min(timed(n), timed(n)) for n in KERNEL)
+    few, more = (
+        min(timeit.repeat(lambda: search(n), timer=time.perf_counter_ns, number=1, repeat=2)) for n in KERNEL
+    )
     return more + max(more - few, 0) / (KERNEL[1] - KERNEL[0]) * (n_points - KERNEL[1])
 
 

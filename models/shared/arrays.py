@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextvars
-import threading
 from typing import Any
 
 import numpy as np
@@ -47,20 +47,13 @@ class Copying:
     """
 
     def __init__(self, target: Array | pk.View, source: Array | pk.View) -> None:
-        self._error: BaseException | None = None
-        self._thread = None
+        self._copied: concurrent.futures.Future[Any] | None = None
         if target.nbytes < _LARGE:
             pk.deep_copy(target, source)
-        else:
-            of = contextvars.copy_context(), target, source
-            self._thread = threading.Thread(target=self._copy, args=of, name="portable copy")
-            self._thread.start()
-
-    def _copy(self, context: contextvars.Context, *of: Any) -> None:
-        try:
-            context.run(pk.deep_copy, *of)
-        except BaseException as error:
-            self._error = error
+            return
+        thread = concurrent.futures.ThreadPoolExecutor(1, "portable copy")
+        self._copied = thread.submit(contextvars.copy_context().run, pk.deep_copy, target, source)
+        thread.shutdown(wait=False)
 
     def wait(self) -> None:
         """Until the copy is there.
@@ -70,10 +63,8 @@ class Copying:
         PortableError
             As `pk.deep_copy`.
         """
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
+        if self._copied is not None:
+            self._copied.result()
 
     def __enter__(self) -> None:
         pass

@@ -16,6 +16,7 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .extras import need
+from .files import is_same_file
 from .mapped import Streamed, opened
 
 
@@ -38,7 +39,7 @@ def check_outputs(options, *names, inputs=()):
         if path and not Path(path).absolute().parent.is_dir():
             raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
         for read in filter(None, (getattr(options, one, None) for one in inputs)):
-            if path and Path(path).exists() and Path(read).exists() and Path(path).samefile(read):
+            if path and is_same_file(path, read):
                 raise InputError(f"--{name} is {path}, the file that is read; name another one")
     if getattr(options, "plot", None):
         figure = need("matplotlib.figure", "plot", "figures").Figure()

@@ -36,9 +36,8 @@ PAUSED_S = 60.0  # for one that may begin nothing
 _LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
 _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
-_CHECKED: weakref.WeakKeyDictionary = (
-    weakref.WeakKeyDictionary()
-)  # client: workers and spaces that are as they should
+# client: workers and spaces that are as they should
+_CHECKED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _WATCHING: list[list[float]] = []  # what `watched` fills
 
 
@@ -79,11 +78,11 @@ def connected(client: ClientLike) -> Iterator[Any]:
     if client is None:
         yield None
         return
-    distributed = _distributed()
     if isinstance(client, str):
         with connect(client) as made:
             yield made
         return
+    distributed = _distributed()
     if not isinstance(client, distributed.Client):
         raise DTypeError(
             f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}"
@@ -220,15 +219,10 @@ def asked_for(options: argparse.Namespace) -> Iterator[None]:
     InputError
         As `connect`.
     """
-    options.client = None
-    if getattr(options, "cluster", None) is None:
-        yield
-        return
-    with connect(options.cluster) as options.client:
-        print(
-            f"cluster: {len(options.client.nthreads())} workers, {options.client.dashboard_link}",
-            file=sys.stderr,
-        )
+    with connected(getattr(options, "cluster", None)) as options.client:
+        if options.client is not None:
+            workers, page = len(options.client.nthreads()), options.client.dashboard_link
+            print(f"cluster: {workers} workers, {page}", file=sys.stderr)
         yield
 
 
@@ -261,7 +255,7 @@ class Workers:
         self._client, self._make, self._pieces, self._label = client, make, pieces, label
         self._space = None if space is None else str(space)
         self._room, self._places = room, {}
-        _check_pickles(make, pieces)
+        _sent(make, "the method"), _sent(pieces[0], "shard 0")  # what does not pickle is refused at once
         check_workers(client, self._space)
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
@@ -339,27 +333,16 @@ class Workers:
     def _begin(self, workers: list[str]) -> None:
         """Give places to workers that have none."""
         make = Sent(self._make)
-        futures = [
-            self._client.submit(
-                _RemotePlace,
-                self._space,
-                self._room,
-                len(self._pieces),
-                actor=True,
-                workers=[worker],
-                pure=False,
-                key=f"{self._label}-place-{uuid.uuid4().hex}",
-            )
-            for worker in workers
-        ]
-        made = self._heard(
-            [(worker, lambda future=future: future) for worker, future in zip(workers, futures)]
-        )
-        there = [(worker, future) for worker, future, actor in zip(workers, futures, made) if actor]
-        calls = [(worker, self._call(worker, future.key, "begin", make)) for worker, future in there]
-        for (worker, future), begun in zip(there, self._answers(calls)):
+        own, futures = (_RemotePlace, self._space, self._room, len(self._pieces)), {}
+        for worker in workers:
+            key = f"{self._label}-place-{uuid.uuid4().hex}"
+            futures[worker] = self._client.submit(*own, actor=True, workers=[worker], pure=False, key=key)
+        made = self._heard([(worker, lambda future=future: future) for worker, future in futures.items()])
+        there = [worker for worker, actor in zip(workers, made) if actor]
+        calls = [(worker, self._call(worker, futures[worker].key, "begin", make)) for worker in there]
+        for worker, begun in zip(there, self._answers(calls)):
             if begun:
-                self._places[worker] = future, set()
+                self._places[worker] = futures[worker], set()
 
     def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
         """Return the question to a worker, with the pieces that it lacks."""
@@ -451,6 +434,27 @@ def _ended() -> tuple:
     return OSError, ValueError, KeyError, RuntimeError, FutureCancelledError, KilledWorker
 
 
+def _answering(function: Callable[..., Any]) -> Callable[..., Sent]:
+    """Make a method send what it returns, or the error that it raises: an error of dask's own says that the
+    worker has ended."""
+
+    def answer(*args: object) -> Sent:
+        begin = time.perf_counter()
+        try:
+            found = function(*args)
+            return Sent(found, time.perf_counter() - begin)
+        except ImportError as error:
+            return Sent(ClusterError(f"a worker lacks what the work needs: {error}; install it there, too"))
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                sent = Sent(error)
+                if str(sent.value) == str(error):
+                    return sent
+            return Sent(ClusterError(f"{type(error).__name__}: {error}"))
+
+    return answer
+
+
 class _RemotePlace:
     """A place on a worker, of a space as there is one: by default as many threads as dask gives the
     worker."""
@@ -463,38 +467,17 @@ class _RemotePlace:
         self._space, self._n_shards = own_space(space, worker), n_shards
         self._room = room if room is not None or not limit else _SHARE * limit
 
-    def begin(self, make: Sent) -> Sent:
+    @_answering
+    def begin(self, make: Sent) -> bool:
         """Take what makes the method; True."""
-        return _told(self._begin, make)
-
-    def _begin(self, make: Sent) -> bool:
         self._place = Place(make.value, self._space, self._room, self._n_shards)
         return True
 
-    def answer(self, asked: Sent, pieces: dict | None = None) -> Sent:
+    @_answering
+    def answer(self, asked: Sent, pieces: dict | None = None) -> list:
         """Answer a request, as `Place.run`."""
-        return _told(self._answer, asked, pieces or {})
-
-    def _answer(self, asked: Sent, pieces: dict) -> list:
         numbers, name, args, reduce = asked.value
-        return self._place.run(numbers, pieces, name, args.value, reduce)
-
-
-def _told(function: Callable, *args: object) -> Sent:
-    """Return a function's result, or the error that it raised: an error of dask's own says that the worker
-    has ended."""
-    begin = time.perf_counter()
-    try:
-        found = function(*args)
-        return Sent(found, time.perf_counter() - begin)
-    except ImportError as error:
-        return Sent(ClusterError(f"a worker lacks what the work needs: {error}; install it there, too"))
-    except Exception as error:
-        with contextlib.suppress(Exception):
-            sent = Sent(error)
-            if str(sent.value) == str(error):
-                return sent
-        return Sent(ClusterError(f"{type(error).__name__}: {error}"))
+        return self._place.run(numbers, pieces or {}, name, args.value, reduce)
 
 
 def living(client: ClientLike) -> list[str]:
@@ -554,13 +537,8 @@ def each(
     """
     sent = _sent(function, "the function")
     check_workers(client, space)
-    futures = client.map(
-        _one,
-        [sent] * n,
-        range(n),
-        pure=False,
-        key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}",
-    )
+    key = f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}"
+    futures = client.map(_one, [sent] * n, range(n), pure=False, key=key)
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
@@ -631,9 +609,7 @@ def check_workers(client: ClientLike, space: str | None) -> None:
     known = _CHECKED.setdefault(client, set())
     new = [worker for worker in living(client) if (worker, space) not in known]
     own, answers = _describe("serial"), {}
-    with contextlib.suppress(
-        KeyError, OSError
-    ):  # one has ended meanwhile: they are asked when they are next looked at
+    with contextlib.suppress(KeyError, OSError):  # one has ended: they are asked when they are next looked at
         answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
     now = living(client)
     for worker, found in answers.items():
@@ -652,11 +628,6 @@ def check_workers(client: ClientLike, space: str | None) -> None:
         if found["reason"]:
             raise ClusterError(f"worker {worker} has no space {space!r}: {found['reason']}")
         known.add((worker, space))
-
-
-def _check_pickles(make: Callable, pieces: Sequence) -> None:
-    """Refuse what cannot travel."""
-    _sent(make, "the method"), _sent(pieces[0], "shard 0")
 
 
 def _sent(value: object, name: str) -> Sent:

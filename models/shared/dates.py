@@ -102,7 +102,7 @@ def _of_object(entry, name, row):
 
 def _of_text(entries, name, order):
     """Return text: parts by one pattern, then arithmetic on arrays."""
-    rows = []
+    dates, clocks = [], []
     for row, entry in enumerate(entries, 1):
         parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
         if parts is None:
@@ -112,38 +112,29 @@ def _of_text(entries, name, order):
                 f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30"
                 " is wanted"
             )
-        first, _, second, third, hour, minute, second_, fraction, half, zone = parts.groups()
+        first, _, second, third, hour, minute, seconds, fraction, half, zone = parts.groups()
         hour, minute = int(hour or 0), int(minute or 0)
         if half:
             hour = hour % 12 + 12 * (half.lower() == "pm")
         if zone not in (None, "Z"):
             minute -= int(f"{zone[0]}1") * (60 * int(zone[1:3]) + int(zone[-2:]))
-        micro = (fraction or "0").ljust(6, "0")[:6]
-        numbers = map(int, (first, second, third, hour, minute, second_ or 0, micro))
-        rows.append((len(first) > 2, *numbers))
-    table = np.array(rows, np.int64).reshape(-1, 8)
-    year_first = table[:, 0].astype(bool)
+        micro = int((fraction or "0").ljust(6, "0")[:6])
+        dates.append((len(first) > 2, int(first), int(second), int(third)))
+        clocks.append((hour, ((60 * hour + minute) * 60 + int(seconds or 0)) * 1_000_000 + micro))
+    table, (hours, clocks) = np.array(dates, np.int64), np.array(clocks, np.int64).T
     if order is None:
-        order = _order(table, year_first, name)
+        order = _order(table, table[:, 0].astype(bool), name)
     year, month, day = table[:, ORDERS[order]].T
-    months = (year - 1970) * 12 + month - 1
-    start = months.astype("datetime64[M]").astype("datetime64[D]")
-    after = (months + 1).astype("datetime64[M]").astype("datetime64[D]")
-    bad = np.flatnonzero(
-        (year < 100)
-        | (month < 1)
-        | (month > 12)
-        | (day < 1)
-        | (day > (after - start).astype(np.int64))
-        | (table[:, 4] > 24)
-    )
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    start, after = months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]")
+    wrong = (year < 100) | (month < 1) | (month > 12) | (hours > 24)
+    bad = np.flatnonzero(wrong | (day < 1) | (day > (after - start).astype(np.int64)))
     if bad.size:
         raise DTypeError(
             f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits"
             " of the year are wanted"
         )
-    clock = ((table[:, 4] * 60 + table[:, 5]) * 60 + table[:, 6]) * 1_000_000 + table[:, 7]
-    return (start + (day - 1)).astype("datetime64[us]") + clock.astype("timedelta64[us]")
+    return (start + (day - 1)).astype("datetime64[us]") + clocks.astype("timedelta64[us]")
 
 
 def _order(table, year_first, name):

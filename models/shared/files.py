@@ -394,11 +394,7 @@ def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLi
         The input, which must be none of them.
     """
     for file in files:
-        if (
-            os.path.exists(read)
-            and os.path.exists(Path(path) / file)
-            and os.path.samefile(read, Path(path) / file)
-        ):
+        if is_same_file(read, Path(path) / file):
             raise InputError(
                 f"{name} is '{path}', where '{read}', the file that is read, would be written over; name "
                 "another folder"
@@ -411,6 +407,11 @@ def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLi
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{name} is '{path}', but '{there}' cannot be written to")
     return Path(path)
+
+
+def is_same_file(one: PathLike, other: PathLike) -> bool:
+    """Tell whether two names are of one file, which is there."""
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def sync(path: PathLike) -> None:
@@ -452,6 +453,6 @@ def check_no_input(path: PathLike, array: object, name: str, what: str) -> None:
     """
     while array is not None:
         mapped = getattr(array, "filename", None) if isinstance(array, np.memmap) else None
-        if mapped and os.path.exists(path) and os.path.samefile(path, mapped):
+        if mapped and is_same_file(path, mapped):
             raise InputError(f"{name} is '{path}', the file that {what} is read from; name another file")
         array = getattr(array, "base", None)

@@ -62,12 +62,11 @@ class Compared:
     def cells(self) -> tuple[str, ...]:
         """For a table."""
 
-        def shown(value):
-            return number(value) + f" {self.unit}" * bool(self.unit)
+        def shown(value, missing):
+            return missing if value is None else number(value) + f" {self.unit}" * bool(self.unit)
 
-        ours = NOT_RUN if self.ours is None else shown(self.ours)
         ratio = "" if self.ratio is None else f"{self.ratio:.3g}"
-        return self.what, "" if self.printed is None else shown(self.printed), ours, ratio, self.note
+        return self.what, shown(self.printed, ""), shown(self.ours, NOT_RUN), ratio, self.note
 
 
 def _few_colors(made):

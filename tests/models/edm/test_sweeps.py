@@ -27,6 +27,15 @@ def test_embedding_dimension(space):
     assert found.best == 1 + int(np.argmax(wanted))
 
 
+def test_embedding_dimension_of_other_points(space):
+    """Points of several columns, in a series that is shorter or longer than the library."""
+    x, y = logistic_maps(60, 2), logistic_maps(90, 2, seed=7)
+    for library, points in ((x, y[:40]), (x, y), (x[:, :1], y[:, :1])):
+        found = edm.embedding_dimension(library, 3, points=points, space=space)
+        wanted = [edm.simplex(library, E, points=points, space="serial").rho for E in (1, 2, 3)]
+        np.testing.assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
+
+
 def test_smap_sweep(space):
     x = logistic_maps(length(space), 2)
     theta = [0.0, 1.0, 4.0]
