@@ -301,8 +301,8 @@ def ccm(
         rho[...] = np.nan
     elif np.isnan(own).any():
         warn(
-            f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not vary: "
-            "means, bands and p-values are of the others",
+            f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not "
+            "vary: means, bands and p-values are of the others",
         )
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])

@@ -377,8 +377,8 @@ def choose(table, names, what="columns"):
         labels = list(range(np.shape(table)[1]))
     if labels is None:
         raise DTypeError(
-            f"{what} names {listed(names)}, but the data are of type {type(table).__name__}, without names; a "
-            "table of pandas or xarray is wanted"
+            f"{what} names {listed(names)}, but the data are of type {type(table).__name__}, without names; "
+            "a table of pandas or xarray is wanted"
         )
     places = _places(labels)
     chosen = [_column(table, labels, _place(labels, places, name, what)) for name in listed(names)]

@@ -152,8 +152,8 @@ def smap(
     if at.n_free and not still:
         warn(
             f"{at.n_free} of {predicted[:, problem.known].size} predictions are of points that lie off their "
-            "candidates in a direction in which these do not vary: no slope is known there, and none is taken. "
-            "A smaller E or theta, or a longer library, is wanted",
+            "candidates in a direction in which these do not vary: no slope is known there, and none is "
+            "taken. A smaller E or theta, or a longer library, is wanted",
         )
     rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
     parts = predicted, coefficients, rank, observed, np.array(rho)
