@@ -50,16 +50,14 @@ def coloured(random, n, exponent):
     """
     size = np.fft.rfftfreq(4 * n)
     size[1:] **= -exponent / 2
-    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))), 4 * n)[
-        :n
-    ]
+    real, imaginary = random.normal(size=len(size)), random.normal(size=len(size))
+    return np.fft.irfft(size * (real + 1j * imaginary), 4 * n)[:n]
 
 
 def seasonal(random, n):
     """Return a year of twelve steps, the same phase in all series, and autocorrelated weather."""
-    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(
-        random, n, 0.5
-    )
+    year = random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n))
+    return year + 0.7 * autoregressive(random, n, 0.5)
 
 
 def intermittent(random, n):

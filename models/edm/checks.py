@@ -73,7 +73,7 @@ def _check_known(columns, name, n_dims, low):
 
 
 def _numbers(values, name):
-    """Return what `as_numbers` does; of a table, the error names the column that holds something else."""
+    """Return an array of real numbers; of a table, the error names the column that holds something else."""
     if isinstance(values, dict):  # a table from a file
         chosen = getattr(values, "series", values)
         values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])

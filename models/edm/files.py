@@ -144,11 +144,8 @@ def _is_number(cell):
 
 
 def _read_parquet(path, segments):
-    try:
-        import pandas
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(f"reading '{path}' needs pandas and pyarrow: pip install '.[files]'") from error
+    pandas = need("pandas", "files", f"reading '{path}'")
+    parquet = need("pyarrow.parquet", "files", f"reading '{path}'")
     with reading(path), parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         twice = [name for name, count in collections.Counter(names).items() if count > 1]
@@ -166,15 +163,14 @@ def _read_parquet(path, segments):
         if name.startswith("__index_level_") and types.is_integer_dtype(column):
             continue  # row numbers, which pandas writes where rows have been chosen
         if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
-            columns[str(name)] = column.to_numpy(np.float64, na_value=np.nan)
-            continue
-        if str(name) == segments:
-            columns[str(name)] = np.array(list(map(str, column)))
-            continue
-        others.append(str(name))
-        if types.is_datetime64_any_dtype(column) and not column.isna().any():
-            column = column.dt.tz_convert(None) if column.dt.tz is not None else column
-            dates[str(name)] = column.to_numpy("datetime64[us]")
+            columns[name] = column.to_numpy(np.float64, na_value=np.nan)
+        elif name == segments:
+            columns[name] = np.array(list(map(str, column)))
+        else:
+            others.append(name)
+            if types.is_datetime64_any_dtype(column) and not column.isna().any():
+                column = column.dt.tz_convert(None) if column.dt.tz is not None else column
+                dates[name] = column.to_numpy("datetime64[us]")
     return _table(path, columns, dates, others)
 
 
@@ -183,12 +179,11 @@ def _read_hdf5(path, dataset):
     with reading(path), h5py.File(path, "r") as file:
         names = []
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        some = ", ".join(names[:5])
         if dataset is None and len(names) != 1:
-            raise InputError(
-                f"'{path}' holds {len(names)} datasets ({', '.join(names[:5])}); name one with dataset"
-            )
+            raise InputError(f"'{path}' holds {len(names)} datasets ({some}); name one with dataset")
         if dataset is not None and dataset not in names:
-            raise InputError(f"'{path}' has no dataset {dataset!r}; it has {', '.join(names[:5])}")
+            raise InputError(f"'{path}' has no dataset {dataset!r}; it has {some}")
         found = file[dataset or names[0]]
         if found.shape is None:
             raise ShapeError(f"'{path}': the dataset {found.name!r} is empty")

@@ -220,7 +220,7 @@ def _check_times(index, name):
 
 
 def series_of(library, columns, target, segments=None):
-    """Return what `columns` and `target` name in a table, its names of times, and its segments.
+    """Choose the series that `columns` and `target` name in a table, with the times and segments of it.
 
     columns : name or sequence of names; None takes the library as it is
     target : also array-like, or a table with the same times

@@ -22,7 +22,7 @@ from .cross import STEPS, Cross
 from .search import by_lag, using
 from .segments import Replicates, Windows
 from .dimensions import Of
-from .mapping import ABREAST, Mapping, Table, cut, on_the_space
+from .mapping import Mapping, Table, on_the_space, slices_of
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     METHODS,
@@ -310,10 +310,8 @@ class _Group(Mapping):
             table = pk.zeros((n_times, self.n_targets * room), self.dtype)
             made.fill(table, first, width, room)
             table = places.spread_view(table)
-            slices = {abreast: [] for abreast in ABREAST}
-            for q, search in enumerate(self.search_of.tolist()):
-                for abreast, part in cut(search, q * room, width, q * room, q):
-                    slices[abreast].append(part)
+            owners = enumerate(self.search_of.tolist())
+            slices = slices_of((search, q * room, width, q * room, q) for q, search in owners)
             yield width, room, Table(table, table, on_the_space(slices))
             self.n_sums = max(self.n_sums, self.n_targets * room)
             first, stage = first + width, stage + 1

@@ -81,12 +81,11 @@ def check_libraries(libraries, names: list) -> Libraries:
     given = given.astype(np.int64)
     if given.ndim == 1 or given.shape[1] == 1:
         return Libraries(given.ravel(), alone, names)
-    groups = [[names[c] for c in group] for group in given.tolist()]
-    for number, (group, own) in enumerate(zip(groups, given.tolist())):
-        if len(set(own)) < len(own):
-            twice = next(name for c, name in zip(own, group) if own.count(c) > 1)
-            raise InputError(f"libraries[{number}] holds {twice} twice; different series are wanted")
-    return Libraries(np.arange(len(given)), given, list(map(" + ".join, groups)))
+    for number, own in enumerate(given.tolist()):
+        if twice := [names[c] for c in own if own.count(c) > 1]:
+            raise InputError(f"libraries[{number}] holds {twice[0]} twice; different series are wanted")
+    joined = [" + ".join(names[c] for c in own) for own in given.tolist()]
+    return Libraries(np.arange(len(given)), given, joined)
 
 
 def _number(name, names):

@@ -128,7 +128,7 @@ class Mapping:
         self.times, self.search = times, None
         self.library = Library(self.lines, n_sets, times)
         self.sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_sums), self.dtype)
-        self.nobody = pk.zeros((1, 1), np.int32)
+        self.none_open = pk.zeros((1, 1), np.int32)
         self.rho = pk.empty((n_sets, self.n_targets), np.float64)
 
     def arrange(self, first, times):
@@ -175,7 +175,7 @@ class Mapping:
                         table.values,
                         table.observed,
                         stopping,
-                        still_open if stopping else self.nobody,
+                        still_open if stopping else self.none_open,
                         self.sums[:, at : at + n_blocks],
                     )
 
@@ -279,17 +279,21 @@ def on_the_space(slices):
     return {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
 
 
-def cut(search, column, width, begin, owner):
-    """(how many targets go abreast, slice) for each part of `width` columns from `column` on, whose sums
-    begin at `begin`.
+def slices_of(parts):
+    """Return the slices that `look_up` takes, as lists by how many targets go abreast.
+
+    parts : iterable of (search, first column, number of columns, where their sums begin, owner)
     """
-    for done in range(0, width, ABREAST[0] * kernels.APART):
-        part = min(ABREAST[0] * kernels.APART, width - done)
-        abreast = next(a for a in ABREAST if part > (a - 1) * kernels.APART)
-        while part > 0:
-            taken = min(abreast * kernels.APART, part)
-            yield abreast, (search, column + done, taken, begin + done, owner)
-            done, part = done + taken, part - taken
+    slices = {abreast: [] for abreast in ABREAST}
+    for search, column, width, begin, owner in parts:
+        for done in range(0, width, ABREAST[0] * kernels.APART):
+            part = min(ABREAST[0] * kernels.APART, width - done)
+            abreast = next(a for a in ABREAST if part > (a - 1) * kernels.APART)
+            while part > 0:
+                taken = min(abreast * kernels.APART, part)
+                slices[abreast].append((search, column + done, taken, begin + done, owner))
+                done, part = done + taken, part - taken
+    return slices
 
 
 def _columns(begins):
@@ -297,18 +301,16 @@ def _columns(begins):
     many go abreast.
 
     begins : list of int, of the targets of each search, and their number. The columns of a search begin at a
-        multiple of
-        APART, or of the power of two that holds them all: then what is read of a row shares as few cache
-        lines as can be
+        multiple of APART, or of the power of two that holds them all: then what is read of a row shares as
+        few cache lines as can be
     """
-    column, slices = [], {abreast: [] for abreast in ABREAST}
+    column, parts = [], []
     for search, (begin, end) in enumerate(pairwise(begins)):
         _line_up(column, end - begin)
-        shift = len(column) - begin
+        parts.append((search, len(column), end - begin, begin, 0))
         column += range(begin, end)
-        for abreast, part in cut(search, shift + begin, end - begin, begin, 0):
-            slices[abreast].append(part)
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
+    slices = slices_of(parts)
     read = max(part[1] + abreast * kernels.APART for abreast in ABREAST for part in slices[abreast])
     column += [0] * (read - len(column))  # also of targets that are none
     return column, slices

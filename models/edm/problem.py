@@ -15,7 +15,7 @@ from portable.errors import InputError
 from ..shared.launches import launch
 from ..shared.arrays import new_array
 from ..shared.checks import check_choice, check_count
-from . import frames, kept, point_kernels, tree
+from . import frames, plans, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
     DTYPES,
@@ -212,14 +212,14 @@ class Problem:
         return float(power_of_two((high - low).max()))
 
     def truth(self, target, points):
-        """Return what predictions are compared with: the target where points share the library's places, the
+        """Choose the observations for predictions: the target where points share the library's places, the
         points themselves where no target is given, else None."""
         if self.same or (self.given is not None and self.in_library):
             return target
         return points if self.given is None else None
 
     def observed(self):
-        """Return what predictions are compared with, shape (n_points, n_targets); NaN where unknown."""
+        """Return the observations of predictions, shape (n_points, n_targets); NaN where unknown."""
         truth = self.truth(self.target, self.point_columns[:, :1])
         seen, first = np.full((self.n_span, self.target.shape[1]), np.nan), self.first + self.Tp
         if truth is not None:
@@ -259,7 +259,7 @@ class Problem:
             launch(times.shape, point_kernels.tell, width, shift, summary, distances, times, *out)
             return out
 
-        distances, rows = (on_the_host(one)[self.rows] for one in self._kept("knn", (), compute))
+        distances, rows = (on_the_host(one)[self.rows] for one in self._planned("knn", (), compute))
         if not self.places.plain:
             rows = np.where(rows >= 0, self.places.times(rows) - self.front, -1)
         return distances, rows
@@ -268,12 +268,12 @@ class Problem:
         """Return predictions of targets, their variances, and rho of each, on the space; for
         `unpacked`."""
         if self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT:
-            return self._kept("few", (), self._simplex_of_few)
+            return self._planned("few", (), self._simplex_of_few)
 
         def compute(*views):
             return self.projected(*self._searched(views), *views[len(self.inputs) :])
 
-        return self._kept("simplex", () if self.given is None else (self.target,), compute)
+        return self._planned("simplex", () if self.given is None else (self.target,), compute)
 
     def _simplex_of_few(self, library):
         """Predict one short complete series: one team keeps the neighbours of all points."""
@@ -310,7 +310,7 @@ class Problem:
             return predicted, observed, variance, rho
         return predicted[:, 0], observed[:, 0], variance[:, 0], float(rho[0])
 
-    def _kept(self, what, more, compute):
+    def _planned(self, what, more, compute):
         """Run `compute` on the inputs and more arrays; its launches are kept for the next call where they
         depend on nothing but the form."""
         arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
@@ -318,7 +318,7 @@ class Problem:
             return compute(*map(pk.copy_of, arrays))
         # of sorted candidates so many count as are known
         form = what, self.same, self.form, len(self.valid) if sorts else None
-        return kept.repeated(form, arrays, compute)
+        return plans.run_planned(form, arrays, compute)
 
     def _searched(self, views):
         self.there = dict(zip(self.inputs, views))

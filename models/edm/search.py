@@ -87,7 +87,7 @@ def using(space):
 
 
 def as_vector(columns):
-    """Return what `kernels.value_at` takes: whether there is one column, and that as a vector, or all as
+    """Make the arguments of `kernels.value_at`: whether there is one column, and that as a vector, or all as
     they are."""
     single = columns.shape[1] == 1 and columns.strides[0] == columns.dtype.itemsize
     return pk.static(int(single)), columns.reshape(-1) if single else columns

@@ -72,16 +72,14 @@ def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> S
         raise InputError(f"predicted has {len(p)} times, observed {len(o)}; as many are wanted")
     last = value_at(o, np.arange(len(o)) - check_count(Tp, "Tp"))
     known = np.isfinite(p + o)
-    both = known & np.isfinite(last)
+    both, errors, nothing = known & np.isfinite(last), (p - o)[known], float("nan")
     line = np.full(len(o), np.nan)
     if both.sum() > 2:
-        slope = np.polyfit(last[both], o[both], 1)
-        line[both] = np.polyval(slope, last[both])
+        line[both] = np.polyval(np.polyfit(last[both], o[both], 1), last[both])
     own, base, fitted = (_rmse((v - o)[both]) for v in (p, last, line))
-    errors = (p - o)[known]
-    mae = float(abs(errors).mean()) if known.any() else float("nan")
-    found = int(known.sum()), correlation(p, o), mae, _rmse(errors), base, fitted
-    return Skill(*found, *(1.0 - (own / other) ** 2 if other else float("nan") for other in (base, fitted)))
+    mae = float(abs(errors).mean()) if len(errors) else nothing
+    found = len(errors), correlation(p, o), mae, _rmse(errors), base, fitted
+    return Skill(*found, *(1.0 - (own / other) ** 2 if other else nothing for other in (base, fitted)))
 
 
 def _rmse(errors):

@@ -12,7 +12,7 @@ import portable as pk
 
 from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
 from ..shared.checks import check_count
-from . import kept
+from . import plans
 from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
@@ -128,4 +128,4 @@ def _skill(problem, target, observed):
         return mapping.rho
 
     form = "sweep", problem.form, *arrays
-    return on_the_host(kept.repeated(form, list(arrays.values()), compute))[0]
+    return on_the_host(plans.run_planned(form, list(arrays.values()), compute))[0]

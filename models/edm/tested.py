@@ -302,7 +302,7 @@ class CrossMapTest(Result):
         return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
 
     def _values(self, method):
-        """Return what tables hold of each pair, by name."""
+        """Name the numbers of each pair that tables hold."""
         values = {"rho": self.rho, "p": self.p_values, "q": self.adjusted(method)}
         return values | {"n_tried": self.n_tried, "reason": self.reasons}
 

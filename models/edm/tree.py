@@ -43,11 +43,8 @@ def build(candidates, points, k, workers, search):
     built = time.perf_counter_ns()
     tree.query(points[:, :: max(1, n_points // SAMPLE)].T, k=k + 1)
     queried = time.perf_counter_ns()
-    return (
-        tree
-        if built - begin + (queried - built) * n_points / SAMPLE / workers < kernel_ns(search, n_points)
-        else None
-    )
+    of_tree = built - begin + (queried - built) * n_points / SAMPLE / workers
+    return tree if of_tree < kernel_ns(search, n_points) else None
 
 
 def kernel_ns(search, n_points):

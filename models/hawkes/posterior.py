@@ -80,13 +80,8 @@ class Posterior(posteriors.Posterior):
 
         return kind.names(), own
 
-    def converged(self, stacklevel: int) -> Posterior:
+    def converged(self) -> Posterior:
         """Return the same draws with notes, each a warning too, if they have not converged.
-
-        Parameters
-        ----------
-        stacklevel : int
-            As of `warnings.warn`.
 
         Returns
         -------
@@ -95,7 +90,7 @@ class Posterior(posteriors.Posterior):
         other = "" if self.method.startswith("NUTS") else ", or sample_nuts (--method nuts)"
         remedy = f"take more n_draws (--draws){other}"
         notes = posteriors.mixing({name: self[name] for name in self.free}, remedy)
-        posteriors.warn(notes, stacklevel + 1)
+        posteriors.warn(notes)
         return replace(self, notes=notes)
 
     def _params(self, values):

@@ -143,7 +143,7 @@ def sample_posterior(
     found = _collect(arrays, starts[0], free, n_warmup, thin, seed, stop is None, cut)
     if stop is not None:
         raise stopped(stop, found)
-    return found.converged(2)
+    return found.converged()
 
 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
@@ -366,7 +366,7 @@ def sample_nuts(
     )
     if not found.complete:  # nutpie takes Ctrl-C for itself, and gives what all chains have
         raise stopped(KeyboardInterrupt(), found)
-    return found.converged(2)
+    return found.converged()
 
 
 def _nutpie():

@@ -116,7 +116,7 @@ def sample(
         raise stopped(chain.stop, draws)
     told = {"log-likelihood": draws.log_likelihood[None], "alpha": draws.alpha[None]}
     notes = mixing(told, "take more n_draws, or a longer n_warmup")
-    warn(notes, 3)
+    warn(notes)
     return replace(draws, notes=notes)
 
 

@@ -15,7 +15,7 @@ from portable.errors import FiniteError, InputError, ShapeError
 from ..shared.annotations import Array, ArrayLike, NumberOrArray, PathLike, Whole
 from ..shared.checks import as_numbers, check_choice, check_count, check_seed
 from ..shared.files import read_npz, replacing
-from ..shared.store import difference, told
+from ..shared.store import list_differences, settings_as_json
 from .blame import ON_NAN, OnNan, counted, undefined
 from .filtered import picked
 from .given import FUNCTIONS, Data, Model, ModelFunction, Params
@@ -192,7 +192,7 @@ class Online:
 
     def _settings(self):
         model, run = self.model, self._run
-        return told(
+        return settings_as_json(
             {
                 **dict(zip(FUNCTIONS, model.functions)),
                 **({"look_ahead": model.look_ahead} if model.look_ahead else {}),
@@ -262,7 +262,7 @@ class Online:
             params, views = arrays["params"], {name: arrays[name] for name in self._views()}
         except (ValueError, KeyError) as error:
             raise InputError(f"path: '{path}' is no state that Online.save wrote: {error}") from error
-        different = [difference(theirs, ours)] if theirs != ours else []
+        different = [list_differences(theirs, ours)] if theirs != ours else []
         if params.shape != self._params.shape or not (params == self._params).all():
             different.append("params differ")
         if different:

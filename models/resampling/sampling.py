@@ -153,7 +153,7 @@ def draw(sampling, name, parameters, begin, settings):
     )
     if loop.stop is not None:
         raise stopped(loop.stop, posterior)
-    warn(mixed, 3)
+    warn(mixed)
     if n_nan.any():
         warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
     return posterior

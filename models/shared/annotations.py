@@ -27,7 +27,7 @@ Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
 Label: TypeAlias = Union[str, Whole]  # of a column: its name, or its number
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
 Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several work side by side
-# a distributed.Client, or "local"; its types are read by nobody who does not use dask
+# a distributed.Client, or "local"; dask is imported only where one is given
 ClientLike: TypeAlias = Any
 TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table of pandas or xarray
 # also what is larger than memory: Zarr and dask arrays, Parquet files by their name, readers

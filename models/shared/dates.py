@@ -91,7 +91,7 @@ def _of_object(entry, name, row):
         return entry.astype("datetime64[us]")
     if isinstance(entry, datetime.datetime):
         if entry.tzinfo is not None:
-            entry = entry.astimezone(datetime.UTC).replace(tzinfo=None)
+            entry = entry.astimezone(datetime.UTC)
         return np.datetime64(entry.replace(tzinfo=None), "us")
     if isinstance(entry, datetime.date):
         return np.datetime64(entry, "us")

@@ -284,7 +284,7 @@ def replacing(
     name : str
         Of the argument, for messages.
     mark : str, optional
-        Makes the name beside the same every time, for a writer that nobody works beside; else it is random.
+        Makes the name beside the same every time, for a single writer; else it is random.
     shared : bool
         Others may make a file there meanwhile, which is left as it is.
 

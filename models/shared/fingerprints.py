@@ -161,8 +161,8 @@ class _Namer:
         if named is not None:
             return named
         code, namespace = fn.__code__, fn.__globals__
-        is_told = isinstance(fn.__doc__, str) and code.co_consts[:1] == (fn.__doc__,)
-        found = self.instructions(code, code.co_consts[is_told:])
+        has_docstring = isinstance(fn.__doc__, str) and code.co_consts[:1] == (fn.__doc__,)
+        found = self.instructions(code, code.co_consts[has_docstring:])
         found += self.each((fn.__defaults__, fn.__kwdefaults__, fn.__closure__, vars(fn)))
         codes = list(_codes(code))
         read = {name for one in codes for name in one.co_names}

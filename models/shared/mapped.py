@@ -17,6 +17,7 @@ given: nothing is imported before. To a method a reader is an array (`Streamed`)
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import sys
@@ -78,10 +79,10 @@ class Mapped:
             with open(self.path, "rb") as file:
                 size = file.seek(0, 2)
                 file.seek(self.offset)
-                found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
+                found = np.fromfile(file, self.dtype, math.prod(self.shape))
         except OSError as error:
             raise self._gone(error) from error
-        if size != self.of or found.size != np.prod(self.shape):
+        if size != self.of or found.size != math.prod(self.shape):
             raise InputError(
                 f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
                 "work began; every worker must see the same file"
@@ -134,7 +135,7 @@ class Streamed:
     @property
     def nbytes(self) -> int:
         """Bytes of all rows, in memory."""
-        return int(np.prod(self.shape)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def astype(self, dtype: npt.DTypeLike) -> Streamed:
         """Return the same rows in another dtype, converted as they are read.
@@ -352,7 +353,7 @@ class Part:
     def __init__(self, array: Streamed, begin: int, end: int) -> None:
         self._array, self._begin, self._end = array, begin, end
         self.dtype, self.shape = array.dtype, (end - begin, *array.shape[1:])
-        self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
 
     def read(self) -> Array:
         """Return the rows.

@@ -109,7 +109,7 @@ class Place:
     def steps(
         self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
     ) -> Iterator[list[Node]]:
-        """Yield the sums of some neighbouring shards, step by step; who asks has the lock.
+        """Yield the sums of some neighbouring shards, step by step; the caller holds the lock.
 
         Parameters
         ----------

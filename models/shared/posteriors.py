@@ -16,6 +16,7 @@ import numpy as np
 
 from portable.errors import InputError
 
+from . import warned
 from .annotations import Array, PathLike
 from .extras import need
 from .files import replacing
@@ -64,15 +65,15 @@ def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
     )
 
 
-def warn(notes: tuple[str, ...], stacklevel: int) -> None:
-    """A `MixingWarning` for each note of `mixing`."""
+def warn(notes: tuple[str, ...]) -> None:
+    """Give a `MixingWarning` for each note of `mixing`."""
     for note in notes:
-        warnings.warn(note, MixingWarning, stacklevel=stacklevel + 1)
+        warned.warn(note, MixingWarning)
 
 
 @contextlib.contextmanager
 def mixing_looked_at() -> Iterator[None]:
-    """Yield no warnings of mixing within: for those who look at it by themselves."""
+    """Silence warnings of mixing within, for callers that look at it themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         yield
@@ -310,11 +311,11 @@ class Posterior(Shown):
         for name, unit in self._units().items():
             if name in self.names:
                 tree["posterior"][name].attrs["units"] = unit
-        told = {"acceptance": self.acceptance.tolist(), "notes": self.notes, **self._about()}
+        attributes = {"acceptance": self.acceptance.tolist(), "notes": self.notes, **self._about()}
         tree["posterior"].attrs.update(
             {"family": self.family, "method": self.method, "seed": str(self.seed)}
             | {"complete": int(self.complete)}
-            | {name: json.dumps(value) for name, value in told.items()}
+            | {name: json.dumps(value) for name, value in attributes.items()}
             | {f"prior of {name}": text for name, text in self.priors.items()}
             | {f"fixed {name}": value for name, value in self.fixed.items()}
         )
@@ -355,25 +356,29 @@ class Posterior(Shown):
             It cannot be read, or holds something else; parameters of a user's own triggering function, which
             a file cannot hold.
         """
-        with read(path, cls.family) as (draws, told, stats):
+        with read(path, cls.family) as (draws, attributes, stats):
             fixed, priors = (
-                {name.removeprefix(mark): value for name, value in told.items() if name.startswith(mark)}
+                {
+                    name.removeprefix(mark): value
+                    for name, value in attributes.items()
+                    if name.startswith(mark)
+                }
                 for mark in ("fixed ", "prior of ")
             )
             fixed = {name: float(value) for name, value in fixed.items()}
-            names, own = cls._known(told, fixed)
+            names, own = cls._known(attributes, fixed)
             names = tuple(name for name in names if name not in fixed)
             values = np.stack([draws[name].to_numpy() for name in names], axis=-1)
             return cls(
                 names=names,
                 draws=values,
                 log_likelihood=stats["log_likelihood"].to_numpy(),
-                acceptance=np.array(json.loads(told["acceptance"])),
+                acceptance=np.array(json.loads(attributes["acceptance"])),
                 priors=priors,
-                method=str(told["method"]),
-                seed=int(told["seed"]),
-                complete=bool(told["complete"]),
-                notes=tuple(json.loads(told.get("notes", "[]"))),
+                method=str(attributes["method"]),
+                seed=int(attributes["seed"]),
+                complete=bool(attributes["complete"]),
+                notes=tuple(json.loads(attributes.get("notes", "[]"))),
                 **own(values[0, 0]),
             )
 
@@ -409,14 +414,14 @@ def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any
         raise InputError(f"'{path}': there is no such file; what Posterior.save wrote is wanted")
     try:
         with xarray.open_datatree(path, engine="h5netcdf") as tree:
-            draws, told = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
-            if (whose := told.get("family", family)) != family:
+            draws, attributes = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
+            if (whose := attributes.get("family", family)) != family:
                 raise InputError(
                     f"'{path}' holds draws of portable.models.{whose}, whose Posterior loads them;"
                     f" draws of portable.models.{family} are wanted"
                 )
             stats = tree["sample_stats"].dataset.load()
-        yield draws, told, stats
+        yield draws, attributes, stats
     except InputError:
         raise
     except (OSError, KeyError, ValueError, TypeError) as error:

@@ -192,7 +192,7 @@ class Threads:
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> list[Node] | None:
         """Nodes of sums in the first place's space, by this thread alone: threads that launch wait for each
-        other at every launch. Where spaces queue launches, nobody waits for them.
+        other at every launch. Spaces that queue launches let this thread go on.
 
         Parameters
         ----------

@@ -18,14 +18,14 @@ class Shown:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{field.name}</th><td>{html.escape(_told(getattr(self, field.name)))}</td></tr>"
+            f"<tr><th>{field.name}</th><td>{html.escape(_text_of(getattr(self, field.name)))}</td></tr>"
             for field in dataclasses.fields(self)
             if not field.name.startswith("_")
         )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
 
 
-def _told(value):
+def _text_of(value):
     shape = getattr(value, "shape", None)
     if shape and isinstance(value, np.ndarray) and value.size > 6:
         numbers = value.dtype.kind in "iuf" and np.isfinite(value).any()

@@ -96,7 +96,7 @@ class Store:
             )
         self.path = Path(path)
         run = {"format": FORMAT, "job": job, "numpy": ".".join(np.__version__.split(".")[:2])}
-        run |= told(settings, name)
+        run |= settings_as_json(settings, name)
         self.key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
         self._make()
         self._lock = self._take_lock()
@@ -365,7 +365,7 @@ class Store:
             )
         raise InputError(
             f"{self._name}: '{self.path}' belongs to another run{other and f', begun by {other}'}: "
-            f"{difference(found, run)}. Name another folder, or remove this one to begin anew"
+            f"{list_differences(found, run)}. Name another folder, or remove this one to begin anew"
         )
 
 
@@ -381,7 +381,7 @@ def inside(path: PathLike | None, part: str) -> Path | None:
 NOWHERE = Store(None, "nothing", {})  # keeps nothing
 
 
-def told(settings: dict, name: str) -> dict:
+def settings_as_json(settings: dict, name: str) -> dict:
     """Write settings as JSON has them; with code among them, Python's version, which compiles it its way.
 
     Parameters
@@ -423,7 +423,7 @@ def _words(value: object, with_code: list) -> object:
     return f"{type(value).__name__} {fingerprint(value)}"
 
 
-def difference(found: dict, run: dict) -> str:
+def list_differences(found: dict, run: dict) -> str:
     """Tell in which settings two runs differ."""
     names = [name for name in run | found if found.get(name) != run.get(name)]
     long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]

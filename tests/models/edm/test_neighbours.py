@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
-from portable.models.edm import kept, point_kernels, problem, search
+from portable.models.edm import plans, point_kernels, problem, search
 from portable.library import algorithms
 from portable.testing import watching
 
@@ -183,9 +183,9 @@ def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space, c
 def test_what_is_kept_is_of_its_own_context(watched_first):
     """Launches of a watched call are made for the checked space, and those of a plain one for its own."""
     x = logistic_maps(200, 1)[:, 0]
-    kept._calls.by_form.clear()
+    plans._calls.by_form.clear()
     wanted = edm.simplex(x, 2, space="serial").predicted
-    kept._calls.by_form.clear()
+    plans._calls.by_form.clear()
     found = []
     for watched in (watched_first, not watched_first):
         with watching(seed=1) if watched else contextlib.nullcontext({"checked": 0}) as launches:
@@ -197,12 +197,12 @@ def test_what_is_kept_is_of_its_own_context(watched_first):
 
 def test_what_is_kept_of_calls_is_bounded(monkeypatch):
     x = logistic_maps(60, 1)[:, 0]
-    kept._calls.by_form.clear()  # other tests change what calls are made of
+    plans._calls.by_form.clear()  # other tests change what calls are made of
     first = edm.simplex(x, 2, space="serial").predicted
-    monkeypatch.setattr(kept, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(plans, "MOST_BYTES", 20_000)
     for n in (30, 40, 50):
         edm.simplex(x[:n], 2, space="serial")
-        assert sum(one.nbytes for one in kept._calls.by_form.values()) <= 20_000
+        assert sum(one.nbytes for one in plans._calls.by_form.values()) <= 20_000
     assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
 
 
@@ -229,12 +229,12 @@ def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(b
     monkeypatch.setattr(algorithms, "_tiling", lambda space: (1, 8, 512))
     series = [logistic_maps(700, 1, seed)[:, 0] for seed in range(3)]
     series[2][50:60] = np.nan
-    kept._calls.by_form.clear()
+    plans._calls.by_form.clear()
     with mock.patch.object(pk, "argsort", side_effect=pk.argsort) as sorting:
         again = [edm.simplex(x, 1, space="serial") for x in series]
-        assert sorting.call_count == len(kept._calls.by_form) == 2
+        assert sorting.call_count == len(plans._calls.by_form) == 2
     for x, found in zip(series, again):
-        kept._calls.by_form.clear()
+        plans._calls.by_form.clear()
         alone = edm.simplex(x, 1, space="serial")
         for name in ("predicted", "variance", "rho"):
             assert_array_equal(getattr(found, name), getattr(alone, name))
@@ -303,7 +303,7 @@ def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkey
         labels = []
         monkeypatch.setattr(search, "LEAST_CHUNKS", least)
         monkeypatch.setattr(search, "TEAMS_AT_A_TIME", 500)
-        kept._calls.by_form.clear()
+        plans._calls.by_form.clear()
         with pk.listening(hear):
             near = edm.knn(x[:, 0], E, tau=tau, k=4, exclusion_radius=radius, dtype=dtype, space=space)
             rho = edm.cross_map(x[:40], [1, 2], space=space)
@@ -339,9 +339,9 @@ def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
         1e6 + logistic_maps(n, 1)[:, 0],
     ):
         keys = {"tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype, "space": space}
-        kept._calls.by_form.clear()
+        plans._calls.by_form.clear()
         alone, whole = edm.simplex(x, E, **keys), edm.simplex(x[:, None], E, **keys)
-        assert [len(one.launches) for one in kept._calls.by_form.values()] == [1, 7]
+        assert [len(one.launches) for one in plans._calls.by_form.values()] == [1, 7]
         for name in ("predicted", "observed", "variance", "times"):
             assert_array_equal(getattr(alone, name), getattr(whole, name))
         assert alone.rho == whole.rho or np.isnan(alone.rho) and np.isnan(whole.rho)
@@ -357,7 +357,7 @@ def test_one_team_sums_in_the_order_of_all():
             sizes[launch.label] = launch.policy.team_size
 
     x = logistic_maps(100, 1)[:, 0]
-    kept._calls.by_form.clear()
+    plans._calls.by_form.clear()
     with pk.listening(hear):
         edm.simplex(x, 2, space="serial"), edm.simplex(x[:, None], 2, space="serial")
     few, whole = sizes["edm.simplex_of_few"], sizes["edm.correlate_points"]

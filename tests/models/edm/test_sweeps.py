@@ -20,20 +20,13 @@ def length(space):
 
 
 def test_embedding_dimension(space):
-    x = logistic_maps(length(space), 1)[:, 0]
-    found = edm.embedding_dimension(x, 4, tau=2, space=space)
-    wanted = [edm.simplex(x, E, tau=2, space="serial").rho for E in (1, 2, 3, 4)]
-    assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
-    assert found.best == 1 + int(np.argmax(wanted))
-
-
-def test_embedding_dimension_of_other_points(space):
-    """Points of several columns, in a series that is shorter or longer than the library."""
-    x, y = logistic_maps(60, 2), logistic_maps(90, 2, seed=7)
-    for library, points in ((x, y[:40]), (x, y), (x[:, :1], y[:, :1])):
-        found = edm.embedding_dimension(library, 3, points=points, space=space)
-        wanted = [edm.simplex(library, E, points=points, space="serial").rho for E in (1, 2, 3)]
-        np.testing.assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
+    """Also of points in a series of another length, of as many columns."""
+    x, y = logistic_maps(length(space), 2), logistic_maps(30, 2, seed=7)
+    for library, keys in ((x[:, 0], {"tau": 2}), (x, {"points": y})):
+        found = edm.embedding_dimension(library, 4, **keys, space=space)
+        wanted = [edm.simplex(library, E, **keys).rho for E in range(1, 5)]
+        assert_allclose(found.rho, wanted, rtol=1e-9)
+        assert found.best == 1 + np.argmax(wanted)
 
 
 def test_smap_sweep(space):

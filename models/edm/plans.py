@@ -14,7 +14,7 @@ import portable as pk
 MOST_BYTES = 1 << 26  # of what a thread keeps
 
 
-class _Kept(NamedTuple):
+class _Planned(NamedTuple):
     views: list[pk.View]
     launches: list[Any]  # plans
     result: Any
@@ -31,7 +31,7 @@ class _Calls(threading.local):
 _calls = _Calls()
 
 
-def repeated(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[..., Any]) -> Any:
+def run_planned(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[..., Any]) -> Any:
     """Run `compute` on copies of some arrays in the default space; a later call of the same form, with
     arrays of the same shapes, copies its arrays to the same views and launches the same kernels again.
 
@@ -87,4 +87,4 @@ def _first(arrays, compute):
         launches = []
     held = {id(view): view.nbytes for launch in launches for view in _views(launch.args)}
     plans = [pk.plan(one.policy, one.kernel, *one.args, label=one.label) for one in launches]
-    return _Kept(views, plans, result, sum(held.values()))
+    return _Planned(views, plans, result, sum(held.values()))
