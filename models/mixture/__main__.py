@@ -99,7 +99,8 @@ def _add_labels(parser):
         "--labels",
         nargs="+",
         choices=[*FORMATS, "none"],
-        help="kinds of files with a label for each cell (default: fcs if CELLS are, else csv)",
+        metavar="KIND",
+        help="files with a label for each cell: %(choices)s (default: fcs if CELLS are, else csv)",
     )
     parser.add_argument("--all-probabilities", action="store_true", help="write those of every population")
 
