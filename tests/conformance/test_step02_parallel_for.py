@@ -7,7 +7,6 @@ from numpy.testing import assert_array_equal
 import portable as pk
 
 from ..launching import launch_for
-from ..tolerance import assert_close
 
 SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 64, 100]
 
@@ -80,16 +79,6 @@ def test_scalar_arguments(space):
 
 
 @pk.kernel
-def four_dimensions(i, x, out):
-    total = 0.0
-    for a in range(x.shape[0]):
-        for b in range(x.shape[1]):
-            for c in range(x.shape[2]):
-                total += (a + 1) * (b + 2) * (c + 3) * x[a, b, c, i]
-    out[i] = total
-
-
-@pk.kernel
 def spread(i, number, out):
     out[i] = number
 
@@ -106,13 +95,6 @@ def test_numbers_of_numpy_keep_their_values(space, dtype):
     ):
         number = np.dtype(dtype).type(value)
         assert (launch_for(space, 2, spread, number, np.zeros(2, dtype)) == number).all()
-
-
-def test_four_dimensions(space):
-    x = np.random.default_rng(1).random((2, 3, 2, 11))
-    a, b, c = np.arange(2) + 1.0, np.arange(3) + 2.0, np.arange(2) + 3.0
-    out = launch_for(space, 11, four_dimensions, x, np.zeros(11))[1]
-    assert_close(out, np.einsum("a,b,c,abci->i", a, b, c, x), np.float64, n=12)
 
 
 @pk.kernel

@@ -75,23 +75,6 @@ def test_mean_and_variance_in_one_pass(space, dtype):
 
 
 @pk.kernel
-def weighted(i, x, weight):
-    """A state as it stands; zero weights never reach the sums."""
-    if weight[i] == 0.0:
-        return 0.0, 0.0, 0.0
-    return weight[i], x[i], 0.0
-
-
-def test_a_kernel_may_return_a_state(space):
-    rng = default_rng(9)
-    x, weight = rng.normal(size=77), rng.integers(0, 3, 77).astype(np.float64)
-    total, mean, squares = launch_reduce(space, 77, weighted, x, weight, reducer=Merged)
-    wanted = (x * weight).sum() / weight.sum()
-    assert total == weight.sum()
-    assert_close([mean, squares], [wanted, (weight * (x - wanted) ** 2).sum()], np.float64, 77, scale=1.0)
-
-
-@pk.kernel
 def value_and_state(i, x):
     if x[i] < 0.0:
         return -x[i], (1, x[i], 0.0)

@@ -113,24 +113,6 @@ def test_shapes_known_only_at_run_time_must_be_asked_for(space):
 
 
 @pk.kernel
-def sort_four(i, x, out):
-    v = pk.local(4, x.dtype)
-    for k in range(4):
-        v[k] = x[i, k]
-    for a in range(3):
-        for b in range(3 - a):
-            if v[b] > v[b + 1]:
-                v[b], v[b + 1] = v[b + 1], v[b]
-    for k in range(4):
-        out[i, k] = v[k]
-
-
-def test_local_arrays_are_private(space):
-    x = default_rng(4).random((21, 4))
-    assert_array_equal(launch_for(space, 21, sort_four, x, np.zeros_like(x))[1], np.sort(x, 1))
-
-
-@pk.kernel
 def local_under_conditions(i, x, out):
     v = pk.local(3, x.dtype)
     for k in range(3):

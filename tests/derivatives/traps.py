@@ -50,22 +50,6 @@ def before_the_loop_used_after(x, y):
 
 
 @trap
-def swapped(x, y):
-    a, b = x, y
-    for _ in range(19):
-        a, b = b, pk.sin(a) + 0.5 * b
-    return a * b
-
-
-@trap
-def down(x, y):
-    v = 0.0
-    for k in range(20, 0, -3):
-        v = v * x + y / k
-    return v
-
-
-@trap
 def breaks_of_a_while(x, y):
     v = x
     while True:
@@ -97,23 +81,6 @@ def nested_breaks(x, y):
         else_ = t * x
         s += else_
     return s
-
-
-@trap
-def bound_by_a_float(x, y):
-    s, k = 0.0, 0
-    while k < 4.0 * x + 1.0:
-        s += pk.pow(y, 1.0 + 0.5 * k)
-        k += 1
-    return s
-
-
-@trap
-def fixed_point(x, y):
-    v = 0.5
-    for _ in range(60):
-        v = pk.cos(v) * x * 0.5 + 0.1 * y
-    return v
 
 
 @trap
@@ -266,12 +233,6 @@ def atomics_on_its_own(x, y):
 
 
 # ---- branches
-
-
-@trap
-def nested_expression(x, y):
-    v = x if x > 1.5 else (y * x if y > x else pk.exp(y))
-    return v * x
 
 
 @trap

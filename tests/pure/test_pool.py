@@ -206,13 +206,6 @@ def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
     pool.close()
 
 
-def test_uneven_work(pool, mark):
-    block = Block(200, step=500)
-    for _ in range(20):
-        pool.run(mark, block.address, 0, 200, 1)
-    assert_array_equal(block.count, 20)
-
-
 def test_every_thread_helps(pool):
     """Every thread takes part as soon as the machine runs it: each chunk lasts until every thread has
     one."""
