@@ -125,11 +125,21 @@ def past():
     gc.freeze()
 
 
+def paths(config):
+    """List the files and folders that the command line names."""
+    folder = config.invocation_params.dir
+    return [Path(folder, argument.partition("::")[0]).resolve() for argument in config.args]
+
+
+@pytest.fixture
+def named(request):
+    """True if the command line names the test's file."""
+    return request.path in paths(request.config)
+
+
 def pytest_collection_modifyitems(config, items):
     """Keep a sample of the tests of SAMPLED, unless they are asked for by name."""
-    asked = [
-        Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args
-    ]
+    asked = paths(config)
     seen, left_out = {}, []
     for item in items:
         path = item.path.relative_to(HERE).as_posix()

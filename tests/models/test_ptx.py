@@ -391,13 +391,15 @@ MODELS = {
     "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }
-MOST_BUILDS = 5  # of one kernel, evenly among those for other types and constants
+MOST_BUILDS, FEW_BUILDS = 5, 2  # of one kernel, evenly among those for other types and constants
 DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
 
 
 @pytest.mark.parametrize("capability", [(7, 0)] * bool(os.environ.get("PORTABLE_WHOLE")) + [(9, 0)], ids=str)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_kernel_of(model, capability):
+def test_every_kernel_of(model, capability, named):
+    """For few of its types, unless this file is named."""
+    most = MOST_BUILDS if named else FEW_BUILDS
     run, module = MODELS[model]
     for kernel in kernels_of(module):  # what other tests of this process launched is left out
         kernel.compiled.clear()
@@ -406,7 +408,7 @@ def test_every_kernel_of(model, capability):
     counts = collections.Counter()
     for kernel, policy_kind, specs, reducers in lowered(module):
         counts[kernel.name] += 1
-        if counts[kernel.name] % -(-seen[kernel.name] // MOST_BUILDS):
+        if counts[kernel.name] % -(-seen[kernel.name] // most):
             continue
         for debug in (False, True) if capability[0] == 9 and model in DEBUGGED else (False,):
             ptx = lower_to_ptx(
