@@ -41,7 +41,9 @@ def decode(stream, kinds, bits, order, notes):
     widths = ", ".join(map(str, dict.fromkeys(bits)))
     if set(kinds) != {"I"} or max(bits) > _MOST_PACKED:
         raise InputError(f"numbers of {widths} bits are not read together")
-    big = _is_big(order)
+    big = _is_big(_significance(order))
+    if big is None:
+        raise InputError(f"$BYTEORD is '{order}', which is no order of numbers that share bytes")
     if not big:
         notes.append(
             f"numbers of {widths} bits with $BYTEORD {order}: read from the lowest bit of a byte on, where a "
@@ -59,11 +61,11 @@ def _significance(text):
     return order
 
 
-def _is_big(text):
-    order = _significance(text)
+def _is_big(order):
+    """Return whether the most significant byte is first; None where the bytes are in neither order."""
     if len(order) > 1 and order in (sorted(order), sorted(order)[::-1]):
         return order[0] > 0
-    raise InputError(f"$BYTEORD is '{text}', which is no order of numbers that share bytes")
+    return None
 
 
 def _bytes_of(text, width):
@@ -71,12 +73,11 @@ def _bytes_of(text, width):
     if width == 1:
         return [0]
     order = _significance(text)
-    if len(order) > 1 and order in (sorted(order), sorted(order)[::-1]):
-        return sorted(range(width), reverse=order[0] > 0)
-    places = [order.index(at) for at in range(len(order))]
-    if len(order) != width or places != order:  # else the order may mean either of two
+    if _is_big(order) is not None:
+        return sorted(range(width), reverse=_is_big(order))
+    if len(order) != width or list(map(order.index, range(width))) != order:  # else it may mean either of two
         raise InputError(f"$BYTEORD is '{text}', which does not say how {width} bytes are ordered")
-    return places
+    return order
 
 
 def _columns(stream, kinds, bits, orders):
@@ -99,15 +100,7 @@ def _columns(stream, kinds, bits, orders):
 def _packed(stream, bits, big):
     """Return numbers without a gap between them."""
     n_events = 8 * len(stream) // sum(bits)
-    stream = np.concatenate([stream, np.zeros(8, np.uint8)])
-    first, start, found = np.arange(n_events, dtype=np.int64) * sum(bits), 0, []
-    for own in bits:
-        at, value, n_bytes = first + start, np.zeros(n_events, np.uint64), (own + 14) // 8
-        for number in range(n_bytes):
-            byte = stream[(at >> 3) + number].astype(np.uint64)
-            value = value << np.uint64(8) | byte if big else value | byte << np.uint64(8 * number)
-        shift = (at & 7).astype(np.uint64)
-        value >>= np.uint64(8 * n_bytes - own) - shift if big else shift
-        found.append(value & np.uint64((1 << own) - 1))
-        start += own
-    return found
+    every = np.unpackbits(stream, count=n_events * sum(bits), bitorder="big" if big else "little")
+    parts = np.split(every.reshape(n_events, sum(bits)), np.cumsum(bits)[:-1], axis=1)
+    powers = (np.uint64(1) << np.arange(own, dtype=np.uint64) for own in bits)
+    return [part @ (own[::-1] if big else own) for part, own in zip(parts, powers)]

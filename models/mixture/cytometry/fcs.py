@@ -125,10 +125,11 @@ def _described(sample, behind):
         if marker:
             words[f"$P{n}S"] = marker
     words |= {f"$p{n}g": _text(gain) for n, gain in enumerate(sample.gains, 1)}
-    limits = [*sample.limits, *[np.inf] * len(behind)]
-    for n, (limit, column) in enumerate(zip(limits, [*sample.X.T, *behind.values()]), 1):
-        above = _text(limit + 1.0) if np.isfinite(limit) else _above(column)
-        words[f"$p{n}r"] = above if np.isfinite(limit) else sample.keywords.get(f"p{n}r", above)
+    for n, column in enumerate((*sample.X.T, *behind.values()), 1):
+        words[f"$p{n}r"] = _above(column)
+    for n, limit in enumerate(sample.limits, 1):
+        said = sample.keywords.get(f"p{n}r", words[f"$p{n}r"])
+        words[f"$p{n}r"] = _text(limit + 1.0) if np.isfinite(limit) else said
     if sample.spillover is not None:
         names, matrix = sample.spillover
         words["$spillover"] = ",".join([str(len(names)), *names, *(repr(float(v)) for v in matrix.ravel())])

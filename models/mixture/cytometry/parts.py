@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,21 +40,21 @@ class Parts:
     ----------
     words : dict of str
         Keywords in lower case without the "$", and their values.
+    notes : list of str
+        What in the file is doubtful, and how it was read.
     kinds : str
         "I", "F" or "D" for each channel.
     bits : list of int
         Of the numbers of each channel.
     columns : list of ndarrays, shape (n_events,)
         Numbers as they are stored: unsigned integers, float32 or float64.
-    notes : list of str
-        What in the file is doubtful, and how it was read.
     """
 
     words: dict[str, str]
+    notes: list[str]
     kinds: str = ""
-    bits: list[int] = field(default_factory=list)
-    columns: list[np.ndarray] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    bits: Sequence[int] = ()
+    columns: Sequence[np.ndarray] = ()
 
     def word(self, key):
         """Return a keyword's value without blanks at its ends; "" where the keyword is missing."""
@@ -127,15 +128,13 @@ def read_parts(path, data_set=None):
     OSError
     """
     with open(path, "rb", opener=ordinary) as file:
-        base, size = 0, os.fstat(file.fileno()).st_size
-        for at in range(1, (data_set or 1) + 1):
-            found = _DataSet(file, base, size)
-            following = found.following()
-            if at == (data_set or 1):
-                break
-            if not following:
+        size = os.fstat(file.fileno()).st_size
+        found = _DataSet(file, 0, size)
+        for at in range(1, data_set or 1):
+            if not found.following():
                 raise InputError(f"data_set is {data_set}, but the file holds {at}")
-            base = following
+            found = _DataSet(file, found.following(), size)
+        following = found.following()
         if following and data_set is None:
             raise InputError("it holds several data sets; choose one by data_set=1, 2, ... of cytometry.read")
         return found.parts(following or size)
@@ -160,9 +159,9 @@ class _DataSet:
         if not _HEADER <= begin < last:
             raise InputError(f"HEADER says that TEXT is bytes {begin} to {last}")
         after = [at for at in self.header[2::2] if at > begin]
-        self.text, self.delimiter, words = keywords(self.read, begin, last, self.size, after)
-        self.more, notes = self._supplement(words), []
-        self.found = Parts(_unique(words, notes), notes=notes)
+        self.text, self.delimiter, words = _keywords(self, begin, last, after)
+        self.more = self._supplement(words)
+        self.found = _unique(words)
         begin, last = (self.found.offset(f"{end}analysis") for end in ("begin", "end"))
         self.analysis = (begin, last) if begin else tuple(self.header[4:])
 
@@ -179,7 +178,7 @@ class _DataSet:
 
     def _supplement(self, words):
         """Add the keywords of supplemental TEXT; its bytes."""
-        own = Parts(_unique(words, []))
+        own = _unique(words)
         begin, last = own.whole("beginstext", 0), own.whole("endstext", 0)
         if begin == last or self.text[0] <= begin <= last <= self.text[1]:
             return self.text
@@ -188,7 +187,7 @@ class _DataSet:
                 f"$BEGINSTEXT and $ENDSTEXT say that supplemental TEXT is bytes {begin} to {last}, where the "
                 f"file has {self.size}"
             )
-        place, _, more = keywords(self.read, begin, last, self.size, self.header[2:], self.delimiter)
+        place, _, more = _keywords(self, begin, last, self.header[2:], self.delimiter)
         words += more
         return place
 
@@ -245,7 +244,7 @@ def _either(places):
     return " and ".join(map(str, places)) or "nowhere"
 
 
-def keywords(read, begin, last, size, after, wanted=None):
+def _keywords(own, begin, last, after, wanted=None):
     """Part a segment of TEXT into keywords and values.
 
     A doubled delimiter is one letter of a value; directly behind a keyword it is an empty value, which the
@@ -253,11 +252,9 @@ def keywords(read, begin, last, size, after, wanted=None):
 
     Parameters
     ----------
-    read : callable
-        Bytes from one offset to before another.
+    own : _DataSet
     begin, last : int
         Offsets of the first and the last byte.
-    size : int
     after : sequence of int
         Where other segments begin.
     wanted : bytes, optional
@@ -275,9 +272,9 @@ def keywords(read, begin, last, size, after, wanted=None):
     InputError
         The segment ends within a value, or can be read in two ways.
     """
-    if last > size:
-        raise InputError(f"TEXT reaches to byte {last}, where the file has {size} bytes")
-    body = read(begin, last + 2)
+    if last > own.size:
+        raise InputError(f"TEXT reaches to byte {last}, where the file has {own.size} bytes")
+    body = own.read(begin, last + 2)
     body, behind = body[: last + 1 - begin], body[last + 1 - begin :]
     lead = len(body) - len(body.lstrip(b" "))
     body, begin = body[lead:], begin + lead
@@ -341,16 +338,18 @@ def _decoded(text):
         return text.decode("latin-1")
 
 
-def _unique(words, notes):
-    """By names in lower case without "$"; those of the standard count before others of that name."""
-    found = {}
+def _unique(words):
+    """Return keywords by names in lower case without "$"; those of the standard count before others of that
+    name."""
+    found, notes = {}, []
     for key, value in words:
         key = key.lower()
         if found.setdefault(key, value).strip() != value.strip():
             if _NEEDED.fullmatch(key):
                 raise InputError(f"{key.upper()} is both '{found[key][:40]}' and '{value[:40]}'")
             notes.append(f"{key.upper()} is '{found[key][:40]}' and again '{value[:40]}'; the first counts")
-    return {key.lstrip("$"): found[key] for key in sorted(found, key=lambda key: key.startswith("$"))}
+    order = sorted(found, key=lambda key: key.startswith("$"))
+    return Parts({key.lstrip("$"): found[key] for key in order}, notes)
 
 
 def _layouts(found):

@@ -147,12 +147,12 @@ def parse_spillover(text, channels):
     n = int(number) if re.fullmatch(r"\s*[0-9]{1,4}\s*", number) else -1
     if n == 0 and not rest.strip(" ,"):
         return None
-    words = list(map(str.strip, rest.split(",")))
-    while len(words) > n + n * n and not words[-1]:
+    words, wanted = list(map(str.strip, rest.split(","))), n + n * n
+    while len(words) > wanted and not words[-1]:
         del words[-1]
-    if len(words) > n + n * n > 0:  # names of channels may hold commas
+    if len(words) > wanted > 0:  # names of channels may hold commas
         words = _with_commas(words, n, channels)
-    if n < 1 or len(words) != n + n * n:
+    if n < 1 or len(words) != wanted:
         raise InputError(
             f"the spillover matrix '{text[:40]}' cannot be read: n, n names and n * n numbers with commas "
             "between them are wanted"
@@ -170,11 +170,11 @@ def parse_spillover(text, channels):
 def _with_commas(words, n, channels):
     """Return the words, where some of the first are parts of the names of channels."""
     names = {tuple(map(str.strip, name.split(","))): name for name in channels}
-    most, found = max(map(len, names), default=1), []
+    longest_first, found = sorted(names, key=len, reverse=True), []
     while len(found) < n and words:
-        end = next((end for end in range(most, 0, -1) if tuple(words[:end]) in names), 1)
-        found.append(names.get(tuple(words[:end]), words[0]))
-        words = words[end:]
+        own = next((own for own in longest_first if tuple(words[: len(own)]) == own), (words[0],))
+        found.append(names.get(own, words[0]))
+        words = words[len(own) :]
     return found + words
 
 
