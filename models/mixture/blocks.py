@@ -47,13 +47,17 @@ class Components:
     means: np.ndarray
     factors: np.ndarray
 
+    @classmethod
+    def of(cls, kind, weights, means, factors):
+        """Return those of some weights and factors, as in `covariance`."""
+        with np.errstate(divide="ignore"):
+            return cls(np.log(weights), means, covariance.for_each(kind, factors, *means.shape))
+
     def records(self, centre, dtype):
         """Return the records that the kernels read, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
-        scales = covariance.diagonals(self.factors)
-        constant = self.log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
-        shift = self.means - centre
+        scales, shift = covariance.diagonals(self.factors), self.means - centre
         if diagonal:
             rows = np.stack([-scales * shift, scales], axis=2).reshape(k, 2 * p)
         else:
@@ -64,8 +68,14 @@ class Components:
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
         records = np.zeros((k, record_length(p, diagonal)), dtype)
         records[:, : rows.shape[1]] = rows
-        records[:, rows.shape[1]] = np.maximum(constant, kernels.LOG_ZERO)
+        records[:, rows.shape[1]] = self.constants()
         return records.ravel()
+
+    def constants(self):
+        """Return the logarithms of weighted densities at the means, or LOG_ZERO."""
+        scales = np.log(covariance.diagonals(self.factors)).sum(axis=1)
+        found = self.log_weights - 0.5 * self.means.shape[1] * np.log(2.0 * np.pi) + scales
+        return np.maximum(found, kernels.LOG_ZERO)
 
     def references(self, centre, limit):
         return references(self, centre, limit)

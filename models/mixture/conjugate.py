@@ -10,18 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from . import covariance
-
-
-def brackets(kind, prior, n, xbar, scatter):
-    """Return the bracket of (6), less the prior's scale, of each component; and 1 + g n_j."""
-    pull = 1.0 + prior.mean_scale * n
-    return scatter + covariance.squared(kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean)), pull
+from .prior import brackets
 
 
 def draw(kind, prior, n, xbar, scatter, random):
     """Return means, covariances and factors given the assignments, from their sums (3)."""
     k, p = xbar.shape
-    spread, pull = brackets(kind, prior, n, xbar, scatter)
+    means, spread, pull = brackets(kind, prior, n, xbar, scatter)
     if not covariance.is_diagonal(kind):
         if kind == "tied":
             spread, n_own = spread.sum(axis=0, keepdims=True), n.sum(keepdims=True)
@@ -39,7 +34,6 @@ def draw(kind, prior, n, xbar, scatter, random):
         covariances = rate / random.gamma(shape)
         factors = 1.0 / np.sqrt(covariances)
         noise = random.standard_normal((k, p)) / covariance.for_each(kind, factors, k, p)
-    means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
     return means + np.sqrt(prior.mean_scale / pull)[:, None] * noise, covariances, factors
 
 
@@ -58,7 +52,7 @@ def log_marginal(kind, prior, n, xbar, scatter):
     from scipy.special import gammaln  # whoever samples has SciPy: `gibbs.sample` looks first
 
     p = xbar.shape[1]
-    spread, pull = brackets(kind, prior, n, xbar, scatter)
+    _, spread, pull = brackets(kind, prior, n, xbar, scatter)
     of_means = -0.5 * p * np.log(pull).sum()
     if kind == "tied":
         log_det = np.linalg.slogdet(spread.sum(axis=0) + prior.scale)[1]

@@ -62,8 +62,7 @@ def log_density(
     if (covariance.diagonals(factors) <= 0.0).any():
         raise InputError("precisions_cholesky has a diagonal that is not positive")
     weights = check_weights(weights, k)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
     # the components' own centre: the points' would be another pass over them
     points = Points(X, k, space, weights @ means, diagonal, streamed=True)
-    return points.log_densities(Components(log_weights, means, factors), points.as_view)
+    components = Components.of("diag" if diagonal else "full", weights, means, factors)
+    return points.log_densities(components, points.as_view)

@@ -240,9 +240,8 @@ class Fitted(Parameters, Saved):
         return self._drawn(n_samples, check_random_state(self.random_state))
 
     def _drawn(self, n_samples, random):
-        counts = random.multinomial(
-            check_count(n_samples, "n_samples", 1), self.weights_ / self.weights_.sum()
-        )
+        n_samples = check_count(n_samples, "n_samples", 1)
+        counts = random.multinomial(n_samples, self.weights_ / self.weights_.sum())
         labels = np.repeat(np.arange(len(counts)), counts)
         away = random.standard_normal((len(labels), self.n_features_in_))
         factors = covariance.for_each(self.covariance, self.precisions_cholesky_, *self.means_.shape)
@@ -276,9 +275,7 @@ class Fitted(Parameters, Saved):
         return self._over(self._check(X), kind=Patterns).completed(self._fitted())
 
     def _fitted(self):
-        factors = covariance.for_each(self.covariance, self.precisions_cholesky_, *self.means_.shape)
-        with np.errstate(divide="ignore"):
-            return Components(np.log(self.weights_), self.means_, factors)
+        return Components.of(self.covariance, self.weights_, self.means_, self.precisions_cholesky_)
 
     def _n_parameters(self):
         k, p = self.means_.shape

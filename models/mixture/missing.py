@@ -31,15 +31,13 @@ class Patterns(OfPoints):
     def __init__(self, X, k, space, centre, diagonal):
         X = on_host(X)
         there = ~np.isnan(X)
-        for wrong, what in (
-            (np.isinf(X), "is infinite"),
-            (~there.any(axis=1)[:, None], "is NaN, as all of its row"),
-        ):
-            if wrong.any():
-                i, c = np.argwhere(wrong)[0].tolist()
-                raise FiniteError(
-                    f"X[{i}, {c}] {what}; finite numbers are wanted, or NaN where one is known in the row"
-                )
+        wrong = np.isinf(X) | ~there.any(axis=1)[:, None]
+        if wrong.any():
+            i, c = np.argwhere(wrong)[0].tolist()
+            what = "is infinite" if there[i, c] else "is NaN, as all of its row"
+            raise FiniteError(
+                f"X[{i}, {c}] {what}; finite numbers are wanted, or NaN where one is known in the row"
+            )
         self.X, self.n, self.total, self.diagonal = X, len(X), float(len(X)), diagonal
         kinds, which = np.unique(there, axis=0, return_inverse=True)
         self.parts = []

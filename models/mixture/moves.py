@@ -78,9 +78,9 @@ class Moves:
     def better(self, climb):
         """(Climb, Move) after the first move that raises the objective, or None. `climb` has just been
         run."""
-        state = self._state = _State(climb, self._make, self._kind)
+        state = _State(climb, self._make, self._kind)
         before = climb.history[-1]
-        for kind, components, changes in self._proposals(climb, state):
+        for kind, components, changes in self._proposals(state):
             trial = self._trial(state, changes, before)
             if trial is not None and trial.history[-1] > before + 1e-9 * abs(before):
                 gain = trial.history[-1] - before
@@ -104,10 +104,10 @@ class Moves:
             return None
         return climb
 
-    def _proposals(self, climb, state):
+    def _proposals(self, state):
         """(kind, components, changes), the likeliest to be kept first; the later ones are worked out only
         when they are asked for."""
-        merges = self._merges(climb, state)
+        merges = self._merges(state)
         if state.has_prior:
             sure, groups, several = self._groups(merges, state)
             if len(sure) > 1:
@@ -120,7 +120,7 @@ class Moves:
             for _, own in several[:_TRIES]:
                 yield "merge", sum(own, ()), state.all_merged(own)
         empty = state.empty()
-        splits = self._splits(climb, state)
+        splits = self._splits(state)
         if empty is not None:
             for _, j, children in splits[:_TRIES]:
                 yield "split", (j,), [(j, *children[0]), (empty, *children[1])]
@@ -135,7 +135,7 @@ class Moves:
                 changes = [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])]
                 yield "merge and split", (*pair, j), changes
 
-    def _merges(self, climb, state):
+    def _merges(self, state):
         """(gain of the bound, pair) of near components, the best first."""
         pairs = state.near_pairs()
         if not len(pairs):
@@ -145,7 +145,7 @@ class Moves:
         keep = keep[most[keep] > (self._hope if state.has_prior else -np.inf)]
         if not len(keep):
             return []
-        gains = most[keep] - self._points.pair_entropies(climb.components, pairs[keep])
+        gains = most[keep] - self._points.pair_entropies(state.climb.components, pairs[keep])
         order = np.argsort(-gains, kind="stable")
         if state.has_prior:
             order = order[gains[order] > self._hope]
@@ -192,7 +192,7 @@ class Moves:
         for j in rising[: _TRIES if self._hope else 0]:
             yield "delete", (j,), state.deleted(j)
 
-    def _splits(self, climb, state):
+    def _splits(self, state):
         """(gain of the bound, j, moments of two children) of components, the best first."""
         n = state.moments[0]
         if not exceeds(n, 2.0 * (state.p + 2.0)).any():
@@ -200,7 +200,7 @@ class Moves:
         if self._division is None:
             self._division = _Division(self._points, self._kind)
         least = max(self._hope, _HOPE_OF_CHILDREN)
-        return _best_first(own for own in self._division.run(climb, state) if own[0] > least)
+        return _best_first(own for own in self._division.run(state) if own[0] > least)
 
 
 def _best_first(moves):
@@ -249,7 +249,7 @@ class _State:
     """Moments of all components, and what the bound makes of them."""
 
     def __init__(self, climb, make_model, kind):
-        self.moments, self._kind = climb.moments, kind
+        self.climb, self.moments, self._kind = climb, climb.moments, kind
         n = self.moments[0]
         self.total, self.p = n.sum(), self.moments[1].shape[1]
         self.model = make_model(n / self.total)
@@ -374,9 +374,8 @@ class _ShareOut:
         launch(by_tile(joint), search_kernels.share_out, *given, space=sweeps.space)
         if not self.entropies:
             return (np.zeros(self.k),)
-        return (
-            sweeps.pair_entropies_of(block.n, self.k + np.arange(2 * self.k).reshape(self.k, 2), joint, lse),
-        )
+        children = self.k + np.arange(2 * self.k).reshape(self.k, 2)
+        return (sweeps.pair_entropies_of(block.n, children, joint, lse),)
 
 
 class _Division:
@@ -386,55 +385,35 @@ class _Division:
         self._kind, self._of = kind, points
         self._points = points.again(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
 
-    def run(self, climb, state):
+    def run(self, state):
         """(gain of the bound, j, moments of the children) of each component with enough points."""
         k, p, kind = self._of.k, state.p, self._kind
-        log_weights, means, factors = self._parents(climb)
-        n, xbar, scatter = state.moments
-        able = np.flatnonzero(exceeds(n, 2.0 * (p + 2.0)))
-        children = self._first(n, xbar, scatter)
+        weights, means, _, factors = state.climb.result()
+        parents = vars(Components.of(kind, weights, means, factors)).values()
+        is_able = exceeds(state.moments[0], 2.0 * (p + 2.0))
+        children = self._first(*state.moments)
         for number in range(_DIVIDING):
-            own_n, own_xbar, own_scatter = children
-            pairs = own_n.reshape(k, 2)
+            pairs = children[0].reshape(k, 2)
             share = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), np.finfo(float).tiny)
             with np.errstate(divide="ignore"):
-                child_weights = np.log(share).ravel()
-            child_weights[~np.repeat(np.isin(np.arange(k), able), 2)] = -np.inf
+                weights = np.log(share)
+            weights[~is_able] = -np.inf
             try:
-                child_means, found = state.model.maximum(own_n, own_xbar, own_scatter)
-                child_factors = covariance.for_each(kind, covariance.factors_of(kind, found), 2 * k, p)
+                means, found = state.model.maximum(*children)
+                factors = covariance.for_each(kind, covariance.factors_of(kind, found), 2 * k, p)
             except InputError:
                 return []
-            components = Components(
-                np.append(log_weights, child_weights),
-                np.concatenate([means, child_means]),
-                np.concatenate([factors, child_factors]),
-            )
-            last = number == _DIVIDING - 1
-            entropies = self._sweep(components, k, last)
+            own = weights.ravel(), means, factors
+            components = Components(*map(np.concatenate, zip(parents, own)))
+            _, entropies = self._points.gather(components, _ShareOut(k, number == _DIVIDING - 1))
             moments = centred(kind, *self._points.gathered(), components.means)
             children = tuple(a[k:] for a in moments)
         found = []
-        for j in able:
-            two = tuple(a[2 * j : 2 * j + 2] for a in children)
+        for j in np.flatnonzero(is_able).tolist():
+            two = [a[2 * j : 2 * j + 2] for a in children]
             if exceeds(two[0], p + 1.0).all():
-                found.append(
-                    (
-                        state.split_gain(j, two) + entropies[j],
-                        int(j),
-                        [tuple(a[c] for a in two) for c in range(2)],
-                    )
-                )
+                found.append((state.split_gain(j, two) + entropies[j], j, list(zip(*two))))
         return found
-
-    def _parents(self, climb):
-        weights, means, _, factors = climb.result()
-        with np.errstate(divide="ignore"):
-            return np.log(weights), means, covariance.for_each(self._kind, factors, *means.shape)
-
-    def _sweep(self, components, k, last):
-        """Return sums of the children; at last the entropies of their shares, shape (k,)."""
-        return self._points.gather(components, _ShareOut(k, last))[1]
 
     def _first(self, n, xbar, scatter):
         """Return moments of two halves of each component, cut across its longest axis."""

@@ -83,9 +83,8 @@ class Posterior(Shown):
         kind, total = self.covariance, None
         points = Points(X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(kind))
         for weights, means, covariances in zip(self.weights, self.means, self.covariances):
-            factors = covariance.for_each(kind, covariance.factors_of(kind, covariances), k, p)
-            with np.errstate(divide="ignore"):
-                own = points.log_densities(Components(np.log(weights), means, factors))
+            factors = covariance.factors_of(kind, covariances)
+            own = points.log_densities(Components.of(kind, weights, means, factors))
             total = own if total is None else np.logaddexp(total, own)
         return total - np.log(len(self.weights)).astype(total.dtype)
 

@@ -152,13 +152,9 @@ class WithPrior:
 
     def maximum(self, n, xbar, scatter):
         """Return means (5) and covariances (6) from the sums (3)."""
-        prior, p = self.prior, xbar.shape[1]
-        pull = 1.0 + prior.mean_scale * n
-        means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
-        spread = covariance.squared(self._kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
-        return means, covariance.mean_of(
-            self._kind, scatter + spread, n + 1.0, self._scale, prior.dof + p + 1.0
-        )
+        dof = self.prior.dof + xbar.shape[1] + 1.0
+        means, bracket, _ = brackets(self._kind, self.prior, n, xbar, scatter)
+        return means, covariance.mean_of(self._kind, bracket, n + 1.0, self._scale, dof)
 
     def numbers(self, p):
         """Return the arguments of `step_kernels`: m, scale, pull, dof, reg_covar."""
@@ -211,6 +207,14 @@ class WithoutPrior:
 
     def objective(self, log_likelihood, penalty):
         return log_likelihood
+
+
+def brackets(kind, prior, n, xbar, scatter):
+    """Return means (5), the bracket of (6) less the prior's scale, and 1 + g n_j, of each component."""
+    pull = 1.0 + prior.mean_scale * n
+    means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
+    spread = covariance.squared(kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
+    return means, scatter + spread, pull
 
 
 def steps_of(prior, reg_covar, kind, weights):

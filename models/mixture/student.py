@@ -249,8 +249,7 @@ class TMixture(Fitted):
 
     def _first(self, means, variances, volume):
         k, p = means.shape
-        widths = variances * k ** (-2.0 / p)
-        first = covariance.alike(self.covariance, k, widths)
+        first = covariance.alike(self.covariance, k, variances * k ** (-2.0 / p))
         dof = np.full(k, _FIRST_DOF) if isinstance(self.dof, str) else np.broadcast_to(self.dof, k) * 1.0
         noise = _log(_NOISE * self.noise) - volume
         return _State(np.full(k, (1.0 - _NOISE * self.noise) / k), means, first, dof, noise)
@@ -259,45 +258,35 @@ class TMixture(Fitted):
         """EM from a state on: the state, mean log-densities, and whether it converged."""
         history = []
         while True:
-            total, sums, moments = self._swept(points, state)
+            _, (total,), sums = points.gather(*self._tails(state, "sums"))
             history.append(total / points.n)
-            if len(history) > 1 and history[-1] - history[-2] < self.tol:
-                return state, history, True
-            if len(history) > max_iter:
-                return state, history, False
+            converged = bool(len(history) > 1 and history[-1] - history[-2] < self.tol)
+            if converged or len(history) > max_iter:
+                return state, history, converged
+            moments = centred(self.covariance, *points.gathered(), state.means)
             state = self._maximum(state, sums, moments, points.n, volume)
-
-    def _swept(self, points, state):
-        """Return the log-likelihood, sums of shares, and the moments of points weighted by r_ij u_ij."""
-        _, total, sums = points.gather(*self._tails(state, "sums"))
-        return total[0], sums, centred(self.covariance, *points.gathered(), state.means)
 
     def _tails(self, state, *wanted):
         """Normal components, and what makes t distributions of them, for all that is wanted."""
         from scipy.special import gammaln
 
-        k, p = state.means.shape
+        p = state.means.shape[1]
         factors = covariance.factors_of(self.covariance, state.covariances)
-        each = covariance.for_each(self.covariance, factors, k, p)
-        scales = covariance.diagonals(each)
-        half, dof, normal = 0.5 * (state.dof + p), state.dof, np.isinf(state.dof)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_weights = np.log(state.weights)
-            constant = log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
+        components = Components.of(self.covariance, state.weights, state.means, factors)
+        half, dof = 0.5 * (state.dof + p), state.dof
+        with np.errstate(invalid="ignore"):
             shift = gammaln(half) - gammaln(0.5 * dof) - 0.5 * p * np.log(0.5 * dof)
-        table = np.stack([np.maximum(constant, kernels.LOG_ZERO), shift, half, 1.0 / dof])
-        table[1:3, normal] = 0.0
-        components = Components(log_weights, state.means, each)
+        table = np.stack([components.constants(), shift, half, 1.0 / dof])
+        table[1:3, np.isinf(dof)] = 0.0
         return components, *(_Tails(p, table, state.noise, one) for one in wanted)
 
     def _maximum(self, state, sums, moments, n, volume):
-        counts, weights = np.asarray(sums[:, 0]), np.asarray(sums[:, 1])
-        _, means, scatter = moments
+        (counts, weights, spreads), (_, means, scatter) = sums.T, moments
         covariances = covariance.mean_of(self.covariance, scatter, weights)
         covariances = covariance.with_diagonal(self.covariance, covariances, self.reg_covar)
         dof, noise = state.dof, state.noise
         if isinstance(self.dof, str):
-            dof = _dof(dof, means.shape[1], sums[:, 2] / np.maximum(counts, np.finfo(float).tiny))
+            dof = _dof(dof, means.shape[1], spreads / np.maximum(counts, np.finfo(float).tiny))
         if self.noise:
             noise = max(_log(max(1.0 - counts.sum() / n, 0.0)) - volume, kernels.LOG_ZERO)
         return _State(counts / (n if self.noise else counts.sum()), means, covariances, dof, noise)

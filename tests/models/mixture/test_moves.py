@@ -238,7 +238,7 @@ def test_children_raise_the_bound(space, kind):
     )
     climb.run(1, 0.0)
     moves = Moves(points, make, kind)
-    (gain, j, children), *others = moves._splits(climb, _State(climb, make, kind))
+    (gain, j, children), *others = moves._splits(_State(climb, make, kind))
     assert j == 1 and gain > 0.25 * n
     assert space == "checked" or all(gain < 0.0 for gain, *_ in others)
     assert_allclose(sorted(xbar[1] for _, xbar, _ in children), [-4.0, 4.0], atol=1.0)
