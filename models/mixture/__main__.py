@@ -182,8 +182,7 @@ def _panel(options, samples):
 
 
 def _said(found, labels):
-    n = sum(own.n_cells for own in labels)
-    left_out = sum(own.n_left_out for own in labels)
+    n, left_out = np.sum([(own.n_cells, own.n_left_out) for own in labels], axis=0)
     ended = "converged" if found.model.converged_ else "stopped"
     return (
         f"{n:,} cells ({left_out:,} saturated ones or such without numbers left out), "
@@ -219,22 +218,21 @@ def _figures(options):
 def _checked(options, files):
     """Return the folder for results, which can be written to and holds no input; kinds of files for
     labels, whose libraries are there."""
-    kinds = list(dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)]))
-    kinds = [kind for kind in kinds if kind != "none"]
+    kinds = dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)])
+    kinds.pop("none", None)
     if any(name.endswith(".png") for name in files):
         need("matplotlib", "plot", "figures")
-    for kind in kinds:
-        if FORMATS[kind] is not None:
-            need(*FORMATS[kind], f"labels as .{kind}")
+    for kind in filter(FORMATS.get, kinds):
+        need(*FORMATS[kind], f"labels as .{kind}")
     stems = Counter(map(stem_of, options.cells))
-    for stem, number in stems.items():
-        if number > 1:
-            raise InputError(
-                f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
-                "differ are wanted"
-            )
+    ((stem, number),) = stems.most_common(1)
+    if number > 1:
+        raise InputError(
+            f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
+            "differ are wanted"
+        )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
-    for path in [*options.cells, *([options.model] if "model" in options else [])]:
+    for path in filter(None, (*options.cells, getattr(options, "model", None))):
         folder = check_folder(options.out, "--out", files, path)
     return folder, kinds
 
@@ -271,18 +269,17 @@ def _tallied(found, folder, kinds, options):
 def _table(options, found, labels):
     """Return the largest populations, with their markers and shares of the samples' cells; keep all for
     --json."""
-    table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
-    stable = [] if found.stability is None else ["stability"]
-    for name in ("", "cells", "share", "lowest", "highest", *stable):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("markers")
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
     more = {} if found.stability is None else {"stability": found.stability}
     command.write_json(options, populations=found.names, cells=counts, **more)
-    columns = [counts / max(counts.sum(), 1), own.min(axis=0), own.max(axis=0)]
-    columns += [found.stability] * len(stable)
+    columns = {"share": counts / max(counts.sum(), 1), "lowest": own.min(axis=0), "highest": own.max(axis=0)}
+    columns |= more
+    table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
+    for name in ("", "cells", *columns):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("markers")
     for number, name in enumerate(found.names[:_SHOWN]):
-        spread = (f"{column[number]:.2%}" for column in columns)
+        spread = (f"{column[number]:.2%}" for column in columns.values())
         table.add_row(str(number), f"{counts[number]:,}", *spread, escape(printable(name)))
     if len(found.names) > _SHOWN:
         table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"

@@ -18,14 +18,14 @@ from ..shared.mapped import Streamed, opened
 _ROWS = 8192
 
 
-def check_points(points, name="X", n_features=None):
+def check_points(points, name="X"):
     """Return points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and
     anything else as float64.
 
     What has one of these dtypes is not copied. What is larger than memory stays where it is: see
     `portable.models.shared.mapped`.
     """
-    points = check_table(points, name, n_features)
+    points = check_table(points, name)
     if isinstance(points, pk.View):
         points = points.to_numpy()
     for start in range(0, len(points), _ROWS):

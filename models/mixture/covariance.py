@@ -82,7 +82,7 @@ def factors_of(kind, covariances, has_prior=False):
         raise collapsed(has_prior) from error
 
 
-def collapsed(has_prior=False):
+def collapsed(has_prior):
     """Return the error that says so."""
     remedy = (
         "Give Prior(scale=) in the points' units, leave columns out that others add up to, or take float64"

@@ -439,14 +439,12 @@ class DirichletMixture(Fitted):
             if prior is not None and prior.scale is None and self.prior_ is not None:
                 prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)
             return prior, Given(self.weights_, self.means_, self.covariances_, True)
-        weights = np.full(k, 1.0 / k)
+        weights, first = np.full(k, 1.0 / k), covariance.alike(kind, k, variances)
         if self.weights_init is not None:
             weights = check_weights(self.weights_init, k, "weights_init")
-        if self.covariances_init is None:
-            first = covariance.alike(kind, k, variances)
-        else:
+        if self.covariances_init is not None:
             check = check_variances if covariance.is_diagonal(kind) else check_covariances
-            first = check(self.covariances_init, covariance.shape(kind, k, p), "covariances_init")
+            first = check(self.covariances_init, first.shape, "covariances_init")
         return prior, Given(weights, self._first_means(k, p), first, self.covariances_init is not None)
 
     def _full_prior(self):

@@ -237,8 +237,9 @@ def by_products(team, p, s, slice, count, begin, n_own, x, staged, points, terms
 
 
 @pk.function
-def log_sum_exp(i, lse, some):
+def log_sum_exp(i, lse):
     """lse_i of (2), from the rows of `lse`."""
+    some = pk.local(BATCH, lse.dtype)
     last = lse.shape[0] - 1
     top = lse[0, i]
     total = 0.0
@@ -264,8 +265,7 @@ def normalise(i, n, flaw, lse):
 
     `flaw`: the sum of what `lay_out` returned, so that sums with a point that is not finite are NaN.
     """
-    some = pk.local(BATCH, lse.dtype)
-    value = log_sum_exp(i, lse, some)
+    value = log_sum_exp(i, lse)
     lse[0, i] = value if i < n else -LOG_ZERO
     return pk.float64(value) + flaw[0] if i < n else pk.float64(0.0)
 
@@ -274,8 +274,7 @@ def normalise(i, n, flaw, lse):
 def normalise_weighted(i, n, flaw, weights, lse):
     """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is
     kept, so that exp(l_ij - lse_i) is the weighted share."""
-    some = pk.local(BATCH, lse.dtype)
-    value = log_sum_exp(i, lse, some)
+    value = log_sum_exp(i, lse)
     counts = i < n and weights[min(i, n - 1)] > 0.0
     weight = weights[i] if counts else 1.0
     lse[0, i] = value - pk.log(weight) if counts else -LOG_ZERO

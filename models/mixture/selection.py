@@ -68,15 +68,13 @@ def select(
     X = np.asarray(check_table(X))
     folds = np.arange(len(X)) % check_count(n_folds, "n_folds", 2, len(X))
     np.random.default_rng(check_seed(seed)).shuffle(folds)
-    found, sizes = np.empty((len(candidates), len(X))), []
-    for own, model in zip(found, candidates.values()):
-        sizes.append(_hold_out(model, X, folds, own))
-    scores, short = found.mean(axis=1), found[int(found.mean(axis=1).argmax())] - found
+    found = np.empty((len(candidates), len(X)))
+    sizes = np.array([_hold_out(model, X, folds, own) for own, model in zip(found, candidates.values())])
+    scores = found.mean(axis=1)
+    short = found[scores.argmax()] - found
     errors = short.std(axis=1, ddof=1) / np.sqrt(len(X))
-    near = np.flatnonzero(short.mean(axis=1) <= errors)
-    names = tuple(candidates)
-    best = names[near[int(np.array(sizes)[near].argmin())]]
-    return Selection(names, scores, errors, np.array(sizes), best)
+    near, names = np.flatnonzero(short.mean(axis=1) <= errors), tuple(candidates)
+    return Selection(names, scores, errors, sizes, names[near[sizes[near].argmin()]])
 
 
 def _check_candidates(candidates):

@@ -31,14 +31,13 @@ class Few:
 
     def __init__(self, rows, weights, k, random):
         X, p = rows.X, rows.X.shape[1]
-        few = max(_FEW, max(_FEW_A_COMPONENT, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2) * k)
+        few = max(_FEW, _FEW_A_COMPONENT * k, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2 * k)
         self.all = len(X) <= few
         if not self.all:
             ends = np.arange(few + 1) * len(X) // few  # one of each stretch of points, in their order
             at = ends[:-1] + (random.random(few) * np.diff(ends)).astype(np.int64)
             X, weights = some_of(X, at), None if weights is None else weights[at]
-        self.X, self.weights, self._space = X, weights, rows.space
-        self._rows = None
+        self.X, self.weights, self._space, self._rows = X, weights, rows.space, None
 
     def means(self, k, scales, how, random):
         """k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities that grow

@@ -96,22 +96,11 @@ class FullSteps:
             self._log_weights = pk.empty((k,))
             self._records = pk.zeros((k * record_length(p, False),), points.dtype)
             self._found = pk.empty((3, k))
-        self._sums, self._maximise, self._graph = None, None, None
+        self._sums = self._maximise = self._graph = None
         self._limit = CANCELS[points.dtype]
-        self._preparing = (
-            self._policy,
-            step_kernels.prepare,
-            self._log_weights,
-            self._centre,
-            *self._prior,
-            *self._numbers[:2],
-            self._means,
-            self._floors,
-            self._covariance,
-            self._factor,
-            self._records,
-            self._found,
-        )
+        own = self._means, self._floors, self._covariance, self._factor, self._records, self._found
+        given = self._log_weights, self._centre, *self._prior, *self._numbers[:2], *own
+        self._preparing = self._policy, step_kernels.prepare, *given
         self._make_ready = pk.plan(*self._preparing, label="mixture.prepare")
         self._prepare()
 
@@ -178,14 +167,12 @@ class FullSteps:
 
     def step(self, n_iter):
         """`advance`, then `sweep`; as one graph where `n_iter`, the iterations of a run, are many."""
-        if n_iter < _MANY or not self._farthest <= self._limit:
-            self.advance()
-            return self.sweep()
-        if self._graph is None:
+        as_one = n_iter >= _MANY and self._farthest <= self._limit
+        if as_one and self._graph is None:
             sums = self._points.added, *self._points.about
             launches = {"maximise": self._maximising(*sums), "prepare": self._preparing}
             self._graph = self._points.graph(self._records, launches)
-        if not self._graph:
+        if not as_one or not self._graph:
             self.advance()
             return self.sweep()
         graph, total, added = self._graph
@@ -199,20 +186,10 @@ class FullSteps:
 
     def _maximising(self, added, *about):
         """Return the arguments of `maximise` for some sums."""
-        return (
-            self._policy,
-            step_kernels.maximise,
-            reached(added, self._points.space),
-            *(copy.of(array) for copy, array in zip(self._about, about)),
-            self._centre,
-            *self._prior,
-            *self._numbers,
-            self._rounding,
-            self._n,
-            self._means,
-            self._covariance,
-            self._floors,
-        )
+        about = (copy.of(array) for copy, array in zip(self._about, about))
+        fixed = self._centre, *self._prior, *self._numbers, self._rounding
+        out = self._n, self._means, self._covariance, self._floors
+        return self._policy, step_kernels.maximise, reached(added, self._points.space), *about, *fixed, *out
 
     def moments(self):
         return centred(self._kind, *self._points.gathered(), self._means.to_numpy().T)

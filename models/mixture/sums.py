@@ -90,17 +90,15 @@ class Sums:
 
     def __init__(self, n_slices, k, p, dtype, diagonal, space):
         self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
-        m, self._n_blocks = n_features(p, diagonal), blocks_of(p, diagonal)
-        self._n_slices = n_slices
+        m, self._n_blocks, self._n_slices = n_features(p, diagonal), blocks_of(p, diagonal), n_slices
         wide = -(-m // (self._n_blocks * moment_kernels.COLUMNS)) * moment_kernels.COLUMNS
         self.group, self._team = group_of(k, dtype, self._n_blocks)
         is_alone = self.group > _GROUP[dtype]
         self._kernel = moment_kernels.moments_alone if is_alone else moment_kernels.moments
-        fixed = p, int(diagonal), self._n_blocks, wide, self.group
-        self._static = list(map(pk.static, fixed))
+        self._static = [*map(pk.static, (p, int(diagonal), self._n_blocks, wide, self.group))]
         with pk.use(space):
             self._centred = pk.zeros((1, p), dtype), pk.zeros((k,), np.int64)
-            self._slices = pk.empty((self._n_slices, k, m), dtype)
+            self._slices = pk.empty((n_slices, k, m), dtype)
 
     def of(self, block, numbers=None, chosen=None):
         """Return the sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next
@@ -109,31 +107,24 @@ class Sums:
         numbers, chosen : of references, as `references` gives them, in the points' dtype; by default the
             centre of all
         """
-        about, n_tiles = self._centred, block.joint.shape[0]
+        about, n_tiles, ranges = self._centred, block.joint.shape[0], [(0, 0, self.k)]
         if numbers is not None:
             about = self._numbers.of(numbers), self._chosen.of(chosen)
+            if len(numbers) > 1:
+                each = ((number, np.flatnonzero(chosen == number)) for number in range(len(numbers)))
+                ranges = [(number, int(own[0]), int(own[-1]) + 1) for number, own in each if len(own)]
         # whole tiles may be too few for all: none is left empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
-        if about[0].shape[0] == 1:
-            self._moments(block, n_slices, 0, 0, self.k, about)
-        else:
-            for number in range(len(numbers)):
-                own = np.flatnonzero(chosen == number)
-                if len(own):
-                    begin, end = int(own[0]), int(own[-1]) + 1
-                    self._moments(block, n_slices, number, begin, end, about)
+        for number, begin, end in ranges:
+            teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
+            policy = pk.TeamPolicy(teams, self._team, space=self._space)
+            given = n_slices, block.x, block.joint, block.lse, begin, end, number
+            launch(policy, self._kernel, *self._static, *given, *about, self._slices)
         if not block.added:
             block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
         added = block.added[0]
         launch(added.shape, moment_kernels.add_slices, self._slices[:n_slices], added, space=self._space)
         return added
-
-    def _moments(self, block, n_slices, number, begin, end, about):
-        """Launch `moments` for some components and a reference."""
-        teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
-        policy = pk.TeamPolicy(teams, self._team, space=self._space)
-        given = n_slices, block.x, block.joint, block.lse, begin, end, number
-        launch(policy, self._kernel, *self._static, *given, *about, self._slices)
 
 
 def references(components, centre, limit):

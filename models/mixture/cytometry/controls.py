@@ -110,10 +110,9 @@ def _row(sample, channel, colours, negative):
     over what that one sees."""
     light, name = _light(sample, colours), sample.name
     if channel is None:
-        place = int(np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax())
-    else:
-        place = colours.index(sample.channels[sample.place(channel)])
-    channel = colours[place]
+        channel = colours[np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax()]
+    channel = sample.channels[sample.place(channel)]
+    place = colours.index(channel)
     stained = _stained(np.arcsinh(light[:, place : place + 1] / _COFACTOR))
     if stained is None and negative is None:
         raise InputError(

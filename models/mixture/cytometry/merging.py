@@ -95,7 +95,7 @@ def merge(
     cells = np.bincount(model.predict(X), minlength=len(model.weights_))
     # Of a number that is asked for none is spent on a group that is too small in the end.
     active = _large_enough(model.weights_ * len(X), 1.0 if n_populations is None else least_cells)
-    groups, joins = [(int(j),) for j in active], []
+    groups, joins = [(j,) for j in active.tolist()], []
     if method == "entropy":
         groups, joins = _by_entropy(model, X, groups, n_populations)
     elif method == "modes":

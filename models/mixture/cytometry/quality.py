@@ -48,8 +48,7 @@ def clean(sample: Sample) -> Sample:
     A. Emmaneel et al.: PeacoQC: peak-based selection of high quality cytometry data. Cytometry A 101 (2022),
     325.
     """
-    found = np.zeros(sample.n_cells, np.int8)
-    shape = _shape(sample)
+    found, shape = np.zeros(sample.n_cells, np.int8), _shape(sample)
     if shape is None:
         warn(f"{sample.name} has no height or width of scatter; doublets are not looked for")
     else:

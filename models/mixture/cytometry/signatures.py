@@ -48,13 +48,11 @@ def signatures(medians, deviations, names):
     """
     limits = thresholds(medians, deviations)
     telling = np.flatnonzero(np.isfinite(limits))
-    short, whole = [], []
-    for own in medians:
-        high = own > limits
-        short.append(" ".join(f"{names[c]}+" for c in telling if high[c]) or "all low")
-        whole.append(" ".join(f"{names[c]}{'+' if high[c] else '-'}" for c in telling))
+    signs = np.where(medians > limits, "+", "-")
+    whole = [[f"{names[c]}{own[c]}" for c in telling] for own in signs]
+    short = [" ".join(name for name in own if name.endswith("+")) or "all low" for own in whole]
     numbered = [
         f"{name} ({short[:place].count(name) + 1})" if short.count(name) > 1 else name
         for place, name in enumerate(short)
     ]
-    return numbered, whole
+    return numbered, list(map(" ".join, whole))
