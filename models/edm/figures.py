@@ -1,8 +1,5 @@
 """Figures of results; they want matplotlib: pip install '.[plot]'. Each returns its axes."""
 
-from __future__ import annotations
-
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Checked arguments of a search for neighbours, and the ways to search."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

@@ -1,7 +1,5 @@
 """Embedded series on a space, and the memory in which its teams search for neighbours."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """Neighbours by a k-d tree on the host, where points lie so that it is faster than meeting every
 candidate."""
 
-from __future__ import annotations
-
 import time
 import timeit
 

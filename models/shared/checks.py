@@ -4,8 +4,6 @@ wanted.
 A method runs all of its checks before anything is computed or copied to a device.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dates and times of users' tables as NumPy's: what pandas holds, with time zones or without, and text."""
 
-from __future__ import annotations
-
 import datetime
 import re
 
