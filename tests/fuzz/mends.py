@@ -23,7 +23,7 @@ MENDS = [
         "shift counts",
         "portable/core/compiler/writing/arithmetic.py",
         "        return _shift(ops, op, x, y, dtype, const_b)\n",
-        "        return {'<<': b.shl, '>>': b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)\n",
+        "        return {'<<': b.shl, '>>': b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)\n",
     ),
     (
         3,
@@ -83,7 +83,7 @@ MENDS = [
         "floats as integers",
         VALUES,
         "            return self._whole(x, to, b)\n",
-        "            return build.fptoui(x, to) if b in t.UNSIGNED else build.fptosi(x, to)\n",
+        "            return build.fptoui(x, to) if b in UNSIGNED else build.fptosi(x, to)\n",
     ),
     (
         7,
@@ -96,7 +96,7 @@ MENDS = [
         7,
         "unsigned sums",
         "portable/core/compiler/reading/team.py",
-        '    return "uint64" if dtype in t.UNSIGNED else "int64"\n',
+        '    return "uint64" if dtype in UNSIGNED else "int64"\n',
         '    return "int64"\n',
     ),
     (
@@ -110,8 +110,9 @@ MENDS = [
         8,
         "collectives behind loops",
         TYPING,
-        "                    self.block(trip, apart or trip.split)\n",
-        """                    self.block(trip, apart or trip.split)
+        "                    self.block(block, apart or block.split)\n",
+        """                    self.block(block, apart or block.split)
+            if s.__class__ is Loop:
                 apart = apart or s.varying_exit or s.varying_continue
 """,
     ),
@@ -161,8 +162,8 @@ MENDS = [
         13,
         "the width of a weak float that goes from member to member",
         "portable/core/machines/cuda/lanes.py",
-        "    bits = t.BITS[ops.strong(v.dtype)]\n",
-        "    bits = t.BITS[v.dtype]\n",
+        "    bits = BITS[ops.strong(v.dtype)]\n",
+        "    bits = BITS[v.dtype]\n",
     ),
     (
         14,
