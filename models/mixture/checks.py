@@ -142,7 +142,7 @@ def check_variances(variances, shape, name):
 
 
 def check_random_state(random_state):
-    """Return A Generator."""
+    """Return a generator of random numbers."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:

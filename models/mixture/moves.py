@@ -389,7 +389,7 @@ class _Division:
         """(gain of the bound, j, moments of the children) of each component with enough points."""
         k, p, kind = self._of.k, state.p, self._kind
         weights, means, _, factors = state.climb.result()
-        parents = vars(Components.of(kind, weights, means, factors)).values()
+        parents = vars(Components.of(kind, weights, means, factors)).values()  # in their order
         is_able = exceeds(state.moments[0], 2.0 * (p + 2.0))
         children = self._first(*state.moments)
         for number in range(_DIVIDING):

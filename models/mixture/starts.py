@@ -40,9 +40,8 @@ class Few:
         self.X, self.weights, self._space, self._rows = X, weights, rows.space, None
 
     def means(self, k, scales, how, random):
-        """k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities that grow
-        with the squared distance
-        from those chosen before.
+        """Choose k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities
+        that grow with the squared distance from those chosen before.
 
         A point's luck is a function of seed, draw and its own coordinates, so that the choice is the same on
         every space, in every order of the points, and however often they are repeated.
@@ -103,8 +102,7 @@ def typical(kind, counts, covariances, variances):
     covariances, weighted by counts.
 
     The inverse of a mean of inverses lets the narrow ones decide: a prior that is too wide for a component
-    costs in proportion, one that
-    is too narrow by a logarithm.
+    costs in proportion, one that is too narrow by a logarithm.
     """
     share = counts / counts.sum()
     each = covariance.for_each(kind, covariances, len(counts), len(variances))

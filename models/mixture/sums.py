@@ -32,7 +32,7 @@ def n_features(p, diagonal):
 
 
 def record_length(p, diagonal):
-    """Return numbers of a component as `kernels.log_joint` reads them; with some that nobody reads, so
+    """Return numbers of a component as `kernels.log_joint` reads them; with some that are not read, so
     that records begin where loads of 16 bytes do, and neighbours in other banks."""
     return ((2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) + 3) // 8 * 8 + 4
 

@@ -215,7 +215,7 @@ def test_files_stay_short():
 LONG = {
     "models/edm": 42,
     "models/hawkes": 55,
-    "models/mixture": 32,
+    "models/mixture": 31,
     "models/mixture/cytometry": 10,
     "models/resampling": 42,
     "models/shared": 10,

@@ -99,7 +99,7 @@ def _check_same(sample, first, colours):
 
 
 def _light(sample, colours):
-    """Return what detectors gave of cells that reach no limit, on the linear scale."""
+    """Return the intensities of cells that reach no limit, on the linear scale."""
     places = list(map(sample.channels.index, colours))
     light = np.asarray(sample.X, np.float64)[:, places]
     return (light / sample.gains[places])[(light < sample.limits[places]).all(axis=1)]

@@ -14,9 +14,7 @@ from portable.errors import InputError
 from ...shared.files import replacing
 from .. import covariance, figures
 from ...shared.extras import need, new_figure
-from ...shared.annotations import PathLike
 from .labels import Labels, Tally, shares
-from .panel import Panel, Scale
 from .populations import Populations
 from .samples import Sample
 
@@ -31,8 +29,17 @@ _LETTERS = 40  # of a name in a figure, at most
 NAMES = ("biaxial", "medians", "shares", "marginals")
 
 
-def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]] | None) -> list[tuple[int, int]]:
+def check_pairs(panel, pairs):
     """Return places of the channels that biaxial plots show, by names of channels or markers.
+
+    Parameters
+    ----------
+    panel : Panel
+    pairs : sequence of pairs of str, or None
+
+    Returns
+    -------
+    list of pairs of int
 
     Raises
     ------
@@ -152,15 +159,20 @@ def shares_of(labels: Sequence[Labels | Tally]):
     return figure
 
 
-def draw(
-    folder: PathLike,
-    populations: Populations,
-    samples: Sequence[Sample],
-    labels: Sequence[Labels],
-    tallies: Sequence[Labels | Tally],
-    pairs: Sequence[Sequence[str]] | None = None,
-) -> None:
-    """Write all figures, one .png each, and figures.pdf, a page each; `tallies` have the samples' shares.
+def draw(folder, populations, samples, labels, tallies, pairs=None):
+    """Write all figures, one .png each, and figures.pdf, a page each.
+
+    Parameters
+    ----------
+    folder : path
+    populations : Populations
+    samples : sequence of Sample
+    labels : sequence of Labels
+        Of the cells that are drawn.
+    tallies : sequence of Labels or Tally
+        Of all cells, for the samples' shares.
+    pairs : sequence of pairs of str, optional
+        As of `biaxial`.
 
     Raises
     ------
@@ -223,7 +235,7 @@ def _ellipse(mean, matrix):
     return mean + circle @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
 
 
-def _label(axis, scale: Scale, name, span):
+def _label(axis, scale, name, span):
     """Limits, and ticks at powers of ten of the instrument's scale."""
     axis.axes.set(**{f"{axis.axis_name}lim": span})
     axis.set_label_text(_shown(name))

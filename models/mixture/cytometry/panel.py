@@ -76,7 +76,7 @@ class Panel:
         Mean and standard deviation on these scales of the cells that the panel was made of: points are less
         the one, over the other.
     compensation : {"file", "none"} or (sequence of str, ndarray)
-        Whose spillover matrix is used: each sample's own, nobody's, or this one.
+        Whose spillover matrix is used: each sample's own, none, or this one.
     saturation : float, optional
         What detectors give at most, where the samples' own limits are not used.
     """

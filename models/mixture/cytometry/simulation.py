@@ -92,7 +92,7 @@ def _check_populations(n_populations, n_markers, n_rare, rare):
 
 
 def _stained(random, n_populations, n_markers):
-    """Return what gives the light of cells of some populations, shape (n_cells, n_markers).
+    """Make a function that draws the light of cells of some populations, shape (n_cells, n_markers).
 
     Each population has a level in each marker, and log10 of its cells' mean about that, their deviation and
     the shape of a skew normal distribution.
@@ -112,7 +112,7 @@ def _stained(random, n_populations, n_markers):
 
 
 def _instrument(random, n_populations, n_markers):
-    """Return what writes the sample of cells of some populations, from which such light comes."""
+    """Make a function that measures cells of some populations, from which such light comes, as a sample."""
     scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
     shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
     spill = np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS)
