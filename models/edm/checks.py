@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -133,15 +132,14 @@ def check_embedding(E, tau, n_times, name="library"):
 
 def check_horizon(Tp, n_times, E, tau):
     """Return steps ahead (behind, if negative) for which at least one target lies within the series."""
-    if isinstance(Tp, (bool, np.bool_)) or not isinstance(Tp, numbers.Integral):
-        raise DTypeError(f"Tp must be an integer, got {Tp!r} of type {type(Tp).__name__}")
+    Tp = check_count(Tp, "Tp", -np.inf)
     ahead = n_times - 1 - (E - 1) * tau
     if not -n_times < Tp <= ahead:
         raise InputError(
             f"Tp is {Tp}; {1 - n_times} to {ahead} is wanted, so that points of {n_times} times with E = {E} "
             f"and tau = {tau} have a target"
         )
-    return int(Tp)
+    return Tp
 
 
 def check_windows(windows, name, n_times):

@@ -23,15 +23,11 @@ def check_dims(dims, n_series, libraries):
     if isinstance(dims, str):
         return check_choice(dims, "dims", OF)
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
-    if dims.ndim > 2 or (dims.ndim == 1 and len(dims) != n_series):
+    if dims.shape not in ((), (n_series,), (n_libraries, 1), (n_libraries, n_series)):
         raise ShapeError(
-            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for "
-            f"each as a target, or ({n_libraries}, 1), for each as a library"
-        )
-    if dims.ndim == 2 and (dims.shape[0] != n_libraries or dims.shape[1] not in (1, n_series)):
-        raise ShapeError(
-            f"dims has shape {dims.shape}; ({n_libraries}, 1) is wanted, a dimension for each library, or "
-            f"({n_libraries}, {n_series}), for each pair"
+            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for each "
+            f"as a target, ({n_libraries}, 1), for each as a library, or ({n_libraries}, {n_series}), for "
+            "each pair"
         )
     if dims.dtype.kind not in "iu":
         raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")

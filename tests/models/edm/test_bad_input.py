@@ -63,7 +63,7 @@ NEIGHBOURS = [
 CROSS = [
     ({"dims": [2, 0, 2]}, pk.InputError, r"dims\[1\] is 0; at least 1"),
     ({"dims": [2, 2]}, pk.ShapeError, r"dims has shape \(2,\); .*shape \(3,\)"),
-    ({"dims": [[2, 2]]}, pk.ShapeError, r"dims has shape \(1, 2\); \(3, 1\) is wanted"),
+    ({"dims": [[2, 2]]}, pk.ShapeError, r"dims has shape \(1, 2\); .*\(3, 1\)"),
     ({"dims": [[2], [0], [2]]}, pk.InputError, r"dims\[1, 0\] is 0; at least 1"),
     ({"dims": "best"}, pk.InputError, "dims is 'best'; wanted one of 'library', 'target'"),
     ({"valid": X}, pk.DTypeError, "valid must be True or False for each time, got dtype float64"),
