@@ -31,14 +31,7 @@ from .filter import ParticleFilter
 from .filtered import Filtered
 from .inference import sample_gibbs, sample_pmmh
 from .iterated import Maximum, Profile, maximise, profile
-from .offspring import (
-    ancestors_to_offspring,
-    cumulative_to_ancestors,
-    cumulative_to_offspring,
-    offspring_to_ancestors,
-    offspring_to_cumulative,
-    permute,
-)
+from .offspring import permute
 from .online import Online
 from .populations import sample_smc, sample_smc2
 from .posterior import Posterior
@@ -71,10 +64,7 @@ __all__ = [
     "Profile",
     "Sampling",
     "StateSpaceModel",
-    "ancestors_to_offspring",
     "backward_paths",
-    "cumulative_to_ancestors",
-    "cumulative_to_offspring",
     "effective_sample_size",
     "exact",
     "killing",
@@ -85,8 +75,6 @@ __all__ = [
     "metropolis",
     "metropolis_steps",
     "multinomial",
-    "offspring_to_ancestors",
-    "offspring_to_cumulative",
     "partial_rejection",
     "particles_needed",
     "permute",

@@ -31,10 +31,10 @@ def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
-    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    own = scaled(pk.float64(w[r, a]), row_scale)
     for b in range(n_steps):
         j, u = proposal(seed, key(r, k), step + pk.uint64(b), n)
-        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        other = scaled(pk.float64(w[r, j]), row_scale)
         if u * own < other:
             a = j
             own = other
@@ -55,13 +55,13 @@ def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     a = k % n
     place = a % SEGMENT if n % SEGMENT == 0 else 0
     segment = a - place
-    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    own = scaled(pk.float64(w[r, a]), row_scale)
     for b in range(n_steps):
         offset, _ = proposal(seed, key(r, pk.uint64(2**32 - 1)), step + pk.uint64(b), pk.uint64(n))
         turn = offset % SEGMENT if n % SEGMENT == 0 else 0
         j = segment + offset - turn
         j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
-        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        other = scaled(pk.float64(w[r, j]), row_scale)
         if pk.random.uniform(seed, key(r, k), step + pk.uint64(b)) * own < other:
             a = j
             own = other
@@ -77,7 +77,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
     draw = step
     a = k % w.shape[1]
     _, u = proposal(seed, key(r, k), draw, n)
-    while u * bound[r] >= scaled(pk.float64(w[r, a]), row_scale, log):
+    while u * bound[r] >= scaled(pk.float64(w[r, a]), row_scale):
         draw += pk.uint64(1)
         a, u = proposal(seed, key(r, k), draw, n)
     ancestors[r, k] = a
@@ -86,7 +86,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
 @pk.kernel
 def excess(r, k, log, w, extremes, bound, ancestors, weights):
     """max(w_a / bound, 1) of ancestor a: what partial rejection control leaves of its weight. 24 bytes."""
-    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log), log)
+    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log))
     weights[r, k] = max(x / bound[r], 1.0)
 
 
@@ -106,13 +106,13 @@ def find(cumulative, r, position):
 
 
 @pk.function
-def scan_range(team, r, begin, end, row_scale, log, w, carry, cumulative):
+def scan_range(team, r, begin, end, row_scale, w, carry, cumulative):
     """Q_i of a range of a row, before which the sum is `carry`; returns that at its end."""
     for base in range(begin, end, team.size):
         i = base + team.rank
         q = pk.uint64(0)
         if i < end:
-            q = fixed(w[r, i], row_scale, log)
+            q = fixed(w[r, i], row_scale)
         after = carry + team.scan(q) + q
         if i < end:
             cumulative[r, i] = after
@@ -124,7 +124,7 @@ def scan_range(team, r, begin, end, row_scale, log, w, carry, cumulative):
 def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
     """Q_i; one team per tile. One read of the weights, 8 bytes out."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
-    scan_range(team, r, begin, end, scale(extremes, r, bits, log), log, w, sums[r, tile], cumulative)
+    scan_range(team, r, begin, end, scale(extremes, r, bits, log), w, sums[r, tile], cumulative)
 
 
 @pk.function
@@ -132,7 +132,7 @@ def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
     """k with probability w_k / w_max, else a multinomial draw."""
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
-    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):
+    if u * largest_scaled(extremes, r, row_scale) >= scaled(pk.float64(w[r, k]), row_scale):
         draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
         a = find(cumulative, r, pk.uint64(draw))
     return a
@@ -147,6 +147,6 @@ def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancest
 
 
 @pk.function
-def largest_scaled(extremes, r, row_scale, log):
+def largest_scaled(extremes, r, row_scale):
     """w_max, scaled as the weights are."""
-    return scaled(ordered(extremes[r, 0]), row_scale, log)
+    return scaled(ordered(extremes[r, 0]), row_scale)

@@ -7,20 +7,16 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.checks import refuse_mask
+from ..shared.checks import as_numbers
 
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 
 
 def check_rows(values, name, kinds="fiu"):
-    """`values` as a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy
+    """Return a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy
     array."""
     if not isinstance(values, pk.View):
-        refuse_mask(values, name)
-        try:
-            values = np.asarray(values)
-        except ValueError as error:  # ragged rows
-            raise ShapeError(f"{name} is not a rectangular array: {error}") from error
+        values = as_numbers(values, name)
     if len(values.shape) not in (1, 2):
         raise ShapeError(
             f"{name} has shape {values.shape}; one number per particle is wanted: shape (n,), or (n_rows, n)"
@@ -37,7 +33,7 @@ def check_rows(values, name, kinds="fiu"):
     return values
 
 
-def _refuse(values, name, wrong, message, error=InputError):
+def refuse_first(values, name, wrong, message, error=InputError):
     """Raise, naming the first entry for which `wrong` holds."""
     host = values.to_numpy() if isinstance(values, pk.View) else values
     index = tuple(np.argwhere(wrong(host))[0].tolist())
@@ -45,7 +41,8 @@ def _refuse(values, name, wrong, message, error=InputError):
 
 
 def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
-    """Weights are finite and not negative, log-weights finite or -inf, and every row has a positive weight.
+    """Refuse weights that are negative or not finite, log-weights that are NaN or inf, and rows without a
+    positive weight.
 
     Parameters
     ----------
@@ -60,16 +57,16 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
         return
     if np.isnan(largest).any() or (largest == np.inf).any():
         if log:
-            _refuse(
+            refuse_first(
                 values,
                 name,
                 lambda w: np.isnan(w) | (w == np.inf),
                 "finite numbers or -inf are wanted",
                 FiniteError,
             )
-        _refuse(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
+        refuse_first(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
     if not log and (smallest < 0).any():
-        _refuse(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
+        refuse_first(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
     degenerate = np.flatnonzero(largest == lowest)
     if degenerate.size and not degenerate_allowed:
         where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"

@@ -290,10 +290,10 @@ def advance(
 @pk.function
 def weigh_one(n_dims, kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
     """Return q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
-    weight = relative(log_weight, row_scale[0], largest)
+    weight = relative(log_weight, row_scale.usable, largest)
     if kept:
         w[r, k] = weight
-    q = fixed(weight, row_scale, RELATIVE)
+    q = fixed(weight, row_scale)
     if averaged:
         for c in range(n_dims):
             part[c] += real(q) * pk.float64(x[slot, c, r, k])
@@ -333,7 +333,7 @@ def weigh(
     square = pk.uint64(0)
     own = pk.local(IN_FLIGHT, log_w.dtype)
     top = pk.local(1, log_w.dtype)
-    top[0] = row_scale[1]
+    top[0] = row_scale.largest
     part = pk.local(n_dims, pk.float64)
     for c in range(n_dims):
         part[c] = 0.0

@@ -1,4 +1,4 @@
-"""Kernels of sums over weights, of conversions and of permutations; the notation is that of
+"""Kernels of sums over weights, of offspring and of permutations; the notation is that of
 `portable.models.resampling`.
 
 r is the row of a filter, k a draw, i a particle.
@@ -78,12 +78,6 @@ def scan_tiles(team, tile_size, sums, x, cumulative):
         if i < end:
             cumulative[r, i] = after
         carry = team.broadcast(after, team.size - 1)
-
-
-@pk.kernel
-def difference(r, i, cumulative, offspring):
-    """o_i = O_i - O_(i-1). 16 bytes."""
-    offspring[r, i] = cumulative[r, i] - (cumulative[r, i - 1] if i > 0 else 0)
 
 
 @pk.kernel

@@ -12,6 +12,7 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
 from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 
@@ -20,7 +21,7 @@ _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 def _spread(scheme, tables, draws, seed, step, ancestors):
     own = draws, seed, step, ancestors, tables.stretches
-    pk.parallel_for(tables.tiles, spreading.spread, *scheme, *tables.sizes, *tables.known, tables.sums, *own)
+    launch(tables.tiles, spreading.spread, *scheme, *tables.sizes, *tables.known, tables.sums, *own)
     _fill_stretches(tables.stretches, ancestors)
 
 
@@ -28,7 +29,7 @@ def _fill_stretches(stretches, ancestors):
     n_stretches = ancestors.shape[1] // spreading.LONG
     if n_stretches:
         policy = teams(ancestors.shape[0] * -(-n_stretches // spreading.GROUP), SWEEP_TEAM)
-        pk.parallel_for(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
+        launch(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
 
 
 def systematic(tables, seed, step, ancestors):
@@ -41,7 +42,7 @@ def stratified(tables, seed, step, ancestors):
 
 def multinomial(tables, seed, step, ancestors):
     wanted, records, before = tables.multinomial_draws
-    pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
+    launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(spreading.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
 
@@ -52,11 +53,11 @@ FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
 def residual(tables, seed, step, ancestors):
     copies, residues = tables.residues
     own = tables.sums, tables.n_ancestors, copies, residues
-    pk.parallel_for(tables.tiles, strata.weigh_residues, *tables.sizes, *tables.known, *own)
+    launch(tables.tiles, strata.weigh_residues, *tables.sizes, *tables.known, *own)
     for sums in (copies, residues):
-        pk.parallel_for(tables.rows, weighing.add_up, sums)
+        launch(tables.rows, weighing.add_up, sums)
     wanted, records, before = tables.multinomial_draws
-    pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
+    launch(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(spreading.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
 
@@ -64,10 +65,10 @@ def residual(tables, seed, step, ancestors):
 def _draw_strata(wanted, records, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
     tiles = teams(n_rows * n_tiles, SWEEP_TEAM)
-    pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, records, before)
+    launch(tiles, strata.fill_strata, wanted, seed, step, records, before)
     stride = min(_ONE_BY_ONE, 4 * records.shape[1])
-    pk.parallel_for(
-        pk.MDRangePolicy((0, 0), (n_rows, stride)),
+    launch(
+        (n_rows, stride),
         strata.draw_one_by_one,
         stride,
         wanted,
@@ -76,8 +77,8 @@ def _draw_strata(wanted, records, before, seed, step):
         records,
         before,
     )
-    pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, before)
-    pk.parallel_for(tiles, strata.lay_strata, wanted, before, records)
+    launch(row_policy(n_rows, n_tiles), weighing.add_up, before)
+    launch(tiles, strata.lay_strata, wanted, before, records)
 
 
 def ssp(tables, seed, step, ancestors):
@@ -86,44 +87,24 @@ def ssp(tables, seed, step, ancestors):
         groups = teams(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
         known = *tables.sizes, *tables.known, tables.sums, tables.n_ancestors, seed, step
         own = *items, next_items, next_parts, offspring
-        pk.parallel_for(groups, pairing.meet, pk.static(level > 0), level, n_items, *known, *own)
-    spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
-
-
-def spread_offspring(offspring, sums, extremes, stretches, ancestors):
-    """Ancestors of offspring; `extremes` and `stretches` as `weighing.begin` leaves them, `sums` is room."""
+        launch(groups, pairing.meet, pk.static(level > 0), level, n_items, *known, *own)
+    sums = tables.offspring_sums
     sum_up(offspring, sums)
-    n_tiles = sums.shape[1] - 1
-    pk.parallel_for(
-        teams(offspring.shape[0] * n_tiles, TEAM),
-        spreading.spread,
-        *spreading.OFFSPRING,
-        tile_size(offspring.shape[1]),
-        0,
-        pk.static(False),
-        offspring,
-        extremes,
-        sums,
-        0,
-        np.uint64(0),
-        np.uint64(0),
-        ancestors,
-        stretches,
-    )
-    _fill_stretches(stretches, ancestors)
+    own = offspring, tables.extremes, sums, 0, seed, step, ancestors, tables.stretches
+    scheme = *spreading.OFFSPRING, tables.tile_size, 0, pk.static(False)
+    launch(tables.tiles, spreading.spread, *scheme, *own)
+    _fill_stretches(tables.stretches, ancestors)
 
 
 def sum_up(counts, sums):
     """Return the sum before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
-    pk.parallel_for(
-        teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums
-    )
-    pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, sums)
+    launch(teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
+    launch(row_policy(n_rows, n_tiles), weighing.add_up, sums)
 
 
 def metropolis(tables, seed, step, ancestors, n_steps, chain=chains.metropolis_chain):
-    pk.parallel_for(tables.draws, chain, *tables.known, n_steps, seed, step, ancestors)
+    launch(tables.draws, chain, *tables.known, n_steps, seed, step, ancestors)
 
 
 def megopolis(tables, seed, step, ancestors, n_steps):
@@ -136,17 +117,15 @@ def rejection(tables, seed, step, ancestors, bound):
 
 def killing(tables, seed, step, ancestors):
     own = tables.sums, tables.cumulative
-    pk.parallel_for(tables.tiles, chains.scan_weights, *tables.sizes, *tables.known, *own)
-    pk.parallel_for(tables.draws, chains.survive_or_draw, *tables.known, *own, seed, step, ancestors)
+    launch(tables.tiles, chains.scan_weights, *tables.sizes, *tables.known, *own)
+    launch(tables.draws, chains.survive_or_draw, *tables.known, *own, seed, step, ancestors)
 
 
 def permute(ancestors, owner, permuted):
-    """The same ancestors with o_i > 0 implying a_i = i (Code 10); owner is room of the same shape."""
-    n_rows, n = ancestors.shape
-    box = pk.MDRangePolicy((0, 0), (n_rows, n))
-    pk.parallel_for(box, kernels.fill, n, owner)
-    pk.parallel_for(box, kernels.claim, ancestors, owner)
-    pk.parallel_for(box, kernels.settle, ancestors, owner, permuted)
+    """Permute ancestors so that o_i > 0 implies a_i = i (Code 10); owner is a workspace of the same shape."""
+    launch(ancestors.shape, kernels.fill, ancestors.shape[1], owner)
+    launch(ancestors.shape, kernels.claim, ancestors, owner)
+    launch(ancestors.shape, kernels.settle, ancestors, owner, permuted)
 
 
 # Of each scheme what its kernel of short rows takes first, the members of its team where the space lets one

@@ -43,7 +43,7 @@ def meeting(part, other, whole, u):
 def meet_group(team, later, level, r, group, n_lanes, n_items, of_row, items, left, offspring):
     """The meetings of a group of row r, whose (items, parts), those that are left, and offspring are
     given."""
-    row_scale, log, n_draws, w, total, seed, step = of_row
+    row_scale, n_draws, w, total, seed, step = of_row
     begin = group * (LANES * SPAN)
     end = min(begin + LANES * SPAN, n_items)
     here = min(LANES, n_lanes - group * LANES)
@@ -64,7 +64,7 @@ def meet_group(team, later, level, r, group, n_lanes, n_items, of_row, items, le
                         o = offspring[item]
                 else:
                     item = pk.int64(i)
-                    o, other = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
+                    o, other = split(fixed(w[r, i], row_scale), pk.uint64(n_draws), total, ratio)
                 stays, part, over = meeting(
                     part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
                 )
@@ -108,6 +108,6 @@ def meet(
     n_groups = (n_lanes + LANES - 1) // LANES
     r = team.league_rank // n_groups
     group = team.league_rank % n_groups
-    of_row = scale(extremes, r, bits, log), log, n_draws, w, sums[r, sums.shape[1] - 1], seed, step
+    of_row = scale(extremes, r, bits, log), n_draws, w, sums[r, sums.shape[1] - 1], seed, step
     own, left = (items[r], parts[r]), (next_items[r], next_parts[r])
     meet_group(team, later, level, r, group, n_lanes, n_items, of_row, own, left, offspring[r])

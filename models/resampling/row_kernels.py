@@ -91,7 +91,7 @@ def spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, anc
         q = pk.uint64(0)
         if k < n:
             i = pk.int64(places[r, k]) if in_order else pk.int64(k)
-            q = fixed(w[r, i], row_scale, WEIGHTS)
+            q = fixed(w[r, i], row_scale)
         position = carry + team.scan(q)
         carry = team.broadcast(position + q, team.size - 1)
         low, high = below_systematic(position, row), below_systematic(position + q, row)
@@ -143,7 +143,7 @@ def look_around(team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, l
     total = pk.uint64(0)
     for k in team.thread_range(w.shape[1]):
         w[r, k] = relative(w[r, k], abs(largest) < math.inf, largest)
-        total += fixed(w[r, k], row_scale, WEIGHTS)
+        total += fixed(w[r, k], row_scale)
     total = team.reduce(total)
     team.barrier()
     return total, largest
@@ -267,7 +267,7 @@ def filter_rows(
         square = pk.uint64(0)
         for k in team.thread_range(n):
             w[r, k] = relative(log_w[new_w, r, k], usable, largest)
-            q = fixed(w[r, k], row_scale, WEIGHTS)
+            q = fixed(w[r, k], row_scale)
             q_sum += q
             square += upper_squared(q, lost)
         total = team.reduce(q_sum)
@@ -276,7 +276,7 @@ def filter_rows(
             for c in range(n_dims):
                 part = 0.0
                 for k in team.thread_range(n):
-                    part += real(fixed(w[r, k], row_scale, WEIGHTS)) * pk.float64(x[new, c, r, k])
+                    part += real(fixed(w[r, k], row_scale)) * pk.float64(x[new, c, r, k])
                 part = team.reduce(part)
                 if team.single():
                     means[kept, c, r] = part / real(total)

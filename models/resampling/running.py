@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.arrays import reached
+from ..shared.launches import launch
 from . import filter_kernels, launches, row_kernels, weighing
 from .blame import undefined
 from .weights import TEAM, Tables, row_policy, unit_extremes
@@ -61,7 +62,7 @@ class Run:
     ):
         given = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
         self.y, self.inputs, self.params = given
-        self.model, self.seeds, self.keep, self.first = model, seeds, keep, first
+        self.model, self.keep, self.first = model, keep, first
         self.horizon = horizon = horizon or data.n_steps
         self.n_kept = n_kept = n_kept or horizon
         n_dims, n_rows = data.n_dims, len(data.params)
@@ -104,13 +105,13 @@ class Run:
             self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
         if model.in_place:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
-        pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
+        launch(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
         # weights are relative to the largest of their row
         self.tables.extremes = unit_extremes(n_rows)
         self.reset()
 
     def keep_weights(self):
-        """Steps leave weights in `tables.values` from now on, for others than those who resample from the
+        """Write weights to `tables.values` at each step from now on, for what does not resample from the
         log-weights."""
         if not self.keeps_weights.value:
             self.tables.values = pk.empty(self.log_w.shape[1:], self.model.dtype)
@@ -132,17 +133,15 @@ class Run:
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
 
     def _forget(self, extremes):
-        pk.parallel_for(
-            pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64)
-        )
+        launch(pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64))
 
     def pieces(self, n_steps, begin=0):
-        """(begin, end) of the launches of steps begin .. n_steps - 1."""
+        """Return (begin, end) of the launches of steps begin .. n_steps - 1."""
         length = max(1, AT_A_TIME // (self.tables.values.size)) if self.short else 1
         return [(begin, min(begin + length, n_steps)) for begin in range(begin, n_steps, length)]
 
     def steps(self, begin, end):
-        """Steps begin .. end - 1."""
+        """Launch steps begin .. end - 1."""
         if self.short:
             self._row_steps(begin, end)
         else:
@@ -151,7 +150,7 @@ class Run:
 
     def _row_steps(self, begin, end):
         tables, model = self.tables, self.model
-        pk.parallel_for(
+        launch(
             self.rows,
             row_kernels.filter_rows,
             *self.functions,
@@ -190,11 +189,11 @@ class Run:
         )
 
     def step(self, t):
-        """Ancestors, states, weights and decision of step t, a launch or two each."""
+        """Launch what draws ancestors, states and weights of step t, and decides whether to resample."""
         tables, at, kept = self.tables, t % self.y.shape[0], t % self.n_kept
         now, new, new_w = self.extremes[kept], t % self.x.shape[0], t % self.log_w.shape[0]
         if t == 0:
-            pk.parallel_for(
+            launch(
                 self.sweeps,
                 filter_kernels.start,
                 *self.functions[::2][:2],
@@ -215,7 +214,7 @@ class Run:
                 self._forget(now)
             ancestors = self.ancestors[(t - 1) % self.ancestors.shape[0]]
             self._resample(t - 1, before, ancestors)
-            pk.parallel_for(
+            launch(
                 self.sweeps,
                 filter_kernels.advance,
                 *self.functions[1:],
@@ -240,7 +239,7 @@ class Run:
                 self.log_w,
                 now,
             )
-        pk.parallel_for(
+        launch(
             tables.wide_tiles,
             filter_kernels.weigh,
             self.n_dims,
@@ -259,7 +258,7 @@ class Run:
             self.squares,
             self.parts,
         )
-        pk.parallel_for(
+        launch(
             self.decisions,
             filter_kernels.decide,
             tables.bits,
@@ -276,7 +275,7 @@ class Run:
             self.sizes[kept],
         )
         if self.averaged.value:
-            pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[kept])
+            launch(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[kept])
 
     def _resample(self, t, before, ancestors):
         tables = self.tables
@@ -286,7 +285,7 @@ class Run:
         self.model.draw(tables, self.seed, np.uint64(2 * t << 32), ancestors)
         if self.model.in_place:
             launches.permute(ancestors, self.owner, self.permuted)
-            pk.parallel_for(self.tables.draws, filter_kernels.overwrite, before, self.permuted, self.x)
+            launch(self.tables.draws, filter_kernels.overwrite, before, self.permuted, self.x)
 
 
 def log_likelihoods(run, n_steps):

@@ -14,6 +14,7 @@ from portable.errors import InputError
 from ..shared.annotations import ArrayLike, ArrayOrView, Real, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..shared.launches import launch
 from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
@@ -65,31 +66,31 @@ class Call:
             self.weights.check(largest, smallest, self.degenerate_allowed)
         return None
 
-    def draw(self, launch, *options, sums=True):
+    def draw(self, scheme, *options, sums=True):
         """Return ancestors by rows, from sums over the weights or without."""
         weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
-        if launch in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
-            return self._draw_short(launch, shape)
+        if scheme in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
+            return self._draw_short(scheme, shape)
         ancestors = pk.empty(shape, np.int64)
         if sums:
             self.tables.add_up()
-        launch(self.tables, np.uint64(self.seed), np.uint64(self.step), ancestors, *options)
+        scheme(self.tables, np.uint64(self.seed), np.uint64(self.step), ancestors, *options)
         return ancestors
 
-    def _draw_short(self, launch, shape):
+    def _draw_short(self, scheme, shape):
         """Return the same of short rows, in one launch."""
         weights = self.weights
         self.is_lent = weights.is_vector and not weights.as_view
         if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
             given = weights.in_floats()
-            form = launch, weights.log, weights.n, shape[1], given.dtype
+            form = scheme, weights.log, weights.n, shape[1], given.dtype
             row = ROWS(launches.ShortRow, *form, space=self.space)
             self.short = row.extremes
             return row(given, self.seed, self.step)
         ancestors, keys = pk.empty(shape, np.int64), (np.uint64(self.seed), np.uint64(self.step))
         own = weights.log, weights.values, keys, ancestors
-        self.short, launched = launches.short_rows(launch, *own, ROOM)
-        pk.parallel_for(*launched)
+        self.short, launched = launches.short_rows(scheme, *own, ROOM)
+        launch(*launched)
         return ancestors
 
 
@@ -144,7 +145,7 @@ class Scheme(Protocol):
     ) -> ArrayOrView: ...
 
 
-def _again(launch, weights, log_weights, seed, step, space):
+def _prepared_ancestors(launch, weights, log_weights, seed, step, space):
     """Return ancestors of a short vector like one before in this thread, or None: where its type, seed or
     weights want to be looked at, or nothing is prepared. Checks would take longer than the work."""
     log = weights is None
@@ -166,20 +167,20 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
     is_short = launch in launches.OF_SHORT_ROWS
 
     def scheme(
-        weights: Rows | None = None,
+        weights=None,
         *,
-        seed: Whole,
-        log_weights: Rows | None = None,
-        step: Whole = 0,
-        n_ancestors: Whole | None = None,
-        permuted: bool = False,
-        output: Output = "ancestors",
-        on_degenerate: Degenerate = "raise",
-        space: pk.SpaceLike | None = None,
-        **options: Any,
-    ) -> ArrayOrView:
+        seed,
+        log_weights=None,
+        step=0,
+        n_ancestors=None,
+        permuted=False,
+        output="ancestors",
+        on_degenerate="raise",
+        space=None,
+        **options,
+    ):
         if is_short and permuted is False and n_ancestors is None and output == "ancestors":
-            found = _again(launch, weights, log_weights, seed, step, space)
+            found = _prepared_ancestors(launch, weights, log_weights, seed, step, space)
             if found is not None:
                 return found
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
@@ -195,6 +196,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
             found = call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
             return found.copy() if call.is_lent else found
 
+    scheme.__annotations__ = Scheme.__call__.__annotations__
     scheme.__name__ = scheme.__qualname__ = draw.__name__
     scheme.__module__ = draw.__module__
     scheme.__doc__ = draw.__doc__ + Scheme.__doc__.partition(".")[2]
@@ -283,7 +285,7 @@ def rejection(call, *, max_weight=None):
 
 
 def _bound(call, max_weight, capped):
-    """w_max of each row, scaled as the weights are: a View. `capped`: it may lie below the largest."""
+    """Return w_max of each row, scaled as the weights are: a View. `capped`: it may lie below the largest."""
     largest = call.largest()
     call.tables.add_up()
     means = call.tables.sums.to_numpy()[:, -1] / 2.0**call.tables.bits / call.weights.n
@@ -297,16 +299,12 @@ def _bound(call, max_weight, capped):
                 " least that is wanted"
             )
         bound = np.where(usable, _scaled(max_weight, largest, usable, call.weights.log), 1.0)
-        if (usable & (bound > _MOST_PROPOSALS * means)).any():
-            worst = (bound / means).max()
-            raise InputError(
-                f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at"
-                " most 2^20 are wanted. Give a tighter max_weight, or take another scheme"
-            )
-    elif (usable & (bound > _MOST_PROPOSALS * means)).any():
+    if (usable & (bound > _MOST_PROPOSALS * means)).any():
+        is_given = max_weight is not None
         raise InputError(
-            f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are"
-            " wanted. Take another scheme"
+            f"rejection would take about {(bound / means).max():.3g} proposals a draw"
+            f"{f' with max_weight = {max_weight}' * is_given}; at most 2^20 are wanted."
+            f" {'Give a tighter max_weight, or take' if is_given else 'Take'} another scheme"
         )
     return reached(bound)
 
@@ -359,7 +357,7 @@ def partial_rejection(
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
         carried = pk.empty(ancestors.shape, np.float64)
-        pk.parallel_for(call.tables.draws, chains.excess, *call.tables.known, bound, ancestors, carried)
+        launch(call.tables.draws, chains.excess, *call.tables.known, bound, ancestors, carried)
         return call.weights.back(ancestors), call.weights.back(carried)
 
 

@@ -36,8 +36,8 @@ def look_over(team, r, log, w, extremes):
     team.barrier()
     row_scale = scale(extremes, r, MOST_BITS, log)
     if team.single():
-        extremes[r, 2] = pk.where(row_scale[0], 0, 1)
-    return row_scale, sum_of_range(team, r, 0, n, row_scale, log, w)
+        extremes[r, 2] = pk.where(row_scale.usable, 0, 1)
+    return row_scale, sum_of_range(team, r, 0, n, row_scale, w)
 
 
 @pk.function
@@ -65,7 +65,7 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
     total = weight
     wanted = pk.int64(ancestors.shape[1])
     if residues:
-        whole, left = weigh_range(team, r, 0, n, row_scale, log, wanted, weight, w)
+        whole, left = weigh_range(team, r, 0, n, row_scale, wanted, weight, w)
         wanted -= whole
         total = left
     if below is spreading.below_multinomial:
@@ -78,7 +78,6 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
         0,
         n,
         row_scale,
-        log,
         w,
         weight,
         total,
@@ -112,7 +111,7 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
     n_draws = ancestors.shape[1]
     first = (n + SPAN - 1) // SPAN
     second = (first + SPAN - 1) // SPAN
-    whole = row_scale, log, n_draws, w, total, seed, step
+    whole = row_scale, n_draws, w, total, seed, step
     for group in range((first + LANES - 1) // LANES):
         meet_group(team, False, 0, r, group, first, n, whole, (items, parts), (items, parts), offspring[r])
     team.barrier()
@@ -128,8 +127,7 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
         r,
         0,
         n,
-        row_scale,
-        False,
+        row_scale._replace(log=False),
         offspring,
         total,
         pk.uint64(n_draws),
@@ -153,7 +151,7 @@ def kill_row(team, log, w, extremes, cumulative, keys, ancestors):
     r = team.league_rank
     n = w.shape[1]
     row_scale, total = look_over(team, r, log, w, extremes)
-    scan_range(team, r, 0, n, row_scale, log, w, pk.uint64(0), cumulative)
+    scan_range(team, r, 0, n, row_scale, w, pk.uint64(0), cumulative)
     team.barrier()
     unscaled = scale(extremes, r, 0, log)
     seed, step = keys[0], keys[1]

@@ -79,7 +79,7 @@ def accumulate_weights(team, bits, log_w, unit, w, cumulative):
         w[t, r, k] = pk.exp(pk.float64(log_w[t, r, k]) - largest) if largest > -math.inf else 1.0
     team.barrier()
     row_scale = scale(unit, 0, bits, WEIGHTS)
-    scan_range(team, r, 0, n, row_scale, WEIGHTS, w[t], pk.uint64(0), cumulative[t])
+    scan_range(team, r, 0, n, row_scale, w[t], pk.uint64(0), cumulative[t])
 
 
 @pk.kernel
@@ -244,7 +244,7 @@ def conditional_rows(
         for k in team.thread_range(n):
             w[r, k] = pk.exp(log_w[r, k] - largest)
         team.barrier()
-        total = scan_range(team, r, 0, n, row_scale, WEIGHTS, w, pk.uint64(0), cumulative)
+        total = scan_range(team, r, 0, n, row_scale, w, pk.uint64(0), cumulative)
         team.barrier()
     if team.single():
         position = pk.uint64(pk.random.randint(seed, key(first + r, 0), pk.uint64(2 * n_steps) << 32, total))

@@ -228,7 +228,6 @@ def spread_range(
     begin,
     end,
     row_scale,
-    log,
     w,
     weight,
     total,
@@ -269,14 +268,14 @@ def spread_range(
     for k in team.thread_range(WINDOW):
         marks[k] = 0
     for first in range(begin, end, at_once):
-        take(team, w, r, first, end, row_scale, log, shelf)
+        take(team, w, r, first, end, row_scale, shelf)
         sum_q = pk.uint64(0)
         sum_whole = pk.int64(0)
         for m in range(ITEMS):
             if scheme.offspring:
                 own[m] = pk.uint64(shelf[team.rank, m])
             else:
-                own[m] = fixed(shelf[team.rank, m], row_scale, log)
+                own[m] = fixed(shelf[team.rank, m], row_scale)
         if first + at_once > end:
             for m in range(ITEMS):
                 own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
@@ -377,7 +376,6 @@ def spread(
         begin,
         end,
         row_scale,
-        log,
         w,
         weight,
         total,
@@ -395,7 +393,7 @@ def spread(
 
 
 @pk.function
-def take(team, w, r, begin, end, row_scale, log, shelf):
+def take(team, w, r, begin, end, row_scale, shelf):
     """Numbers of a row from `begin` on to the shelf, ITEMS for each member, all loads under way at once;
     RELATIVE ones as weights.
 
@@ -403,13 +401,13 @@ def take(team, w, r, begin, end, row_scale, log, shelf):
     """
     x = pk.local(ITEMS, w.dtype)
     top = pk.local(1, w.dtype)
-    top[0] = row_scale[1]
+    top[0] = row_scale.largest
     if begin + ITEMS * team.size <= end:
         for m in range(ITEMS):
             x[m] = w[r, begin + m * team.size + team.rank]
     else:
         for m in range(ITEMS):
-            x[m] = -math.inf if log else 0
+            x[m] = -math.inf if row_scale.log else 0
             if begin + m * team.size + team.rank < end:
                 x[m] = w[r, begin + m * team.size + team.rank]
     team.barrier()  # all have read what stood there
@@ -417,7 +415,7 @@ def take(team, w, r, begin, end, row_scale, log, shelf):
         before = m * team.size  # whole rows of the shelf, if teams are wide: one address serves all m
         place = before % ITEMS + team.rank
         shelf[before // ITEMS + place // ITEMS, place % ITEMS] = (
-            relative(x[m], row_scale[0], top[0]) if log == RELATIVE else x[m]
+            relative(x[m], row_scale.usable, top[0]) if row_scale.log == RELATIVE else x[m]
         )
     team.barrier()
 

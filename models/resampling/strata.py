@@ -64,14 +64,14 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
 
 
 @pk.function
-def weigh_range(team, r, begin, end, row_scale, log, n_draws, total, w):
+def weigh_range(team, r, begin, end, row_scale, n_draws, total, w):
     """(whole copies floor(M q / Q), what they leave, M q mod Q) of a range of a row, summed up."""
     ratio = pk.float64(n_draws) / real(total)
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
     whole = pk.int64(0)
     left = pk.uint64(0)
     for i in team.thread_range(begin, end):
-        o, rest = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
+        o, rest = split(fixed(w[r, i], row_scale), pk.uint64(n_draws), total, ratio)
         whole += o
         left += pk.uint64(rest) >> lost
     whole = team.reduce(whole)
@@ -84,7 +84,7 @@ def weigh_residues(team, tile_size, bits, log, w, extremes, sums, n_draws, copie
     """Whole copies of a tile, and what they leave; one team per tile. One read of the weights."""
     n_tiles, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, log)
-    whole, left = weigh_range(team, r, begin, end, row_scale, log, n_draws, sums[r, n_tiles], w)
+    whole, left = weigh_range(team, r, begin, end, row_scale, n_draws, sums[r, n_tiles], w)
     if team.single():
         copies[r, tile] = pk.uint64(whole)
         offsets[r, tile] = left

@@ -7,6 +7,7 @@ import numpy as np
 
 import portable as pk
 
+from ..shared.launches import launch
 from . import summary_kernels
 from .filter_kernels import average
 from .weights import SWEEP_TEAM
@@ -65,10 +66,10 @@ class Summaries:
         if self.quantiles is not None:
             teams = pk.TeamPolicy(self.quantiles[kept].size, SWEEP_TEAM)
             own = tables.bits, slot, self.levels, run.x, *weights, self.quantiles[kept]
-            pk.parallel_for(teams, summary_kernels.find_quantiles, *own)
+            launch(teams, summary_kernels.find_quantiles, *own)
 
     def _average(self, kernel, own, parts, found):
         """Launch sums over tiles, and what makes averages of them."""
         tables = self.run.tables
-        pk.parallel_for(tables.wide_tiles, kernel, *own, parts)
-        pk.parallel_for(tables.rows, average, tables.sums, parts, found)
+        launch(tables.wide_tiles, kernel, *own, parts)
+        launch(tables.rows, average, tables.sums, parts, found)

@@ -26,7 +26,7 @@ def moment_sums(
     for k in team.thread_range(begin, end):
         state[:] = x[slot, :, r, k]
         values = moment(t, state, params[r])
-        q = real(fixed(w[r, k], row_scale, WEIGHTS))
+        q = real(fixed(w[r, k], row_scale))
         for c in range(n_moments):
             part[c] += q * pk.float64(values[c])
     for c in range(n_moments):
@@ -45,7 +45,7 @@ def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, par
         part = 0.0
         for k in team.thread_range(begin, end):
             away = pk.float64(x[slot, c, r, k]) - means[c, r]
-            part += real(fixed(w[r, k], row_scale, WEIGHTS)) * away * away
+            part += real(fixed(w[r, k], row_scale)) * away * away
         part = team.reduce(part)
         if team.single():
             parts[c, r, tile] = part
@@ -72,7 +72,7 @@ def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
         below = pk.uint64(0)
         for k in team.thread_range(w.shape[1]):
             if order(pk.float64(x[slot, c, r, k])) <= middle:
-                below += fixed(w[r, k], row_scale, WEIGHTS)
+                below += fixed(w[r, k], row_scale)
         below = team.reduce(below)
         if real(below) >= wanted and below > 0:
             high = middle

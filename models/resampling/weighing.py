@@ -19,6 +19,7 @@ Arguments that recur
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,9 +100,19 @@ def exponent(x):
     return pk.where(e == 0, lifted - 54, e) - 1022
 
 
+class Scale(NamedTuple):
+    """Scale of a row: whether its weights are of use, the largest of them, which LOGS are less, two factors
+    of a weight and what is added, and the kind of w."""
+
+    usable: Any
+    largest: Any
+    factors: Any
+    log: Any
+
+
 @pk.function
 def scale(extremes, r, bits, log):
-    """(usable, subtract, factors) of a row: q = (w or exp(w - subtract)) times two factors, one after the
+    """Return the Scale of a row: q = (w or exp(w - largest)) times two factors, one after the
     other, so that neither overflows; or factors[2], 1, throughout a row that has no positive weight, a
     negative one or one that is not finite (of RELATIVE the largest weight is 1 all the same)."""
     largest = ordered(extremes[r, 0])
@@ -117,7 +128,7 @@ def scale(extremes, r, bits, log):
     factors[0] = power(half)
     factors[1] = power(shift - half)
     factors[2] = pk.where(usable or log == RELATIVE, 0.0, 1.0)
-    return usable, pk.where(usable, largest, 0.0), factors
+    return Scale(usable, pk.where(usable, largest, 0.0), factors, log)
 
 
 @pk.function
@@ -127,35 +138,35 @@ def relative(log_w, usable, largest):
 
 
 @pk.function
-def relative_to(x, scale, log):
+def relative_to(x, scale):
     """Return a weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as
     `relative` has them."""
-    if log == RELATIVE:
+    if scale.log == RELATIVE:
         w = pk.float64(x)
-    elif log == LOGS:
-        w = pk.exp(pk.where(scale[0], pk.float64(x), -math.inf) - scale[1])
+    elif scale.log == LOGS:
+        w = pk.exp(pk.where(scale.usable, pk.float64(x), -math.inf) - scale.largest)
     else:
-        w = pk.float64(pk.where(scale[0], x, 0.0))
+        w = pk.float64(pk.where(scale.usable, x, 0.0))
     return w
 
 
 @pk.function
-def scaled(x, scale, log):
+def scaled(x, scale):
     """Return a weight times the factors of its row's scale, 1 in a row without use."""
-    w = relative_to(x, scale, log)
-    if log == WEIGHTS:
-        w *= scale[2][0]
-    return pk.fma(w, scale[2][1], scale[2][2])
+    w = relative_to(x, scale)
+    if scale.log == WEIGHTS:
+        w *= scale.factors[0]
+    return pk.fma(w, scale.factors[1], scale.factors[2])
 
 
 @pk.function
-def fixed(x, scale, log):
+def fixed(x, scale):
     """q of a weight. Added to 2^52 it is rounded to a whole number, of which the pattern tells how many: a
     conversion, which must look for what lies beyond the integers, takes three times as long."""
-    w = relative_to(x, scale, log)
-    if log == WEIGHTS:
-        w *= scale[2][0]
-    y = pk.fma(w, scale[2][1], scale[2][2] + WHOLE)
+    w = relative_to(x, scale)
+    if scale.log == WEIGHTS:
+        w *= scale.factors[0]
+    y = pk.fma(w, scale.factors[1], scale.factors[2] + WHOLE)
     return pk.uint64(pk.bits(y) ^ WHOLE_BITS)
 
 
@@ -227,7 +238,7 @@ def find_extremes(team, sweep, w, extremes):
 
 
 @pk.function
-def sum_of_range(team, r, begin, end, row_scale, log, w):
+def sum_of_range(team, r, begin, end, row_scale, w):
     """Return the sum of q over a range of a row."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
@@ -237,9 +248,9 @@ def sum_of_range(team, r, begin, end, row_scale, log, w):
         for m in range(IN_FLIGHT):
             x[m] = w[r, base + m * team.size + team.rank]
         for m in range(IN_FLIGHT):
-            total += fixed(x[m], row_scale, log)
+            total += fixed(x[m], row_scale)
     for i in team.thread_range(whole, end):
-        total += fixed(w[r, i], row_scale, log)
+        total += fixed(w[r, i], row_scale)
     return team.reduce(total)
 
 
@@ -247,7 +258,7 @@ def sum_of_range(team, r, begin, end, row_scale, log, w):
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
     """The sum of q over a tile; one team per tile. One read of the weights."""
     _, r, tile, begin, end = tile_of(team, offsets, tile_size, w.shape[1], True)
-    total = sum_of_range(team, r, begin, end, scale(extremes, r, bits, log), log, w)
+    total = sum_of_range(team, r, begin, end, scale(extremes, r, bits, log), w)
     if team.single():
         offsets[r, tile] = total
 

@@ -15,6 +15,7 @@ from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import ArrayLike, NumberOrArray, Real
 from ..shared.arrays import reached
+from ..shared.launches import launch
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
@@ -106,7 +107,25 @@ def unit_extremes(n_rows):
     return pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
 
 
-class Weights:
+class RowsOrVector:
+    """Rows of particles, or a vector, in the form in which they came.
+
+    Attributes
+    ----------
+    given : ndarray or View
+    as_view, is_vector : bool
+    """
+
+    def __init__(self, given):
+        self.given, self.as_view, self.is_vector = given, isinstance(given, pk.View), len(given.shape) == 1
+
+    def back(self, rows):
+        """Return a result by rows in the form in which the numbers came."""
+        rows = rows if self.as_view else rows.to_numpy()
+        return rows.reshape(-1) if self.is_vector else rows
+
+
+class Weights(RowsOrVector):
     """Rows of weights where the default space reaches them.
 
     Parameters
@@ -127,23 +146,21 @@ class Weights:
             raise InputError("one of weights and log_weights is wanted, and the other left out")
         self.log = weighing.WEIGHTS if weights is not None else weighing.LOGS
         self.name = "log_weights" if self.log else "weights"
-        self.given = check_rows(log_weights if self.log else weights, self.name)
-        self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
+        super().__init__(check_rows(log_weights if self.log else weights, self.name))
         self.n_rows, self.n = (1, *self.given.shape) if self.is_vector else self.given.shape
 
     @functools.cached_property
     def values(self):
-        """The weights by rows, where the default space reaches them."""
-        return on_space(self.given.reshape(1, -1) if self.is_vector else self.given)
+        """The weights by rows, row-major where the default space reaches them, in float32 or float64."""
+        if self.as_view and self.given.dtype.kind != "f":
+            raise DTypeError(f"a View of weights must be float32 or float64, got {self.given.dtype}")
+        given = self.given if self.as_view else self.in_floats()
+        given = given.reshape(1, -1) if self.is_vector else given
+        return given if self.as_view else reached(given)
 
     def in_floats(self):
         """Return the values that were given, not as a View, in float32 or float64."""
         return self.given if self.given.dtype in _FLOATS else self.given.astype(np.float64)
-
-    def back(self, rows):
-        """Return a result by rows in the form in which the weights came."""
-        rows = rows if self.as_view else rows.to_numpy()
-        return rows.reshape(-1) if self.is_vector else rows
 
     def check(self, largest, smallest, degenerate_allowed):
         """Raise if weights of which each row has these extremes are of no use."""
@@ -152,7 +169,7 @@ class Weights:
 
 @functools.lru_cache(maxsize=64)
 def _form(n_rows, n, n_ancestors, space):
-    """Bits, sizes and policies of Tables."""
+    """Return bits, sizes and policies of Tables."""
     size, sweep = tile_size(n), max(LEAST_SWEEP, -(-n // MOST_SWEEPS))
     n_tiles = -(-n // size)
     with pk.use(space):
@@ -209,20 +226,20 @@ class Tables:
     @property
     def draws(self):
         """The policy of all draws."""
-        return pk.MDRangePolicy((0, 0), (self.n_rows, self.n_ancestors))
+        return self.n_rows, self.n_ancestors
 
     def find_extremes(self):
-        pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
-        pk.parallel_for(self.sweeps, weighing.find_extremes, self.sweep, self.values, self.extremes)
+        launch(self.rows, weighing.begin, self.extremes, self.stretches)
+        launch(self.sweeps, weighing.find_extremes, self.sweep, self.values, self.extremes)
 
     def add_up(self):
-        """q_i added up by tiles."""
-        pk.parallel_for(self.wide_tiles, weighing.weigh_tiles, *self.sizes, *self.known, self.sums)
-        pk.parallel_for(self.rows, weighing.add_up, self.sums)
+        """Add up q_i by tiles."""
+        launch(self.wide_tiles, weighing.weigh_tiles, *self.sizes, *self.known, self.sums)
+        launch(self.rows, weighing.add_up, self.sums)
 
     @functools.cached_property
     def multinomial_draws(self):
-        """Room for `strata`: (wanted, records, before)."""
+        """Workspace of `strata`: (wanted, records, before)."""
         n_tiles = -(-self.n_ancestors // strata.TILE)
         return (
             self.room("wanted", (self.n_rows,), np.int64),
@@ -232,14 +249,14 @@ class Tables:
 
     @functools.cached_property
     def residues(self):
-        """Room for sums of whole copies and of what they leave."""
+        """Workspace of sums of whole copies and of what they leave."""
         return self.room("copies", self.sums.shape, np.uint64), self.room(
             "residues", self.sums.shape, np.uint64
         )
 
     @functools.cached_property
     def meetings(self):
-        """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items,
+        """Workspace of `pairing`: offspring, and of each level (n_items, items, parts, next_items,
         next_parts)."""
         levels, n_items = [], self.n
         kept = (
@@ -258,16 +275,16 @@ class Tables:
 
     @functools.cached_property
     def offspring_sums(self):
-        """Room for `kernels.sum_tiles` of offspring."""
+        """Workspace of `kernels.sum_tiles` for offspring."""
         return self.room("offspring sums", self.sums.shape, np.uint64)
 
     @functools.cached_property
     def cumulative(self):
-        """Room for Q_i."""
+        """Workspace of Q_i."""
         return self.room("cumulative", (self.n_rows, self.n), np.uint64)
 
     def range(self):
-        """(largest, smallest) of each row, float64 on the host; waits for the space."""
+        """Return (largest, smallest) of each row, float64 on the host; waits for the space."""
         return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
     def is_usable(self, log):
@@ -284,27 +301,18 @@ class Tables:
         return largest
 
 
-def on_space(values):
-    """Return an array as a row-major view where the default space reaches it, in float32 or float64; a
-    View as it is."""
-    if isinstance(values, pk.View):
-        if values.dtype.kind != "f":
-            raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")
-        return values
-    return reached(values if values.dtype in _FLOATS else values.astype(np.float64))
-
-
 def on(space):
     return contextlib.nullcontext() if space is None else pk.use(space)
 
 
 def _moments(weights, log_weights, degenerate_allowed=False):
-    """(the weights, the largest of each row, the sums of weights relative to it, those of their squares)."""
+    """Return (the weights, the largest of each row, the sums of weights relative to it, those of their
+    squares)."""
     w = Weights(weights, log_weights)
     tables = Tables(w.values, w.log, w.n)
     tables.find_extremes()
     parts = pk.empty((w.n_rows, tables.n_tiles, 2), np.float64)
-    pk.parallel_for(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
+    launch(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
     largest = tables.check(w, degenerate_allowed)
     return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # one after the other
 

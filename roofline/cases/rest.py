@@ -120,8 +120,6 @@ def seen(t, state, observation, params):
 def _resampling(space, n):
     weights = pk.copy_of(np.random.default_rng(0).random(n), space)
     ancestors = resampling.systematic(weights, seed=1, space=space)
-    offspring = resampling.ancestors_to_offspring(ancestors, n, space=space)
-    cumulative = resampling.offspring_to_cumulative(offspring, space=space)
     values, partial = np.zeros(TIMES), functools.partial
     whole, in_place = (
         resampling.ParticleFilter(begin, walk, seen, in_place=way, space=space) for way in (False, True)
@@ -139,11 +137,6 @@ def _resampling(space, n):
         resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space
     )
     for name, function, *args in (
-        ("ancestors to offspring", resampling.ancestors_to_offspring, ancestors, n),
-        ("offspring to cumulative", resampling.offspring_to_cumulative, offspring),
-        ("cumulative to offspring", resampling.cumulative_to_offspring, cumulative),
-        ("offspring to ancestors", resampling.offspring_to_ancestors, offspring),
-        ("cumulative to ancestors", resampling.cumulative_to_ancestors, cumulative),
         ("permutation", resampling.permute, ancestors),
         ("effective sample size", resampling.effective_sample_size, weights),
         ("logarithm of a sum", resampling.log_sum_exp, weights),

@@ -224,11 +224,7 @@ def run_resampling():
         getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
     resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
-    offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
-    resampling.cumulative_to_ancestors(
-        resampling.offspring_to_cumulative(offspring, space="serial"), space="serial"
-    )
-    resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
+    resampling.systematic(weights, seed=1, output="cumulative", space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")

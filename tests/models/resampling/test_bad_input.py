@@ -98,21 +98,7 @@ CONVERSIONS = [
     (resampling.permute, [0, 2], E.InputError, "ancestors holds numbers from 0 to 2; 0 to 1 is wanted"),
     (resampling.permute, [0, -1], E.InputError, "ancestors holds numbers from -1 to 0"),
     (resampling.permute, [0.0, 1.0], E.DTypeError, "ancestors must hold whole numbers, got dtype float64"),
-    (resampling.ancestors_to_offspring, [[[0]]], E.ShapeError, r"ancestors has shape \(1, 1, 1\)"),
-    (
-        resampling.offspring_to_ancestors,
-        [[1, 1], [2, 1]],
-        E.InputError,
-        "the sums of offspring's rows are from 2 to 3",
-    ),
-    (resampling.offspring_to_cumulative, [1, -1], E.InputError, "offspring holds numbers from -1 to 1"),
-    (resampling.offspring_to_ancestors, [0, 0], E.InputError, "the sum of offspring is 0"),
-    (
-        resampling.cumulative_to_offspring,
-        [2, 1],
-        E.InputError,
-        "cumulative's differences holds numbers from -1 to 2",
-    ),
+    (resampling.permute, [[[0]]], E.ShapeError, r"ancestors has shape \(1, 1, 1\)"),
     (resampling.log_sum_exp, [], E.ShapeError, "log_weights is empty"),
 ]
 
