@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(n_rows, together=False):
-    """So many rows in shards.
+    """Cut rows into shards.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Asked(NamedTuple):
 
 
 def filtered(model, data, n, asked, *, first=0, progress=False):
-    """`ParticleFilter.run` on the default space, of what was checked.
+    """Run filters on the default space, as `ParticleFilter.run` does once it has checked what it was given.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def shared(problem, n_rows):
 
 
 def run_shared(problem, asked):
-    """`ParticleFilter.run` by several places.
+    """Run filters as `ParticleFilter.run` does, in several places.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from . import weighing
-from .given import tried
+from .arguments import tried
 
 OnNan: TypeAlias = Literal["die", "raise"]
 ON_NAN = "die", "raise"
@@ -78,7 +78,7 @@ def sentence(run, data, row, number):
 
 
 def _of_both(model, data, params, t, state):
-    """log_weight, or log_guide where it alone can be at fault."""
+    """Return "log_weight", or "log_guide" where it alone can be at fault."""
     log_weight, log_guide = model.functions[2], model.functions[4]
     if log_guide is None or t == 0:
         return "log_weight"

@@ -59,11 +59,11 @@ FILTERS = [
 ]
 
 
-def series(n_steps: int = 20, missing: bool = False) -> np.ndarray:
-    """Observations of the model, a quarter of them missing if asked."""
-    y = MODEL.simulate(PARAMS, n_steps, seed=11, space="serial")[1][:, 0]
+def series(missing: bool = False) -> np.ndarray:
+    """Simulate observations of the model, a quarter of them missing if asked."""
+    y = MODEL.simulate(PARAMS, 20, seed=11, space="serial")[1][:, 0]
     if missing:
-        y[[1, 7, 8, 13, n_steps - 1]] = np.nan
+        y[[1, 7, 8, 13, 19]] = np.nan
     return y
 
 
@@ -231,7 +231,7 @@ def _ranks(sample, n_observed, seed, space, k):
     random = random_of(seed, k)
     truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
     own = int(random.integers(2**63))
-    y = ready.linear_gaussian.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
+    y = MODEL.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
     y[random.random(n_observed) < 0.1] = np.nan
     kept, told = sample(y, own + 1, space)
     return [int((values < truth[name]).sum()) for name, values in zip(PRIORS, kept)], told
@@ -240,24 +240,23 @@ def _ranks(sample, n_observed, seed, space, k):
 def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
     """Return the last draw of each chain, shape (n_params, n_kept), and how many autocorrelation times
     they held."""
-    options = {
-        "priors": PRIORS,
-        "n_chains": n_kept,
-        "n_warmup": n_steps // 2,
-        "seed": seed,
-        "space": space,
-    }
     n_draws = n_steps - n_steps // 2
     with tempfile.TemporaryDirectory() as checkpoint:  # from which longer chains go on
+        options = {
+            "priors": PRIORS,
+            "n_chains": n_kept,
+            "n_warmup": n_steps // 2,
+            "seed": seed,
+            "space": space,
+            "checkpoint": checkpoint,
+        }
         while True:
-            asked = options | {"n_draws": n_draws, "checkpoint": checkpoint}
             with mixing_looked_at():
                 if method == "gibbs":
-                    found = sample_gibbs(ready.linear_gaussian, y, 20, **asked)
+                    found = sample_gibbs(MODEL, y, 20, n_draws=n_draws, **options)
                 else:
-                    found = sample_pmmh(
-                        ready.linear_gaussian, y, 64, n_blocks=4 if method == "correlated" else 1, **asked
-                    )
+                    n_blocks = 4 if method == "correlated" else 1
+                    found = sample_pmmh(MODEL, y, 64, n_blocks=n_blocks, n_draws=n_draws, **options)
             length = _autocorrelation_times(found)
             if length >= long_enough:
                 return [found[name][:, -1] for name in PRIORS], length
@@ -269,7 +268,7 @@ def _of_populations(method, n_kept, y, seed, space):
     options = {"priors": PRIORS, "seed": seed, "space": space} | POPULATIONS
     with mixing_looked_at():
         if method == "smc2":
-            found = sample_smc2(ready.linear_gaussian, y, 64, **options)
+            found = sample_smc2(MODEL, y, 64, **options)
         else:
             found = sample_smc(kalman_log_likelihood, data=y, **options)
     places = np.linspace(0, found.log_likelihood.size - 1, n_kept).astype(int)
@@ -279,7 +278,7 @@ def _of_populations(method, n_kept, y, seed, space):
 
 @pk.function
 def kalman_log_likelihood(params, data):
-    """log p(y | phi, sigma, tau) of the linear Gaussian model by Kalman's filter."""
+    """Compute log p(y | phi, sigma, tau) of the linear Gaussian model by Kalman's filter."""
     phi, sigma, tau = params[0], params[1], params[2]
     mean, variance, total = 0.0, sigma * sigma / (1.0 - phi * phi), 0.0
     for t in range(data.shape[0]):

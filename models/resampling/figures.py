@@ -18,24 +18,20 @@ QUANTITIES = {
 
 
 def draw(cells, folder):
-    """Draw Figures 2, 4, 5 and 6 of every machine that the cells tell of; returns their paths."""
-    folder, paths = pathlib.Path(folder), []
+    """Draw Figures 2, 4, 5 and 6 of every machine that the cells tell of."""
+    folder = pathlib.Path(folder)
     for kind in sorted({cell["kind"] for cell in cells}):
         own = [cell for cell in cells if cell["kind"] == kind]
         for quantity, (number, _) in QUANTITIES.items():
-            path = folder / f"figure{number}-{quantity}-{kind}.png"
-            paths.append(_saved(lines(own, quantity), path))
-        path = folder / f"figure5-seconds-over-y-{kind}.png"
-        paths.append(_saved(lines(own, "seconds", by="y"), path))
+            _save(lines(own, quantity), folder / f"figure{number}-{quantity}-{kind}.png")
+        _save(lines(own, "seconds", by="y"), folder / f"figure5-seconds-over-y-{kind}.png")
     for kind, best in decisions(cells).items():
-        paths.append(_saved(matrix(best, kind), folder / f"figure6-decisions-{kind}.png"))
-    return paths
+        _save(matrix(best, kind), folder / f"figure6-decisions-{kind}.png")
 
 
-def _saved(figure, path):
+def _save(figure, path):
     with replacing(path) as beside:
         figure.savefig(beside)
-    return path
 
 
 def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
@@ -74,7 +70,7 @@ def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
 
 
 def _draw_panel(axis, cells, quantity, by, names, extra):
-    """A line for each scheme, and the other lines."""
+    """Draw a line for each scheme, and the other lines."""
     for number, name in enumerate(names):
         line = sorted((cell for cell in cells if cell["scheme"] == name), key=lambda cell: cell[by])
         style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}

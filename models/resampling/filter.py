@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,22 +22,25 @@ from ..shared.checks import as_numbers, check_choice, check_count, check_flag, c
 from ..shared.cluster import connected
 from ..shared.sharding import here, spaces_of
 from . import banks, blame, launches, row_kernels
+from .arguments import (
+    FUNCTIONS,
+    Data,
+    ModelFunction,
+    Params,
+    check_function,
+    check_state,
+    not_infinite,
+    tried,
+)
 from .checks import MOST
 from .filtered import Filtered
-from .given import FUNCTIONS, Data, ModelFunction, Params, check_function, check_state, not_infinite, tried
 from .online import Online
 from .weights import on
 
-SCHEMES = {
-    "systematic": launches.systematic,
-    "stratified": launches.stratified,
-    "multinomial": launches.multinomial,
-    "residual": launches.residual,
-    "ssp": launches.ssp,
-    "killing": launches.killing,
-    "metropolis": launches.metropolis,
-    "megopolis": launches.megopolis,
-}
+Method: TypeAlias = Literal[
+    "systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis"
+]
+SCHEMES = {name: getattr(launches, name) for name in get_args(Method)}
 
 
 class ParticleFilter:
@@ -100,9 +103,7 @@ class ParticleFilter:
         look_ahead: ModelFunction | None = None,
         names: Sequence[str] | None = None,
         lagged: bool = False,
-        method: Literal[
-            "systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis"
-        ] = "systematic",
+        method: Method = "systematic",
         n_steps: Whole | None = None,
         threshold: Real = 0.5,
         in_place: bool = False,

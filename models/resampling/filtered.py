@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from portable.errors import InputError
 from ..shared.annotations import Array, NumberOrArray
 from ..shared.arrays import host_array, reached
 from ..shared.checks import check_count
+from ..shared.launches import launch
 from ..shared.shown import Shown
 from . import filter_kernels, launches, weighing
 from .blame import undefined
@@ -49,7 +51,7 @@ def collect(run, summaries, single, means, reason):
     last, model, history = len(extremes) - 1, run.model, None
     if run.keep:
         kept = run.x, run.log_w, run.ancestors, run.extremes, run.params, run.inputs
-        history = History(*kept, model.dtype, model.space)
+        history = History(*kept, model.space)
     found = {
         "log_likelihood": np.cumsum(evidence, axis=0)[-1],
         "evidence": evidence,
@@ -81,7 +83,8 @@ def collect(run, summaries, single, means, reason):
 
 
 def joined(parts):
-    """Filters of several places as one `Filtered`, what is as large as all particles in the host's memory."""
+    """Join filters of several places in one `Filtered`, what is as large as all particles in the host's
+    memory."""
     found = copy.copy(parts[0])
     for name, value in vars(found).items():
         values = [getattr(part, name) for part in parts]
@@ -121,7 +124,6 @@ class History:
     extremes: pk.View
     params: pk.View
     inputs: pk.View
-    dtype: np.dtype
     space: object
 
     def __getstate__(self):
@@ -197,26 +199,19 @@ class Filtered(Shown):
         views = {name: pk.asview(state[name], space="serial") for name in ("states", "log_weights")}
         self.__dict__.update(state | views)
 
-    def kept(self, what: str) -> History:
-        """Return the history, refused where there is none.
-
-        Parameters
-        ----------
-        what : str
-            What wants it, in the message's words.
-
-        Returns
-        -------
-        History
-
-        Raises
-        ------
-        InputError
-            A run without `keep=True`.
-        """
+    @contextlib.contextmanager
+    def _kept_history(self, what):
+        """Yield the History, in its space as the default one; `what` wants it, in the message's words."""
         if self.history is None:
             raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
-        return self.history.reached()
+        with on(self.history.space):
+            yield self.history.reached()
+
+    def _without_dead(self, array):
+        """Return what was found, shape (n_steps, n_dims, n_filters, ...), NaN of filters that died; with
+        params of one filter, without the axis of filters."""
+        array[:, :, np.atleast_1d(self.died) >= 0] = np.nan
+        return array[:, :, 0] if self._single else array
 
     def trajectories(self, n: int, *, seed: int = 0) -> Array:
         """Return paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the
@@ -241,20 +236,10 @@ class Filtered(Shown):
             A run without `keep=True`; a filter that died; n below 1.
         """
         n = check_count(n, "n", 1, MOST)
-        with on(self.history.space if self.history else None):
-            kept = self.kept("trajectories")
+        with self._kept_history("trajectories") as kept:
             call = Call(None, kept.log_w[kept.log_w.shape[0] - 1], seed, 0, n, "uniform", None)
             ends = call.draw(launches.multinomial)
-            paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
-            pk.parallel_for(
-                pk.MDRangePolicy((0, 0), ends.shape),
-                filter_kernels.trace,
-                kept.extremes,
-                kept.ancestors,
-                kept.x,
-                ends,
-                paths,
-            )
-            found = host_array(paths)
-        found[..., np.atleast_1d(self.died) >= 0, :] = np.nan
-        return found[:, :, 0] if self._single else found
+            paths = pk.empty((*kept.x.shape[:3], n), kept.x.dtype)
+            own = kept.extremes, kept.ancestors, kept.x, ends, paths
+            launch(ends.shape, filter_kernels.trace, *own)
+            return self._without_dead(host_array(paths))

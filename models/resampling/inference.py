@@ -30,6 +30,7 @@ from portable.errors import InputError
 from ..shared.annotations import ArrayLike, Real, Whole
 from ..shared.arrays import reached
 from ..shared.checks import check_count
+from ..shared.launches import launch
 from ..shared.sharding import Shards
 from . import banks, smoothing_kernels
 from .banks import Rows, by_rows
@@ -96,7 +97,7 @@ class Metropolis(Chained):
         return keys if self._short else np.broadcast_to(keys[:1, :1], keys.shape).copy()
 
     def start(self, given):
-        """Each chain at the best of some draws of the prior, or where it was told."""
+        """Place each chain at the best of some draws of the prior, or at its start."""
         random = random_of(self.seed, 0)
         logs, kept = np.full(self.n_chains, -np.inf), np.zeros((self.n_chains, self.n_blocks), np.uint64)
         best = np.zeros((self.n_chains, len(self.priors.free)))
@@ -124,12 +125,12 @@ class Metropolis(Chained):
             raise InputError(
                 f"{tried} likelihood 0 for chain {bad[0]}"
                 + (f" ({dict(zip(self.priors.free, given[bad[0]].tolist()))})" if given is not None else "")
-                + (f" ({self.nans.first})" if self.nans.first else "")
-                + "; more particles, start= near the posterior, or narrower priors are wanted"
+                + f"{self.nans.words}; more particles, start= near the posterior, or narrower priors"
+                " are wanted"
             )
 
     def step(self, number, warm):
-        """A proposal of every chain, and its acceptance."""
+        """Accept or reject a proposal of every chain."""
         random = random_of(self.seed, 1, number)
         z = self.walk.propose(self.points.z, random)
         keys = self.fresh(random)
@@ -242,7 +243,7 @@ class Paths:
         return piece
 
     def _take(self, rows, params, number, paths):
-        """Room for the chains that are asked for, with their parameters and paths."""
+        """Allocate arrays of some chains, and copy their parameters and paths."""
         (n_steps, n_dims), n, n_rows = self._shape, self._n, rows.end - rows.begin
         if rows != self._rows:
             self._rows, self._number = rows, None
@@ -261,18 +262,18 @@ class Paths:
 
     @by_rows
     def densities(self, rows, params, number, paths):
-        """log p(path, y | parameters) of chains."""
+        """Compute log p(path, y | parameters) of chains."""
         self._take(rows, params, number, paths)
         policy, kernel = pk.TeamPolicy(len(self._found), SWEEP_TEAM), smoothing_kernels.complete_rows
         own = self._y, self._inputs, self._params, self._path, self._terms, self._found
-        pk.parallel_for(policy, kernel, *self._complete, *self._sizes, *own)
+        launch(policy, kernel, *self._complete, *self._sizes, *own)
         return self._found.to_numpy().copy()
 
     @by_rows
     def moved(self, rows, params, number, paths, seed):
-        """New paths of chains, which have the next number."""
+        """Draw new paths of chains, which have the next number."""
         self._take(rows, params, number, paths)
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(len(self._found), min(ROW_TEAM, -(-self._n // 32) * 32)),
             smoothing_kernels.conditional_rows,
             *self._conditional,
@@ -307,7 +308,7 @@ class Gibbs(Chained):
         self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0
 
     def start(self, given):
-        """Parameters as PMMH starts, and a path of a filter there."""
+        """Find parameters as PMMH does, and draw a path of a filter there."""
         begun, own = Metropolis(self._problem, self.n_chains, 1, self.seed, self.nans), self._problem
         begun.start(given)
         self.points, self.walk = begun.points, begun.walk
@@ -334,17 +335,17 @@ class Gibbs(Chained):
         return self._problem.data.y.shape[1] if self._problem.filters.lagged else 0
 
     def _follow(self, paths):
-        """Paths that no place has."""
+        """Set paths that no place has."""
         self.paths, self._number = paths, self._number + 1
 
     def density(self, values, keys=None):
-        """log p(path, y | parameters) of every chain."""
+        """Compute log p(path, y | parameters) of every chain."""
         asked = self.priors.table(values), self._number, self.paths
         found = np.concatenate(self._shards.map("densities", *asked))
         return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
 
     def _weigh(self):
-        """The densities of the chains' paths as they are now."""
+        """Compute the densities of the chains' paths as they are now."""
         self.points = self.points._replace(log_likelihood=self.density(self.values()))
 
     def _reason(self, params, chain):
@@ -354,7 +355,7 @@ class Gibbs(Chained):
         )
 
     def step(self, number, warm):
-        """Steps of the parameters, then a new path of every chain."""
+        """Move the parameters some steps, then draw a new path of every chain."""
         random = random_of(self.seed, 2, number)
         self.accepted = np.zeros(self.n_chains)
         self._weigh()

@@ -122,7 +122,7 @@ class Searches:
         return self.priors.from_line(self.swarm.mean(axis=1).T)[0]
 
     def step(self, number, warm):
-        """One pass of all filters, after which particles' parameters are drawn by their weights."""
+        """Run all filters once, after which particles' parameters are drawn by their weights."""
         random, (sds, cooling) = random_of(self.seed, 1, number), self.moves
         free = [self.priors.names.index(name) for name in self.priors.free]
         free = free, self.priors.limits, sds * cooling ** (number / 50.0)

@@ -16,9 +16,9 @@ from ..shared.annotations import Array, ArrayLike, NumberOrArray, PathLike, Whol
 from ..shared.checks import as_numbers, check_choice, check_count, check_seed
 from ..shared.files import read_npz, replacing
 from ..shared.store import list_differences, settings_as_json
+from .arguments import FUNCTIONS, Data, ModelFunction, Params
 from .blame import ON_NAN, OnNan, counted, undefined
 from .filtered import picked
-from .given import FUNCTIONS, Data, Model, ModelFunction, Params
 from .running import Run
 from .summaries import Summaries
 from .weighing import ordered_numpy
@@ -75,7 +75,7 @@ class Online:
 
     def __init__(
         self,
-        model: Model,
+        model: Any,
         n_particles: Whole,
         params: Params | None,
         n_values: Whole,

@@ -50,11 +50,12 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..shared.annotations import ArrayLike, Real, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_count, check_share
+from ..shared.launches import launch
 from ..shared.sharding import Shards
 from . import kernels
+from .arguments import ModelFunction, check_function, tried
 from .banks import by_rows, rows_of
 from .blame import named
-from .given import ModelFunction, check_function, tried
 from .inference import Estimates
 from .posterior import Posterior
 from .row_kernels import MOST
@@ -97,7 +98,7 @@ class Populations(Chained):
         self.remedy, self.finished, self.number = target.remedy, False, 0
 
     def start(self, given):
-        """Draws of the prior."""
+        """Draw from the prior."""
         random, n_rows = random_of(self.seed, 0), self.n_chains * self.n
         values, keys = self.priors.draw(random, n_rows), self.fresh(random, n_rows)
         z = self.priors.to_line(values)
@@ -127,7 +128,7 @@ class Populations(Chained):
         return float((1.0 / (self.weights(log_w)[0] ** 2).sum(axis=1)).mean())
 
     def step(self, number, warm):
-        """Weights, and where they are too uneven new parameters."""
+        """Weigh parameters, and renew them where their weights are too uneven."""
         random = random_of(self.seed, 1, number)
         added, gained, power, finished = self.target.step(number, self)
         log_w = self.log_w + added
@@ -138,20 +139,20 @@ class Populations(Chained):
         if finished or self.target.always or self.size(log_w) < self.threshold * self.n:
             points, accepted = self._renewed(random, number, points, log_w, power)
             log_w, renewed = np.zeros_like(log_w), number + 1
-        state = points, log_w, log_z, power, accepted, renewed, finished  # Ctrl-C comes before or after
-        self.points, self.log_w, self.log_z, self.power, self.accepted, self.number, self.finished = state
+        # no call stands between these: Ctrl-C comes before all of them or after
+        self.points, self.log_w, self.log_z, self.power = points, log_w, log_z, power
+        self.accepted, self.number, self.finished = accepted, renewed, finished
 
     def _refuse_impossible(self, log_z, where):
         impossible = np.flatnonzero(~np.isfinite(log_z))
         if impossible.size:
             raise InputError(
                 f"no parameters of population {impossible[0]} explain {where}"
-                + (f" ({self.nans.first})" if self.nans.first else "")
-                + "; more particles, more n_draws, or priors nearer the data are wanted"
+                f"{self.nans.words}; more particles, more n_draws, or priors nearer the data are wanted"
             )
 
     def _chosen(self, points, log_w, random, n_each):
-        """So many points of each population, by their weights."""
+        """Draw n_each points of each population by their weights."""
         chosen = systematic(
             log_weights=log_w.reshape(self.n_chains, self.n),
             seed=int(random.integers(2**63)),
@@ -287,7 +288,7 @@ class Densities:
         rows = reached(np.ascontiguousarray(params[slice(*own)]))
         n_rows, n_params = rows.shape
         found, given = pk.empty(n_rows), (self._function, pk.static(n_params), rows, self._data)
-        pk.parallel_for(n_rows, kernels.log_likelihoods, *given, found)
+        launch(n_rows, kernels.log_likelihoods, *given, found)
         return found.to_numpy().copy()
 
 
@@ -427,7 +428,7 @@ def sample_smc(
 
 
 def _rows(data):
-    """Data as rows, checked."""
+    """Return data as rows, checked."""
     rows = as_numbers(data, "data").astype(np.float64)
     if rows.ndim not in (1, 2) or not rows.size:
         raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")

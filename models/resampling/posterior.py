@@ -59,7 +59,7 @@ class Posterior(posteriors.Posterior):
         }
 
     def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
-        """About so many draws, evenly spaced over all chains, as the params of that many filters.
+        """Return some n_draws draws, evenly spaced over all chains, as the params of that many filters.
 
         Parameters
         ----------

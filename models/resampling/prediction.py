@@ -77,8 +77,8 @@ def predictive_bands(
     ahead: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as
-    gaps.
+    """Draw observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing
+    ones as gaps.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def predictive_bands(
 
 
 def posterior_densities(posterior: Posterior, truth: Mapping[str, float] | None = None) -> Any:
-    """Histograms of the draws of each parameter, and a trace of every chain below.
+    """Draw histograms of the draws of each parameter, and a trace of every chain below.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ class Prior:
 
     log_density: Callable[..., Any] = field(repr=False)
     draw: Callable[..., Any] = field(repr=False)
-    low: float
-    high: float
     text: str
+    low: float = -math.inf
+    high: float = math.inf
 
 
 def _positive(value, name):
@@ -66,8 +66,6 @@ def normal(mean: Real, sd: Real) -> Prior:
     return Prior(
         lambda v: -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi)),
         lambda random, size: random.normal(mean, sd, size),
-        -math.inf,
-        math.inf,
         f"normal, mean {mean:g}, sd {sd:g}",
     )
 
@@ -93,9 +91,8 @@ def half_normal(sd: Real) -> Prior:
     return Prior(
         lambda v: -0.5 * (v / sd) ** 2 - math.log(sd * math.sqrt(math.pi / 2)),
         lambda random, size: np.abs(random.normal(0.0, sd, size)),
-        0.0,
-        math.inf,
         f"half-normal, sd {sd:g}",
+        0.0,
     )
 
 
@@ -120,9 +117,8 @@ def gamma(shape: Real, rate: Real) -> Prior:
     return Prior(
         lambda v: (shape - 1.0) * np.log(v) - rate * v + constant,
         lambda random, size: random.gamma(shape, 1.0 / rate, size),
-        0.0,
-        math.inf,
         f"gamma, shape {shape:g}, rate {rate:g}",
+        0.0,
     )
 
 
@@ -147,9 +143,8 @@ def log_normal(median: Real, sd: Real) -> Prior:
     return Prior(
         lambda v: -0.5 * ((np.log(v) - centre) / sd) ** 2 - np.log(v) - math.log(sd * math.sqrt(2 * math.pi)),
         lambda random, size: np.exp(random.normal(centre, sd, size)),
-        0.0,
-        math.inf,
         f"log-normal, median {median:g}, sd {sd:g}",
+        0.0,
     )
 
 
@@ -174,9 +169,9 @@ def uniform(low: Real, high: Real) -> Prior:
     return Prior(
         lambda v: np.full(np.shape(v), -math.log(high - low)),
         lambda random, size: random.uniform(low, high, size),
+        f"uniform, {low:g} to {high:g}",
         low,
         high,
-        f"uniform, {low:g} to {high:g}",
     )
 
 
@@ -201,9 +196,9 @@ def beta(a: Real, b: Real) -> Prior:
     return Prior(
         lambda v: (a - 1.0) * np.log(v) + (b - 1.0) * np.log1p(-v) + constant,
         lambda random, size: random.beta(a, b, size),
+        f"beta, {a:g} and {b:g}",
         0.0,
         1.0,
-        f"beta, {a:g} and {b:g}",
     )
 
 
@@ -316,7 +311,7 @@ class Priors:
         )
 
     def to_line(self, values: Array) -> Array:
-        """Coordinates without bounds: logarithms, log-odds, or the values themselves.
+        """Return coordinates without bounds: logarithms, log-odds, or the values themselves.
 
         Parameters
         ----------

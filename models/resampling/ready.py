@@ -270,9 +270,7 @@ def _lg_guide(t, state, y, seed, stream, draw, params):
 @pk.function
 def _lg_log_guide(t, state, moved, y, params):
     mean, sd = _lg_guide_law(state, y, params)
-    return log_normal_density(moved[0], params[0] * state[0], params[1]) - log_normal_density(
-        moved[0], mean, sd
-    )
+    return _lg_log_transition(t, state, moved, params) - log_normal_density(moved[0], mean, sd)
 
 
 linear_gaussian = StateSpaceModel(

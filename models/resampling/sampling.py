@@ -135,7 +135,7 @@ def draw(sampling, name, parameters, begin, settings):
         A worker of another version or without the space; a scheduler that is gone.
     """
     known, fields, loop, complete = run_loop(sampling, name, parameters, begin, settings)
-    n_nan, nan_from = loop.sampler.nans.of(loop.parts[-1])
+    n_nan, nan_from = loop.parts[-1]["n_nan"], loop.parts[-1]["nan_from"]
     by_name = dict(zip(known.free, np.moveaxis(fields["draws"], -1, 0)))
     mixed = (mixing(by_name, loop.sampler.remedy) if complete else ()) + fields.pop("notes", ())
     undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
@@ -287,16 +287,16 @@ class Nans:
                 raise FiniteError(self.first)
         return np.where(bad, -np.inf, found)
 
+    @property
+    def words(self):
+        """Reason of the first NaN in brackets, for a message; empty if there is none."""
+        return f" ({self.first})" if self.first else ""
+
     def arrays(self):
         return {"n_nan": self.counts.copy(), "nan_from": np.array(self.first)}
 
-    def of(self, arrays):
-        """Return the counts in the arrays of a part; none for one from before they were counted."""
-        return arrays.get("n_nan", np.zeros_like(self.counts)), str(arrays.get("nan_from", ""))
-
     def restore(self, arrays):
-        self.counts, self.first = self.of(arrays)
-        self.counts = self.counts.copy()
+        self.counts, self.first = arrays["n_nan"].copy(), str(arrays["nan_from"])
 
 
 class Loop:
@@ -357,7 +357,7 @@ class Loop:
 
 
 def starts_of(start, priors, n_chains):
-    """Starts as rows, checked against the priors."""
+    """Return starts as rows, checked against the priors."""
     if not isinstance(start, Mapping) or set(start) != set(priors.free):
         raise InputError(
             f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; a dict of exactly "

@@ -22,11 +22,12 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.checks import check_count, check_number, check_seed
+from ..shared.launches import launch
 from . import smoothing_kernels, weighing
 from .checks import MOST
 from .filtered import Filtered
 from .state_space import StateSpaceModel
-from .weights import SWEEP_TEAM, on, unit_extremes
+from .weights import SWEEP_TEAM, unit_extremes
 
 
 def backward_paths(
@@ -68,28 +69,25 @@ def backward_paths(
     """
     model.need("backward simulation", "log_transition")
     n, seed = check_count(n, "n", 1, MOST), np.uint64(check_seed(seed))
-    with on(found.history.space if found.history else None):
-        kept = found.kept("backward simulation")
+    with found._kept_history("backward simulation") as kept:
         n_dims, n_rows = kept.x.shape[1:3]
         if n_dims != len(model.states):
             raise InputError(
                 f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another"
                 " model"
             )
-        paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
+        paths = pk.empty((*kept.x.shape[:3], n), kept.x.dtype)
         sizes = map(pk.static, (n_dims, kept.params.shape[1], kept.inputs.shape[1]))
         known = kept.params, kept.inputs, kept.x, kept.log_w
         if bound is None:
             policy, kernel = pk.TeamPolicy(n_rows * n, SWEEP_TEAM), smoothing_kernels.simulate_backward
             own = n, seed, *known, paths
         else:
-            policy, kernel = pk.MDRangePolicy((0, 0), (n_rows, n)), smoothing_kernels.reject_backward
+            policy, kernel = (n_rows, n), smoothing_kernels.reject_backward
             most = check_count(kept.x.shape[3] if most is None else most, "most", 0, MOST)
             own = check_number(bound, "bound"), most, seed, *known, _cumulative(kept.log_w), paths
-        pk.parallel_for(policy, kernel, model.log_transition, *sizes, *own)
-        drawn = paths.to_numpy()
-    drawn[..., np.atleast_1d(found.died) >= 0, :] = np.nan
-    return drawn[:, :, 0] if found._single else drawn
+        launch(policy, kernel, model.log_transition, *sizes, *own)
+        return found._without_dead(paths.to_numpy())
 
 
 def _cumulative(log_w):
@@ -98,7 +96,7 @@ def _cumulative(log_w):
     found, w = pk.empty(log_w.shape, np.uint64), pk.empty(log_w.shape)
     bits = min(weighing.MOST_BITS, 62 - (n - 1).bit_length())
     policy, kernel = pk.TeamPolicy(n_steps * n_rows, SWEEP_TEAM), smoothing_kernels.accumulate_weights
-    pk.parallel_for(policy, kernel, bits, log_w, unit_extremes(1), w, found)
+    launch(policy, kernel, bits, log_w, unit_extremes(1), w, found)
     return found
 
 
@@ -122,10 +120,9 @@ def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
         `lag` is out of range; particles were not kept.
     """
     lag = check_count(lag, "lag", 0, MOST)
-    with on(found.history.space if found.history else None):
-        kept = found.kept("smoothing")
+    with found._kept_history("smoothing") as kept:
         means, variances = pk.empty(kept.x.shape[:3]), pk.empty(kept.x.shape[:3])
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(kept.x.shape[0] * kept.x.shape[2], SWEEP_TEAM),
             smoothing_kernels.lagged_moments,
             lag,
@@ -136,7 +133,4 @@ def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
             means,
             variances,
         )
-        both = means.to_numpy(), variances.to_numpy()
-    for array in both:
-        array[..., np.atleast_1d(found.died) >= 0] = np.nan
-    return tuple(array[..., 0] if found._single else array for array in both)
+        return found._without_dead(means.to_numpy()), found._without_dead(variances.to_numpy())

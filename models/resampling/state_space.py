@@ -21,8 +21,9 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..shared.annotations import Array, ArrayLike, Whole
 from ..shared.arrays import reached
 from ..shared.checks import as_numbers, check_count, check_seed
+from ..shared.launches import launch
+from .arguments import ModelFunction, Params, as_rows, check_function, check_names
 from .filter import ParticleFilter
-from .given import ModelFunction, Params, as_table, check_function
 from .simulation_kernels import simulate_rows
 from .weights import on
 
@@ -114,11 +115,7 @@ class StateSpaceModel:
         InputError
             A name is missing, or is none of the model's.
         """
-        if set(values) != set(self.parameters):
-            raise InputError(
-                f"params has {', '.join(map(repr, values))}; wanted exactly"
-                f" {', '.join(map(repr, self.parameters))}"
-            )
+        check_names(values, self.parameters)
         return self.Parameters(**values)
 
     def need(self, what: str, *names: str) -> None:
@@ -192,13 +189,8 @@ class StateSpaceModel:
         ShapeError, DTypeError, InputError
             They are not those of the model.
         """
-        table = as_table(params, self.parameters).astype(np.float64)
-        if table.ndim not in (1, 2) or table.shape[-1] != len(self.parameters):
-            raise ShapeError(
-                f"params has shape {table.shape}; the last axis is wanted to be {len(self.parameters)} long: "
-                f"{', '.join(self.parameters)}"
-            )
-        return np.atleast_2d(table), table.ndim == 1
+        table, single = as_rows(params, self.parameters)
+        return table.astype(np.float64), single
 
     def simulate(
         self,
@@ -256,7 +248,7 @@ class StateSpaceModel:
         seed = np.uint64(check_seed(seed))
         with on(space):
             x, y = pk.copy_of(x), pk.empty((n_steps, n_values, n_rows))
-            pk.parallel_for(
+            launch(
                 n_rows,
                 simulate_rows,
                 self.initial,
@@ -282,7 +274,7 @@ class StateSpaceModel:
         inputs: ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Array:
-        """Observations drawn anew for given states, a path for each row of parameters: what the posterior
+        """Draw observations anew for given states, a path for each row of parameters: what the posterior
         predicts.
 
         Parameters

@@ -27,6 +27,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ..shared.annotations import ArrayOrView, PathLike
 from ..shared.checks import check_choice
 from ..shared.files import read_json, write
 from ..shared.processes import map_numbers
-from ..shared.store import Store
+from ..shared.store import NOWHERE, Store
 from . import schemes
 from .weights import metropolis_steps
 
@@ -58,7 +59,7 @@ MOST_AT_ONCE = 1 << 20  # particles of replicates that are held together
 _MOST_WEIGHTS = 1 << 26  # that are kept for the next scheme
 FEWEST = 4  # vectors of a set
 ERRORS = "sets", "runs", "mse", "bias_share"
-LONG_ENOUGH = 1.0  # seconds of timed calls
+_REPEATS = 5  # timed calls, at most
 _STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost what a particle of the other schemes does
 _LONG = 1 << 26  # particles and steps of a cell whose sets are kept one by one
 _BOUND = 1.0  # of the weights: exp(0)
@@ -66,11 +67,11 @@ _KINDS = dict(
     scheme=str,
     kind=str,
     n=int,
-    y=(int, float),
+    y=Real,
     runs=int,
-    mse=(int, float),
-    bias_share=(int, float),
-    seconds=(int, float),
+    mse=Real,
+    bias_share=Real,
+    seconds=Real,
 )
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
@@ -101,10 +102,11 @@ class Design:
     most: int = 1 << 24
     limit: float = math.inf
     dtype: str = "float64"
-    long_enough: float = LONG_ENOUGH
+    long_enough: float = 1.0
 
     def share(self, n: int, steps: float) -> tuple[int, int]:
-        """(sets, vectors of each) for cells of n particles and so many steps; (0, 0) for those left out."""
+        """Return (sets, vectors of each) for cells of n particles and so many steps; (0, 0) for those left
+        out."""
         cost = n * max(1.0, steps / _STEPS_A_PARTICLE)
         runs = min(self.n_runs, max(FEWEST, int(self.most / (cost * self.n_sets))))
         sets = min(self.n_sets, max(1, int(self.most / (cost * runs))))
@@ -250,17 +252,17 @@ def _errors_of(cell, draw, weights, sets, runs, steps, store):
 
 
 def _errors_elsewhere(cells, design, k):
-    """On a worker: the errors of a cell, which no machine changes; None if the design leaves it out."""
+    """Compute, on a worker, the errors of a cell, which no machine changes; None if the design leaves it
+    out."""
     cell = cells[k]
     weights = _weights(cell["n"], cell["y"], design)
     draw, steps, _ = _drawing(cell["scheme"], metropolis_steps(weights(0), space="serial"), "serial")
     sets, runs = design.share(cell["n"], steps)
-    with Store(None, "resampling.study", {}) as nothing:
-        return _errors_of(cell, draw, weights, sets, runs, steps, nothing) if sets else None
+    return _errors_of(cell, draw, weights, sets, runs, steps, NOWHERE) if sets else None
 
 
 def _drawing(name, steps, space, peers=None):
-    """(what gives offspring of rows of weights, its steps a particle, what is timed or None)."""
+    """Return (what gives offspring of rows of weights, its steps a particle, what is timed or None)."""
     if not _is_ours(name):
         return lambda w, seed, step: peers[name](w, seed, step, space), 1.0, None
     name, _, divisor = name.partition(" / ")
@@ -295,7 +297,7 @@ def kind_of(space: object) -> str:
 
 
 def _errors(draw: Callable, w: np.ndarray, n_runs: int, seed: int) -> np.ndarray:
-    """(MSE / N, bias share) of each set, shape (sets, 2), of weights of shape (sets, n)."""
+    """Compute (MSE / N, bias share) of each set, shape (sets, 2), of weights of shape (sets, n)."""
     sets, n = w.shape
     at_once = max(1, min(n_runs, MOST_AT_ONCE // w.size))
     e, total, squares, done = n * w / w.sum(axis=1, dtype=np.float64, keepdims=True), 0.0, 0.0, 0
@@ -312,11 +314,11 @@ def _squares(x):
     return np.einsum("ij,ij->i", x, x)
 
 
-def _seconds(call, w, space, design, repeats=5):
+def _seconds(call, w, space, design):
     view = pk.copy_of(w, space)
     call(view, 0)
     times = []
-    for step in range(repeats):
+    for step in range(_REPEATS):
         if sum(times) > design.long_enough:
             break
         start = time.perf_counter()
@@ -327,7 +329,7 @@ def _seconds(call, w, space, design, repeats=5):
 
 
 def decisions(cells: Sequence[dict]) -> dict:
-    """{"cpu" | "cuda" | "both": {(n, y): scheme}}, the fastest; "both" says which machine, too."""
+    """Return {"cpu" | "cuda" | "both": {(n, y): scheme}}, the fastest; "both" says which machine, too."""
     found = {}
     cells = [cell for cell in cells if cell["scheme"] in SCHEMES]
     for kind in sorted({cell["kind"] for cell in cells}) + ["both"]:
@@ -430,7 +432,7 @@ def _fastest(path, weights, log_weights, space):
 
 
 def _steps_at(y):
-    """B* of the paper's weights: their mean is exp(-y^2 / 4) / sqrt(2) of their largest."""
+    """Return B* of the paper's weights: their mean is exp(-y^2 / 4) / sqrt(2) of their largest."""
     return math.log(0.01) / math.log1p(-math.exp(-y * y / 4) / math.sqrt(2.0))
 
 

@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Whole
 from ..shared.checks import check_count
-from .given import Params, as_table
+from .arguments import Params, as_table
 from .state_space import StateSpaceModel
 
 # Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle
@@ -92,15 +92,8 @@ def particles_needed(
         if tried[n] <= 2.0 * WANTED or n >= max_particles:
             break
         # the variance falls as 1 / n, once it is small
-        n = int(
-            min(
-                max_particles,
-                32
-                * math.ceil(
-                    n / 32 * (4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED)))
-                ),
-            )
-        )
+        growth = 4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED))
+        n = min(max_particles, 32 * math.ceil(n / 32 * growth))
     if not tried[n] <= 2.0 * WANTED:
         raise InputError(
             f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs,"

@@ -82,14 +82,12 @@ class Walk:
     ----------
     z : ndarray, shape (n_chains, n_free)
         Starts, whose variances are the first guess.
-    target : float
-        Acceptance rate that the scale is moved to.
     """
 
-    def __init__(self, z, target=TARGET):
+    def __init__(self, z):
         n_chains, n_free = z.shape
-        self.target, self.scale, self.n_seen = target, 2.38 / np.sqrt(n_free), 0
-        self.mean, self.weight = z.mean(axis=0), 0.0
+        self.scale, self.n_seen = 2.38 / np.sqrt(n_free), 0
+        self.mean = z.mean(axis=0)
         spread = z.var(axis=0) if n_chains > 1 else np.ones(n_free)
         self.covariance = np.diag(np.maximum(0.01 * spread, 1e-8))
 
@@ -98,8 +96,8 @@ class Walk:
         return z + self.scale * random.normal(size=z.shape) @ factor.T
 
     def learn(self, z, accepted):
-        """From where the chains stand, and the share of them that moved; the past is forgotten at a rate of 1
-        / n^0.7."""
+        """Learn from where the chains stand, and the share of them that moved; the past is forgotten at a
+        rate of 1 / n^0.7."""
         self.n_seen += 1
         rate = (self.n_seen + 5.0) ** -0.7
         self.tune(accepted, rate)
@@ -116,7 +114,7 @@ class Walk:
 
     def tune(self, accepted, rate):
         """Move the scale towards the wanted acceptance rate."""
-        self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - self.target)), 1e-3, 1e3))
+        self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - TARGET)), 1e-3, 1e3))
 
     def state(self):
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from portable.errors import DTypeError, FiniteError, InputError, PortableError, 
 
 from ..shared.annotations import Array, ArrayLike
 from ..shared.checks import as_numbers, check_finite
+from .checks import refuse_first
 from .filter_kernels import user_draw
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
@@ -19,36 +20,6 @@ _TRIED = 64  # rows of parameters that the model's functions are tried with, at 
 Params: TypeAlias = Union[ArrayLike, Mapping[str, Any]]  # also a named tuple
 
 FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
-
-
-class Model(Protocol):
-    """Attributes of a ParticleFilter that a run reads."""
-
-    functions: tuple[Any, ...]
-    look_ahead: Any
-    names: tuple[str, ...] | None
-    method: str
-    draw: Any
-    threshold: float
-    lagged: bool
-    in_place: bool
-    ordered: bool
-    numbered: bool
-    dtype: np.dtype[Any]
-    space: Any
-    spaces: Any
-
-    def takes_rows(self, n: int) -> bool:
-        """True if a row of n particles is one team's throughout."""
-
-    def count(self, n_particles: Any) -> int:
-        """Return the number of particles, checked."""
-
-    def n_dims(self, observation: Array, params: Array) -> int:
-        """Return the number of components of a state."""
-
-    def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
-        """Return how many numbers a moment function gives."""
 
 
 class Data:
@@ -63,22 +34,27 @@ class Data:
         Parameters were given for one filter, and results leave out the axis of filters.
     """
 
-    def __init__(self, model: Model, y: Array, params: Params | None, inputs: Array) -> None:
+    def __init__(self, model: Any, y: Array, params: Params | None, inputs: Array) -> None:
         self.y, self.inputs, self.n_steps = y, inputs, len(y)
-        p = np.zeros(1) if params is None else as_table(params, model.names)
-        if p.ndim not in (1, 2) or not p.size:
-            raise ShapeError(
-                f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
-            )
-        if model.names is not None and p.shape[-1] != len(model.names):
-            raise ShapeError(
-                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted:"
-                f" {', '.join(model.names)}"
-            )
-        self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
+        table, self.single = as_rows([0.0] if params is None else params, model.names)
+        self.params = np.atleast_2d(check_finite(table[0] if self.single else table, "params"))
         rows = self.params[:_TRIED] if params is not None else self.params[:1, :0]
         rows = np.hstack([rows, np.tile(inputs[0], (len(rows), 1))])
         self.row, self.n_dims = rows[0], model.n_dims(y[0], rows)
+
+
+def as_rows(params, names):
+    """Return parameters as rows, and whether they were of one; names, where there are any, say how many."""
+    table = as_table(params, names)
+    if table.ndim not in (1, 2) or not table.size:
+        raise ShapeError(
+            f"params has shape {table.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
+        )
+    if names is not None and table.shape[-1] != len(names):
+        raise ShapeError(
+            f"params has {table.shape[-1]} numbers a filter; {len(names)} are wanted: {', '.join(names)}"
+        )
+    return np.atleast_2d(table), table.ndim == 1
 
 
 def as_table(params, names):
@@ -93,15 +69,20 @@ def as_table(params, names):
             "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=)"
             " gives them"
         )
-    if set(params) != set(names):
-        raise InputError(
-            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
-        )
+    check_names(params, names)
     columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
         raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
+
+
+def check_names(params, names):
+    """Refuse parameters by name that are not exactly the model's."""
+    if set(params) != set(names):
+        raise InputError(
+            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
+        )
 
 
 def check_function(function, name):
@@ -114,11 +95,8 @@ def check_function(function, name):
 def not_infinite(values, name):
     values = values.astype(np.float64)
     if np.isinf(values).any():
-        index = tuple(np.argwhere(np.isinf(values))[0].tolist())
-        raise FiniteError(
-            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN"
-            " where one is missing"
-        )
+        wanted = "finite numbers are wanted, or NaN where one is missing"
+        refuse_first(values, name, np.isinf, wanted, FiniteError)
     return values
 
 
