@@ -1,14 +1,13 @@
-"""Kernels that look for events near one another through cells in space, and that sum over lists of pairs so
-found.
+"""Kernels that find nearby events by means of cells in space, and kernels that sum over the resulting
+lists of pairs.
 
 Arguments that recur, besides those of `portable.models.hawkes.kernels`
-    x, t            locations (and marks) as there, and times, shape (n_events,), in the order of cells, then
-                    of time
+    x, t            locations (and marks) as there, and times, shape (n_events,), sorted by cell, then by time
     cell            cell coordinates of each event, shape (n_dims, n_events)
     start           start[k] is the first event of cell k; cells are numbered with the last dimension fastest
     shape           cells along each dimension, a tuple
-Cells are at least as wide as the sums reach in space, so an event meets all that matter in its own cell and
-in those around it.
+Cells are at least as wide as the reach of the sums in space, so all events that contribute to an event's sum
+are in its cell or in the neighbouring cells.
 """
 
 import portable as pk
@@ -18,7 +17,7 @@ from .excitation import own_parameters, terms_of
 from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
-LONG = 64  # a row with more pairs is one team's work
+LONG = 64  # a row with more pairs is summed by a team
 
 
 @pk.function
@@ -36,7 +35,7 @@ def neighbour_cell(n_dims, number, cell, i, shape):
 
 @pk.kernel
 def number_cells(i, n_dims, x, low, wide, shape, numbers):
-    """Write the number of the cell of each event. 8 bytes per dimension, and 4."""
+    """Write the number of the cell that contains event i. 8 bytes per dimension, and 4."""
     k = 0
     for c in range(n_dims):
         k = k * shape[c] + min(int((x[c, i] - low[c]) // wide[c]), shape[c] - 1)
@@ -45,7 +44,8 @@ def number_cells(i, n_dims, x, low, wide, shape, numbers):
 
 @pk.kernel
 def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_t, cell, sorted_numbers):
-    """Write an event to its place in the order of cells. 24 bytes per dimension, and 32."""
+    """Copy the event at position `place` of the order by cells to that position. 24 bytes per dimension,
+    and 32."""
     i = order[place]
     for c in range(x.shape[0]):
         sorted_x[c, place] = x[c, i]
@@ -60,15 +60,15 @@ def put_into_cells(place, n_dims, order, numbers, shape, x, t, sorted_x, sorted_
 
 @pk.kernel
 def find_cells(k, sorted_numbers, start):
-    """Find the beginning of a cell; behind the last cell, the end of all. A binary search."""
+    """Find the first event of cell k; past the last cell, the number of events. A binary search."""
     start[k] = first_not_below(sorted_numbers, 0, sorted_numbers.shape[0], k)
 
 
 @pk.kernel
 def rank_row(i, counts, keys):
-    """Rank an event's row of pairs for ordering: short rows by their length, the longest first, then long
-    ones, then those without a pair; returns whether it is short, whether it is long, and its pairs. 12
-    bytes."""
+    """Write the sort key of an event's row of pairs: short rows by their length, the longest first, then
+    long ones, then rows without a pair. Return 1 if the row is short, 1 if it is long, and its number of
+    pairs. 12 bytes."""
     n = counts[i]
     short = n > 0 and n <= LONG
     keys[i] = LONG - n if short else LONG if n > LONG else LONG + 1
@@ -77,8 +77,8 @@ def rank_row(i, counts, keys):
 
 @pk.kernel
 def places_of(rank, n_slices, n_short, n_teams, rows, counts):
-    """Return the number of places of a slice of WIDTH short rows, the longest of which comes first, or of a
-    long row; 0 behind the last. 16 bytes."""
+    """Return the number of places of a slice of WIDTH short rows, the longest of which comes first, or of
+    a long row; 0 past the last row. 16 bytes."""
     if rank < n_slices:
         return counts[rows[rank * WIDTH]] * WIDTH
     return counts[rows[n_short + rank - n_slices]] if rank < n_teams else 0
@@ -86,7 +86,7 @@ def places_of(rank, n_slices, n_short, n_teams, rows, counts):
 
 @pk.kernel
 def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, length, event):
-    """Place a row's pairs: their beginning, their number, and their event. 56 bytes."""
+    """Write where the pairs of row k begin, their stride, their number, and their event. 56 bytes."""
     if k < n_slices * WIDTH:
         length[k] = 0
         event[k] = -1
@@ -107,12 +107,12 @@ def place_row(k, n_slices, n_short, rows, order, counts, begin, first, stride, l
 def background_by_cells(
     team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background
 ):
-    """Compute the sums of (1) over at least the events within `reach` hours in the cells around; one team per
-    event."""
+    """Compute the sums of (1) over at least the events within `reach` hours in the event's cell and its
+    neighbours; one team per event."""
     i = team.league_rank
     mu = pk.local(n_mu, pk.float64)
     terms = pk.local(3, x.dtype)
-    delay = pk.local(1, x.dtype)  # differences in float64, the rest in the dtype of x
+    delay = pk.local(1, x.dtype)  # differences are taken in float64, all else is in the dtype of x
     for k in range(n_mu):
         mu[k] = 0.0
     for number in range(3**n_dims):
@@ -153,10 +153,9 @@ def list_pairs(
     mark_at,
     earlier,
 ):
-    """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those
-    pairs.
+    """Count the earlier events whose exponent does not exceed `cut`; if `fill` > 0, write these pairs.
 
-    With fill = 2 also which place, in the order of cells, the earlier event has.
+    With fill = 2 also write the position, in the order of cells, of the earlier event.
     """
     n_pairs = 0
     for number in range(3**n_dims):
@@ -184,8 +183,8 @@ def list_pairs(
 
 @pk.function
 def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
-    """Compute the sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, any
-    other rank one long row."""
+    """Compute the sums of (2) over listed pairs: a rank below n_slices takes a slice of WIDTH short rows,
+    one row per member; any other rank takes one long row."""
     xi = pk.local(n_xi, pk.float64)
     terms = pk.local(1 + g.n_own, r2_of.dtype)
     if rank < n_slices:
@@ -227,9 +226,9 @@ def listed_sums(team, g, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, e
 def listed_of_several(
     team, g, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
 ):
-    """Compute `listed_sums` for several parameters, in float64: one team for each row of `rows`
-    (`row_of_params`) and each team of `listed_sums`; row k of `excitation`, shape (n_several, n_xi,
-    n_events), takes the sums of row k."""
+    """Compute `listed_sums` for several parameter sets, in float64: one team for each row of `rows`
+    (`row_of_params`) and each team of `listed_sums`; excitation[k], shape (n_xi, n_events), receives the
+    sums of row k."""
     which = team.league_rank // n_teams
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)

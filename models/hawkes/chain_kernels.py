@@ -1,17 +1,18 @@
-"""One step of Algorithm 1 of Holbrook et al. for several chains, wholly on the space: nothing returns to the
-host between steps.
+"""Kernels for a step of Algorithm 1 of Holbrook et al. for several chains, entirely on the space: nothing
+is copied to the host between steps.
 
-A step is a sum over pairs (where the proposal moves a parameter of the triggering function, or of the
-background), a sum over events, and a decision that accepts or rejects, adapts, writes down and proposes anew.
-Chains differ in which parameter they move, so each asks for its own.
+A step consists of a sum over pairs (if the proposal changes a parameter of the triggering function or of the
+background), a sum over events, and a decision kernel that accepts or rejects, adapts the proposal, records
+the draw and makes the next proposal. Each chain changes its own randomly chosen parameter, so each computes
+only the sums that its proposal changes.
 
 Arguments that recur; C chains, P parameters in the order of `Parameters.names()`, F of them free
     values, proposed    shape (C, P)
     counts              shape (C, len(COUNTS)), integers, and
-    state               shape (C, len(STATE)): what a chain remembers, see below
-    background, excitation   shape (C or 1, 2 or 1, 1, n_events): for each chain the sums of the current and
-                             of the proposed
-                        parameters; counts say which half is which
+    state               shape (C, len(STATE)): the state of each chain, columns below
+    background, excitation   shape (C or 1, 2 or 1, 1, n_events): for each chain the sums at the current and
+                             at the proposed parameters; MU_HALF and XI_HALF of `counts` are the indices of
+                             the current ones
 """
 
 import portable as pk
@@ -27,24 +28,23 @@ STEP, MOVED, MU_HALF, XI_HALF, STALLED = range(5)
 LOG_LIKELIHOOD, LOG_RATIO, SHARE, MASS, WORST = range(5)
 # Columns of tallies, shape (C, F, 5): of the running batch and of all steps.
 BATCH, BATCH_ACCEPTED, BATCH_SIZE, TRIED, ACCEPTED = range(5)
-# MOVED is the place of a free parameter, or one of these: everything is to be evaluated anew; the chain has
-# ended.
+# MOVED is the index of a free parameter, or one of these: all sums must be evaluated; the chain has ended.
 EVERYTHING, NOTHING = -1, -2
-# Why a chain waits for the host: its proposal leaves the range of the list of pairs; the bound on the error
-# was not met.
+# Reasons why a chain is stalled until the host acts: its proposal is outside the range of the list of pairs;
+# the error exceeds its bound.
 OUT_OF_RANGE, TOO_COARSE = 1, 2
 
-# random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
+# random numbers reserved per step: the choice of parameter, the acceptance, and tries of a truncated normal
 DRAWS = 64
 TARGET = 0.44  # acceptance rate of univariate proposals (Roberts and Rosenthal), as in the paper
 N_SUMS = 4
-SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 in float64
+SPENT = 40.0  # beyond this exponent all offspring have occurred: 1 - exp(-40) is 1 in float64
 
 
 @pk.function
 def moves(counts, chain, place_of, first, last):
-    """Return whether the chain's proposal moves one of the parameters first ... last, or all is to be
-    evaluated."""
+    """Return True if the chain's proposal changes one of the parameters first ... last, or all sums must
+    be evaluated."""
     moved = counts[chain, MOVED]
     place = place_of[max(moved, 0)]
     waits = counts[chain, STALLED] != 0 or moved == NOTHING
@@ -53,14 +53,15 @@ def moves(counts, chain, place_of, first, last):
 
 @pk.function
 def log_prior_of(prior, v):
-    """Return the log-density of a coordinate, up to a constant: `portable.models.hawkes.priors`."""
+    """Return the log prior density of a coordinate at v, up to a constant, from its coefficients:
+    `portable.models.hawkes.priors`."""
     log_v = pk.log(v)
     return prior[0] * log_v + prior[1] * v + prior[2] * v * v + prior[3] * log_v * log_v
 
 
 @pk.kernel
 def chain_background(team, d, n_teams, reach, self_term, counts, place_of, proposed, background):
-    """Compute the sums of (1) for the chains that move tau_x or tau_t; one team per chain and group of
+    """Compute the sums of (1) for the chains that change tau_x or tau_t; one team per chain and group of
     events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
@@ -81,7 +82,8 @@ def chain_background(team, d, n_teams, reach, self_term, counts, place_of, propo
 
 @pk.function
 def proposed_parameters(g, proposed, chain, p):
-    """Return the proposed parameters as kernels take them, as `Triggering.for_kernels` does."""
+    """Write the proposed parameters of the triggering function to p in the form for kernels, as
+    `Triggering.for_kernels` does."""
     for k in range(g.n_own):
         v = proposed[chain, 4 + k]
         p[k] = 1.0 / v if g.reciprocal[k] else v
@@ -104,8 +106,8 @@ def chain_listed(
     proposed,
     excitation,
 ):
-    """Compute the sums of (2) over a list of pairs for the chains that move a parameter of the triggering
-    function."""
+    """Compute the sums of (2) over a list of pairs for the chains that change a parameter of the
+    triggering function."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
         p = pk.local(g.n_own, pk.float64)
@@ -129,7 +131,8 @@ def chain_listed(
 
 @pk.kernel
 def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excitation):
-    """Compute the same over windows in time, where the list would be too long."""
+    """Compute the sums of `chain_listed` over windows in time instead, for use when the list would be too
+    long."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
         p = pk.local(g.n_own, pk.float64)
@@ -148,7 +151,8 @@ def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excit
 
 @pk.function
 def scales(g, n_dims, given, proposed, chain, p):
-    """Return the factors of the sums of (1) and (2)."""
+    """Return the constant factors of the sums of (1) and (2) at the proposed parameters; with a given
+    background, the first is mu0."""
     mu0 = proposed[chain, 0]
     background = mu0
     if not given:
@@ -176,7 +180,8 @@ def chain_events(
     excitation,
     sums,
 ):
-    """Add up a block of events: log rates, 1 / rates, and where they change the shares and masses of (3)."""
+    """Add up over a block of events: log rates and 1 / rates, and, where the proposal changes them, the
+    shares of mu0 and theta in (3)."""
     chain = team.league_rank // n_teams
     if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
         p = pk.local(g.n_own, pk.float64)
@@ -219,8 +224,8 @@ def chain_events(
 
 @pk.function
 def adapt(tallies, chain, k, sds):
-    """Widen or narrow the proposals of a parameter by its acceptance rate after b of them; b then grows to
-    b^1.1."""
+    """Scale the proposal standard deviation of parameter k by its acceptance rate after a batch of b
+    proposals; b then grows to b^1.1."""
     n = tallies[chain, k, BATCH]
     size = tallies[chain, k, BATCH_SIZE]
     if n >= size:
@@ -234,7 +239,7 @@ def adapt(tallies, chain, k, sds):
 def propose(
     seed, stream, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state
 ):
-    """Propose a value of a parameter, chosen at random, from a normal density cut off at 0."""
+    """Propose a value of a randomly chosen parameter from a normal density truncated to positive values."""
     k = pk.random.randint(seed, stream, step * DRAWS, place_of.shape[0])
     place = place_of[k]
     for c in range(values.shape[1]):
@@ -283,11 +288,11 @@ def chain_decide(
     thin,
     draws,
 ):
-    """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a
-    team a chain.
+    """Accept or reject the proposal of each chain, record the step, adapt, and make the next proposal; one
+    team per chain.
 
-    A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays. Random
-    numbers are those of chain first + c.
+    A row of draws, shape (C, n_rows, F + 1), is written `thin` times, and the last of these remains. Chain c
+    uses the random numbers of stream first + c.
     """
     chain = team.league_rank
     totals = pk.local(N_SUMS, pk.float64)

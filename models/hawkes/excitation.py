@@ -5,29 +5,31 @@ import portable as pk
 
 from .kernels import GROUP, TERMS, background_term, elapsed, mark_of, place_rows, squared_distance
 
-MEMBERS = 32  # of a team of pair_tiles, at most: one warp
-# Columns of a row of parameters, in kernels for several; from OWN on those of the triggering function.
+MEMBERS = 32  # most members of a team of pair_tiles: one warp
+# Columns of a row of parameters in kernels for several parameter sets; the parameters of the triggering
+# function begin at OWN.
 REACH, MU_SCALE, XI_SCALE, THETA, OWN = range(5)
 
 
 def row_of_params(params, n_dims, reach_h, background_scale):
-    """Return the numbers of one of several parameters: how far in time its pairs go, what multiplies the
-    sums of (1) and of (2), theta, and what the triggering function takes."""
+    """Return one row of numbers for kernels over several parameter sets: the reach of pairs in time, the
+    factors of the sums of (1) and of (2), theta, and the parameters of the triggering function in the form
+    for kernels."""
     scale = params.excitation_scale(n_dims)
     return reach_h, background_scale, scale, params.theta, *params.kernel_values
 
 
 @pk.function
 def own_parameters(g, rows, which, p):
-    """Copy the parameters of the triggering function of one of several evaluations to p."""
+    """Copy the parameters of the triggering function from row `which` of `rows` to p."""
     for k in range(g.n_own):
         p[k] = rows[which, OWN + k]
 
 
 @pk.function
 def terms_of(g, n_xi, r2, dt, mark, p, out):
-    """Return the triggering function, with its other moments if n_xi > 1; returns whether they may be
-    anything but 0."""
+    """Write the value of the triggering function to out[0], and its other moments if n_xi > 1. Return
+    False only if all moments are known to be 0."""
     if n_xi == 1:
         out[0] = g.value(r2, dt, mark, p)
         return True
@@ -36,7 +38,7 @@ def terms_of(g, n_xi, r2, dt, mark, p, out):
 
 @pk.function
 def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
-    """Compute `excitation_sums` for its group of events."""
+    """Compute the sums of `excitation_sums` for the GROUP events of group `group`."""
     own = group * GROUP
     newest = min(own + GROUP, d.x.shape[1]) - 1
     xi = pk.local((n_xi, GROUP), pk.float64)
@@ -74,22 +76,23 @@ def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
 
 @pk.kernel
 def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, mu, xi):
-    """Compute the sums of (1), without own terms, and of (2) between two blocks of events; one team per pair
-    of blocks.
+    """Compute the sums of (1), without self terms, and of (2) between two blocks of events; one team per
+    pair of blocks.
 
-    The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier
-    ones of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b
-    adds to an event; no other team writes there, so nothing is atomic and every run gives the same bits.
-    A member keeps `rows` later events in registers and walks the earlier ones. 3 D + 11 operations and
-    two exponentials a pair; 8 (D + 2) bytes for every rows * team.size pairs.
+    The background kernel is symmetric, so each pair is visited once: events of block tiles[0, k] against
+    earlier events of block tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), holds the
+    contribution of block b to each event; no other team writes to it, so no atomics are needed and the result
+    is bitwise reproducible. Each member keeps `rows` later events in registers and loops over the earlier
+    ones. 3 D + 11 operations and two exponentials per pair; 8 (D + 2) bytes for every rows * team.size pairs.
     """
-    # of the members' events, over all earlier ones so far
+    # Sums of the members' later events, over the earlier events so far.
     mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)
     xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
     # The current tile of earlier events, with their marks.
     x_near = team.scratch((max(place_rows(d.n_dims, d.wide), d.n_dims + g.marked), TERMS), d.x.dtype)
     t_near = team.scratch((d.n_parts, TERMS), d.t.dtype)
-    # What each member adds to these; rows longer by one, so that columns lie in different banks.
+    # The contributions of each member to these events; rows are longer by one so that columns lie in
+    # different banks.
     shares = team.scratch((n_mu, TERMS, MEMBERS + 1), d.x.dtype)
     later = tiles[0, team.league_rank]
     earlier = tiles[1, team.league_rank]
@@ -123,7 +126,7 @@ def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, 
             for k in range(n_xi):
                 xi_sums[k, r, team.rank] = 0.0
         stop = min(end, first + width)
-        # before it no pair is in doubt
+        # All pairs before this event count, so that the loop needs no test.
         free = max(min(before[first], stop), begin) if first + width <= last else begin
         for limited in (False, True):
             limit = stop if limited else free
@@ -192,20 +195,20 @@ def pair_tiles(team, g, rows, d, n_mu, n_xi, before, tiles, block, a_x, a_t, p, 
 @pk.kernel
 def excitation_sums(team, g, groups, d, n_xi, reach, p, excitation):
     """Compute the sums of (2) over at least the earlier events within `reach` hours; each team takes GROUP
-    consecutive events, numbered groups[team.league_rank].
+    consecutive events, group number groups[team.league_rank].
 
-    Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a
-    window of few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a
-    pair, and 8 (D + 1) bytes for GROUP pairs.
+    The team visits earlier events backwards in time from the newest of the group, in blocks, until a block
+    begins beyond the reach. Block lengths double: short windows waste little work, and long windows need few
+    partial sums. 3 D + 5 operations and one exponential per pair, and 8 (D + 1) bytes for GROUP pairs.
     """
     excitation_group(team, g, groups[team.league_rank], d, n_xi, reach, p, excitation)
 
 
 @pk.kernel
 def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
-    """Compute `excitation_sums` for several parameters, in float64: one team for each row of `rows`
-    (`row_of_params`) and group of events; row k of `excitation`, shape (n_several, n_xi, n_events), takes
-    the sums of row k."""
+    """Compute `excitation_sums` for several parameter sets, in float64: one team for each row of `rows`
+    (`row_of_params`) and group of events; excitation[k], shape (n_xi, n_events), receives the sums of row
+    k."""
     which = team.league_rank // n_groups
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)
@@ -223,10 +226,10 @@ def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
 
 @pk.kernel
 def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
-    """Return log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), which weights errors of the
-    rate.
+    """Return event i's term of (4), log(mu_i + xi_i) less the excitation part of (3), and 1 / (mu_i +
+    xi_i), the weight of an error in the rate.
 
-    8 operations, a logarithm, an exponential, and 24 bytes an event.
+    8 operations, a logarithm, an exponential, and 24 bytes per event.
     """
     rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
     return pk.log(rate) - theta * integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
@@ -236,7 +239,7 @@ def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, m
 def slopes_of_block(
     team, g, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
 ):
-    """Sum the slopes of the events from `begin` to `end` into a column of `sums`; see `event_slopes`."""
+    """Write the sums of `event_slopes` over the events from `begin` to `end` to a column of `sums`."""
     (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
     n_rows = 6 + g.n_own
     total = pk.local(n_rows, pk.float64)
@@ -291,9 +294,9 @@ def event_slopes(
     excitation,
     sums,
 ):
-    """Add up over a block of the events from `first` to `end`: the sums of `event_terms`, and the
-    contributions of events to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (without their
-    shares in (3)), theta and p. Row k of `sums` is one of these."""
+    """Add up over a block of the events from `first` to `end`: the two results of `event_terms`, and the
+    contributions to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (these three without the
+    background part of (3)), theta and p. Each quantity is a row of `sums`."""
     begin = first + team.league_rank * block
     slopes_of_block(
         team,
@@ -318,7 +321,7 @@ def event_slopes(
 def slopes_of_several(
     team, g, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
 ):
-    """Compute `event_slopes` of all events for several parameters: one team for each row of `rows`
+    """Compute `event_slopes` over all events for several parameter sets: one team for each row of `rows`
     (`row_of_params`) and block; `excitation` has the shape (n_several, n_xi, n_events), `sums` (n_several,
     n_rows, n_blocks)."""
     which, column = team.league_rank // n_blocks, team.league_rank % n_blocks

@@ -1,24 +1,25 @@
-"""Kernels of the background (1), and what all kernels of the method share; equations as numbered in
-`portable.models.hawkes`.
+"""Kernels of the background (1), and definitions that all kernels of the model share. Equations are
+numbered as in `portable.models.hawkes`.
 
 Arguments that recur
-    x           locations, shape (n_rows, n_events): n_dims rows; then, where there are any, the marks in row
-                n_dims; then, if `wide`, what float32 leaves of the locations, in as many rows again
+    x           locations, shape (n_rows, n_events): n_dims rows; then the marks, if any, in row n_dims; then,
+                if `wide`, the residuals of the locations from their float32 values, in another n_dims rows
     t           times, shape (n_parts, n_events): a time is the sum of its parts, one in float64 or two in
-                float32. Parts are subtracted one by one, so that two float32 parts give the difference to
+                float32. Parts are subtracted separately, so that two float32 parts give the difference to
                 float32 accuracy
     before      before[i] is the number of events strictly earlier than event i: ties excite nothing
-    a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): what multiplies squares in the exponent of (1)
+    a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): the factors of r^2 and dt^2 in the exponent of (1)
     p           the parameters of the triggering function, a tuple of numbers
     n_dims, n_parts, wide    compile-time constants
-    d           the five above as `Data`
-    n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of
+    d           n_dims, n_parts, wide, x and t as `Data`
+    n_mu, n_xi  compile-time constants: 1 for the sums only; with derivatives, 3 and 1 + the number of
                 parameters in p
 
-The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes
-(n_mu, n_events) and (n_xi, n_events), is the sum itself; the rows below are sums of moments, of which
-derivatives are made: of terms times r^2 and times dt^2, or what `Triggering.moments` says. Contributions are
-added up in the dtype of x and t, a few dozen at a time, and those partial sums in float64.
+The sums omit the constant factors of (1) and (2). Row 0 of `background` and `excitation`, shapes (n_mu,
+n_events) and (n_xi, n_events), is the sum itself. The further rows are sums of moments, from which
+derivatives are computed: terms times r^2 and terms times dt^2 for the background, the products of
+`Triggering.moments` for the excitation. Terms are added up in the dtype of x and t, a few dozen at a time,
+and these partial sums in float64.
 """
 
 import math
@@ -28,15 +29,16 @@ import portable as pk
 
 from ..shared.shared_kernels import first_not_below
 
-# exp(v) = 2^(v log2(e)): a power of 2 costs less, and the factor joins what is constant in v
+# exp(v) = 2^(v log2(e)): a power of 2 costs less, and log2(e) merges with the constant factors of v
 LOG2_E = math.log2(math.e)
-# contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
+# Terms that a team member adds between two additions to its float64 sum: at most 32 roundings in float32.
 TERMS = 32
-GROUP = 4  # events of a team of background_sums
+GROUP = 4  # events per team in background_sums
 
 
 class Data(NamedTuple):
-    """The events, as arguments of kernels over windows and blocks: views, and the constants of their form."""
+    """The events as an argument of kernels over windows and blocks: the views, and compile-time constants
+    that describe their layout."""
 
     n_dims: Any
     n_parts: Any
@@ -47,7 +49,7 @@ class Data(NamedTuple):
 
 @pk.function
 def squared_distance(n_dims, wide, x, i, y, j):
-    """Return r_ij^2 of location i in x and j in y."""
+    """Return the squared distance r_ij^2 between location i in x and location j in y."""
     r2 = 0.0
     for c in range(n_dims):
         d = x[c, i] - y[c, j]
@@ -59,7 +61,8 @@ def squared_distance(n_dims, wide, x, i, y, j):
 
 @pk.function
 def place_rows(n_dims, wide):
-    """Return rows of x that hold places (and, in between, marks)."""
+    """Return the number of leading rows of x that hold locations (if `wide`, with the row of marks between
+    them)."""
     return 2 * n_dims + 1 if wide else n_dims
 
 
@@ -71,7 +74,7 @@ def mark_of(marked, n_dims, x, i):
 
 @pk.function
 def elapsed(n_parts, t, i, s, j):
-    """Return t_i - s_j."""
+    """Return the time difference t_i - s_j."""
     dt = t[0, i] - s[0, j]
     for p in range(1, n_parts):
         dt += t[p, i] - s[p, j]
@@ -80,13 +83,14 @@ def elapsed(n_parts, t, i, s, j):
 
 @pk.function
 def background_term(r2, dt2, a_x, a_t):
-    """Return the exponential of (1), a normal density in space and time."""
+    """Return the exponential of (1), exp(a_x r2 + a_t dt2): an unnormalised normal density in space and
+    time."""
     return pk.fast_exp2(LOG2_E * a_x * r2 + LOG2_E * a_t * dt2)
 
 
 @pk.function
 def background_terms(r2, dt, a_x, a_t, out):
-    """Write the term of (1), and its moments."""
+    """Write the term of (1) and its moments, term * r2 and term * dt^2, to out."""
     dt2 = dt * dt
     term = background_term(r2, dt2, a_x, a_t)
     out[0] = term
@@ -96,8 +100,8 @@ def background_terms(r2, dt, a_x, a_t, out):
 
 @pk.kernel
 def count_before(i, t, before):
-    """Count the events strictly earlier than event i. 24 bytes, and a bisection if it has the time of the
-    event before."""
+    """Count the events strictly earlier than event i. 24 bytes, and a bisection if event i - 1 has the
+    same time."""
     n = i
     if i > 0 and t[i - 1] == t[i]:
         n = first_not_below(t, 0, i, t[i])
@@ -106,10 +110,10 @@ def count_before(i, t, before):
 
 @pk.kernel
 def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
-    """Add up the blocks of `pair_tiles`, rows of the background before those of the excitation. 8 n_blocks
-    bytes.
+    """Add up the block sums of `pair_tiles` for event i: row `row` of the background, or row `row - n_mu`
+    of the excitation. 8 n_blocks bytes.
 
-    xi has rows of the event's own and earlier blocks only.
+    In xi, only the rows of the event's block and of earlier blocks are defined.
     """
     if row < n_mu:
         total = pk.float64(self_term if row == 0 else 0.0)
@@ -125,8 +129,8 @@ def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
 
 @pk.function
 def background_window(n_parts, t, own, newest, reach):
-    """Return the first and one past the last event within `reach` hours of the events own ... newest, by two
-    bisections."""
+    """Return the first event, and one past the last, within `reach` hours of the events own ... newest, by
+    two bisections."""
     n = t.shape[1]
     first = 0
     low = own
@@ -149,7 +153,7 @@ def background_window(n_parts, t, own, newest, reach):
 
 @pk.function
 def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, background):
-    """Compute `background_sums` for its group of events."""
+    """Compute the sums of `background_sums` for the GROUP events of group `group`."""
     own = group * GROUP
     newest = min(own + GROUP, d.x.shape[1]) - 1
     window = background_window(d.n_parts, d.t, own, newest, reach)
@@ -185,11 +189,11 @@ def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, backgroun
 @pk.kernel
 def background_sums(team, groups, d, n_mu, reach, self_term, a_x, a_t, background):
     """Compute the sums of (1) over at least the events within `reach` hours; each team takes GROUP
-    consecutive events, numbered groups[team.league_rank].
+    consecutive events, group number groups[team.league_rank].
 
-    Their windows are nearly one, so each takes the union and an event that is read serves them all. Two
-    bisections a team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP
-    pairs.
+    The time windows of a group's events nearly coincide, so the team visits their union, and each event
+    loaded is used for all GROUP sums. Two bisections per team; 3 D + 6 operations and one exponential per
+    pair; 8 (D + 1) bytes for GROUP pairs.
     """
     background_group(team, groups[team.league_rank], d, n_mu, reach, self_term, a_x, a_t, background)
 
@@ -202,11 +206,11 @@ def normal_slope(z):
 
 @pk.kernel
 def observed_share(i, per_hour, horizon, t):
-    """Return the factor of mu0 in (3), the mass of a background kernel inside [0, T], and its derivative in
-    log tau_t.
+    """Return the factor of mu0 in (3), the mass of event i's background kernel inside [0, T], and its
+    derivative in log tau_t.
 
-    With per_hour = 1 / (sqrt(2) tau_t), and erf: both terms are positive, where the difference of two Phi
-    would cancel for small arguments.
+    `per_hour` is 1 / (sqrt(2) tau_t). Phi is written with erf because both terms are then positive; the
+    difference of two values of Phi would cancel for small arguments.
     """
     left, gone = (horizon - t[i]) * per_hour, t[i] * per_hour
     root2 = 1.4142135623730951

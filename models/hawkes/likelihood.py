@@ -1,4 +1,5 @@
-"""The log-likelihood (4) and the probabilities (5), by all pairs or by windows in time."""
+"""The log-likelihood (4) and the probabilities (5), from sums over all pairs, over windows in time, or by
+cells."""
 
 from __future__ import annotations
 
@@ -31,74 +32,75 @@ from .windows import choose, EVERYTHING, Windows
 
 DTYPES = ("float64", "mixed")
 
-_LEAST_BOUND = 1e-15  # a few units of float64's rounding
+_LEAST_BOUND = 1e-15  # a few times the rounding unit of float64
 
-# Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums
-# the host adds up.
+# Least number of events per team of event_slopes, and largest number of teams, whose sums the host adds up.
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
-# Numbers of excitations of several parameters that are kept at once: 32 MB
+# Most numbers in the excitations of several parameter sets that are stored at once: 32 MB
 _MOST_TOGETHER = 1 << 22
 
 
 class Likelihood:
     """The log-likelihood of one data set, prepared for many evaluations.
 
-    The events are checked and copied to the space once. The sum of (1) is kept as long as tau_x and tau_t
-    stay the same, so that further evaluations cost only the excitation.
+    The events are checked and copied to the space once. The sums of (1) are stored and reused while tau_x and
+    tau_t do not change, so that further evaluations compute only the excitation.
 
     Parameters
     ----------
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     method : {"auto", "all_pairs", "windowed", "cells"}, default "auto"
-        "all_pairs" visits every pair. "windowed" leaves out pairs too far apart in time to matter, "cells"
-        those too far apart in time or space; its list of pairs is kept while the parameters stay near. "auto"
-        takes what a count of pairs says is cheapest.
+        "all_pairs" visits every pair. "windowed" omits pairs that are negligible because far apart in time,
+        "cells" pairs far apart in time or space; its list of pairs is reused while the parameters change
+        little. "auto" takes the method with the least estimated cost.
     background_self : bool, default True
-        Whether an event is part of its own background, as in the paper. Give False where tau_x or tau_t is
+        If True, an event is part of its own background, as in the paper. Use False if tau_x or tau_t is
         estimated.
     error_bound : float, 1e-15 or more, default 1e-9
-        Largest relative error of a log-likelihood that leaving out pairs may cause ("windowed", "cells").
+        Largest relative error of a log-likelihood due to omitted pairs ("windowed", "cells").
     dtype : {"float64", "mixed"}, default "float64"
-        "mixed" evaluates pairs in float32, from time differences that lose no digit, and adds up in float64;
-        relative errors of the log-likelihood are below 1e-6.
+        "mixed" evaluates pairs in float32, from time differences without loss of digits, and adds up in
+        float64; relative errors of the log-likelihood are below 1e-6.
     horizon_h : float, hours, optional
-        End of observation on the axis of `times`; the last event if not given. Observation begins with the
-        first.
+        End of observation on the axis of `times`; the last event if not given. Observation begins at the
+        first event.
     keep_background : bool, default True
         False recomputes the background at every evaluation.
     background : Background, optional
-        A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not
-        matter.
+        A background with known density at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t
+        then have no effect.
     marks : array-like, shape (n_events,), optional
-        Such as magnitudes, for triggering functions that use them (`compose`).
+        Marks such as magnitudes, for triggering functions that use them (`compose`).
     reference_mark : float, or array-like of shape (n_events,), optional
-        m0, the mark that theta holds for; the smallest mark if not given. One an event where a catalogue's
-        completeness changes: theta then counts offspring that are recorded. No mark may be below.
+        m0, the mark of an event with theta offspring; the smallest mark if not given. Give one value per
+        event if the completeness of a catalogue changes: theta then counts recorded offspring. No mark may be
+        smaller.
     repeats : {"refuse", "accept"}, default "refuse"
-        What to do where places repeat, as centroids do, which the background cannot follow. "refuse" then
-        estimates neither h nor theta (`places`).
+        The treatment of repeated locations, such as centroids, which the background cannot represent. With
+        "refuse", neither h nor theta is estimated from such data (`places`).
     space : str, Space or a list of them, optional
-        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, share the
-        events.
+        Where to compute; the default space if not given. The events are divided among the spaces of a list,
+        such as several GPUs.
     client : distributed.Client or "local", optional
-        Whose workers share the events; each has all of them. With it, or with a list of spaces, sums are by
-        windows in time, infinite ones for all pairs, and the same for any number of places; not by cells.
+        Divide the sums of the events among the workers of this client; each worker stores all events. With a
+        client or a list of spaces, sums are by windows in time (infinite ones for all pairs), not by cells,
+        and do not depend on the number of workers or spaces.
 
     Attributes
     ----------
     n_events, n_dims : int
     method : str or None
-        What the last evaluation used: "all_pairs", "windowed" or "cells".
+        The method of the last evaluation: "all_pairs", "windowed" or "cells".
     windows : Windows or None
-        What the last evaluation left out.
+        The reach of the sums in the last evaluation.
     attained_error : float or None
-        Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding
-        apart); 0 for "all_pairs".
+        Upper bound of the relative error of the last log-likelihood due to omitted pairs (without rounding);
+        0 for "all_pairs".
     shared_by : tuple or None
-        The client and the spaces whose places share the events, if any do.
+        The client and the spaces that the events are divided among, if any.
     inverse_rates : float or None
-        The sum of 1 / (mu_n + xi_n) in the last evaluation, by which an error common to all rates counts.
+        The sum of 1 / (mu_n + xi_n) in the last evaluation: the factor of an error common to all rates.
 
     Raises
     ------
@@ -117,7 +119,8 @@ class Likelihood:
     n_events: int
     n_dims: int
     background: Background | None
-    # None before the first evaluation, which no type checker sees.
+    # None before the first evaluation; Any because a type checker cannot infer that an evaluation has
+    # happened.
     method: str | Any
     windows: Windows | Any
     attained_error: float | Any
@@ -172,20 +175,20 @@ class Likelihood:
                 client = stack.enter_context(connected(client))
                 self._shards = shards_of(data, marks, method, client, space)
                 self.shared_by = client, space
-                # the cluster that "local" has made ends with the likelihood
+                # Close the cluster created for "local" when this object is deleted.
                 weakref.finalize(self, stack.pop_all().close)
         self.sums = PairSums(*data, here(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
-        # what is taken off times and locations
+        # The offsets subtracted from times and locations.
         self.origin_h, self.centre = float(times[0]), self.sums.centre
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
-        self._several = {}  # what `_together` gives and takes, by its shape
+        self._several = {}  # buffers of `_together`, by the shape of its rows
         self._last_share = None, None  # (tau_t, total of observed_share and of its derivative)
-        self._tests = {}  # by the number of simulations
+        self._tests = {}  # tests without triggering, by their number of simulations
 
     def log_likelihood(self, params: ParametersBase) -> float:
-        """Return log-likelihood (4) of the events.
+        """Return the log-likelihood (4) of the events at `params`.
 
         Parameters
         ----------
@@ -194,8 +197,8 @@ class Likelihood:
         Returns
         -------
         float
-            `attained_error` then holds for it. Minus infinity where some rate is below the smallest positive
-            number of the dtype, which only `background_self=False` allows.
+            `attained_error` then refers to this value. Minus infinity if some rate is below the smallest
+            positive number of the dtype, which is only possible with `background_self=False`.
 
         Raises
         ------
@@ -206,7 +209,8 @@ class Likelihood:
         return self._evaluate(params, 1, 1, self._sum_events)[0]
 
     def evaluate(self, params: ParametersBase) -> None:
-        """Evaluate parameters, unless `windows`, `inverse_rates` and the background are theirs already.
+        """Evaluate the log-likelihood at `params`, unless `windows`, `inverse_rates` and the background
+        already belong to it.
 
         Parameters
         ----------
@@ -221,7 +225,8 @@ class Likelihood:
             self.log_likelihood(params)
 
     def check_params(self, params: ParametersBase) -> ParametersBase:
-        """Refuse anything but Parameters, and parameters whose triggering function does not fit the events.
+        """Return `params` if they are Parameters whose triggering function fits the events; raise
+        otherwise.
 
         Parameters
         ----------
@@ -235,7 +240,8 @@ class Likelihood:
         Raises
         ------
         DTypeError, InputError
-            They use marks and there are none, are for other dimensions, or for a shorter record.
+            Not Parameters; they use marks, but the events have none; they are for another number of
+            dimensions, or for a shorter record.
         """
         check_params(params)
         trigger = params.triggering
@@ -253,18 +259,18 @@ class Likelihood:
         return params
 
     def triggering_test(self, n_simulations: int = 199) -> TriggeringTest:
-        """Test of no triggering, of the events alone: whatever the likelihood's background
-        (`triggering_test`).
+        """Test the hypothesis of no triggering, from the events only: the result does not depend on the
+        likelihood's background (`triggering_test`).
 
         Parameters
         ----------
         n_simulations : int
-            Draws without triggering.
+            Simulated data sets without triggering.
 
         Returns
         -------
         TriggeringTest
-            Kept for the next call.
+            Stored for further calls.
 
         Raises
         ------
@@ -278,7 +284,7 @@ class Likelihood:
         return self._tests[n_simulations]
 
     def keep_test(self, test: TriggeringTest) -> None:
-        """Keep a test of these events for `triggering_test`.
+        """Store the result of a test of these events for `triggering_test`.
 
         Parameters
         ----------
@@ -287,7 +293,7 @@ class Likelihood:
         self._tests[len(test.simulated)] = test
 
     def productivity(self, params: ParametersBase) -> Floats:
-        """Return kappa of each event: its expected offspring over theta.
+        """Return kappa of each event: its expected number of offspring divided by theta.
 
         Parameters
         ----------
@@ -303,10 +309,10 @@ class Likelihood:
         return params.triggering.productivity(self.sums.marks, params.trigger_values)
 
     def branching_ratio(self, params: ParametersBase) -> float:
-        """Return expected number of direct offspring of an event: theta times the mean productivity of the
-        events' marks.
+        """Return the expected number of direct offspring of an event: theta times the mean productivity of
+        the events' marks.
 
-        From 1 on families have no finite size, and the process no stationary rate.
+        From 1 on, the expected size of a cluster is infinite, and the process has no stationary rate.
 
         Parameters
         ----------
@@ -334,7 +340,7 @@ class Likelihood:
         Returns
         -------
         value : float
-            As `log_likelihood` gives it.
+            As returned by `log_likelihood`.
         slopes : ndarray, shape (n_params,)
             The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where
             the background is given.
@@ -348,7 +354,8 @@ class Likelihood:
         return value, slopes / np.array(params.values())
 
     def log_gradient(self, params: ParametersBase) -> tuple[float, Floats]:
-        """Return the log-likelihood with derivatives in the logarithms of the parameters, as `gradient`.
+        """Return the log-likelihood and its derivatives in the logarithms of the parameters, in the order
+        of `gradient`.
 
         Parameters
         ----------
@@ -382,7 +389,7 @@ class Likelihood:
         ----------
         params : Parameters
         rows : tuple of Views, optional
-            What `rows` gave for them.
+            The result of `rows` for `params`.
 
         Returns
         -------
@@ -410,7 +417,7 @@ class Likelihood:
         ----------
         params : Parameters
         rows : tuple of Views, optional
-            What `rows` gave for them.
+            The result of `rows` for `params`.
 
         Returns
         -------
@@ -425,7 +432,7 @@ class Likelihood:
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
     def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
-        """Return the sums of (1), or the given density, and of (2), on `space`.
+        """Return the sums of (1), or the given density, and the sums of (2), as Views on `space`.
 
         Parameters
         ----------
@@ -449,16 +456,16 @@ class Likelihood:
 
     @property
     def n_shards(self) -> int:
-        """The number of parts that the events are cut into."""
+        """The number of parts that the events are divided into."""
         return 1 if self._shards is None else len(self._shards.pieces)
 
     @functools.cached_property
     def places(self) -> Places:
-        """Return the repetition of the events' places: `Places`."""
+        """Return the `Places` that describe repeated locations among the events."""
         return places(self.sums.locations)
 
     def background_scale(self, params: ParametersBase) -> float:
-        """Return the factor of the sums, or of the given density, of the background.
+        """Return the factor of the sums of (1), or of the given density, in the background.
 
         Parameters
         ----------
@@ -471,8 +478,7 @@ class Likelihood:
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
-        """Return `log_gradient` for each of several parameters, by one launch over pairs where that is
-        possible.
+        """Return `log_gradient` for each of several parameter sets, by one launch over pairs if possible.
 
         Parameters
         ----------
@@ -495,8 +501,8 @@ class Likelihood:
         return found
 
     def inverse_rates_at(self, several: Sequence[ParametersBase]) -> list[float]:
-        """Return the sum of 1 / rate over events at each of several parameters, by one launch over pairs
-        where that is possible.
+        """Return the sum of 1 / rate over events for each of several parameter sets, by one launch over
+        pairs if possible.
 
         Parameters
         ----------
@@ -515,8 +521,8 @@ class Likelihood:
         return found
 
     def _evaluate_together(self, several):
-        """Return for each parameters: these, their windows, and the result of `_sum_slopes`; or None in place
-        of windows and result, where one launch cannot serve all."""
+        """Return, for each parameter set: the set, its windows, and the result of `_sum_slopes`; windows
+        and result are None if one launch cannot evaluate all sets."""
         together = None if self._shards else self._together(several)
         if together is None:
             return [(params, *[None] * 4) for params in several]
@@ -525,9 +531,10 @@ class Likelihood:
         return zip(several, windows, values.tolist(), inverse_rates.tolist(), slopes)
 
     def _together(self, several):
-        """Return the same by one launch over pairs and one over events, in the same bits; None where that
-        is not possible: all pairs, pairs in float32, a background or a list of pairs that would have to be
-        made anew."""
+        """Return the windows and the sums over events of several parameter sets, from one launch over
+        pairs and one over events; the values are bitwise equal to those of separate launches. Return None
+        if this is not possible: for all pairs, for pairs in float32, or if a background or a list of pairs
+        has to be recomputed."""
         sums, kind = self.sums, type(self.check_params(several[0]))
         n_xi = 1 + len(several[0].trigger_values)
         if sums.dtype is not np.float64 or len(several) * n_xi * self.n_events > _MOST_TOGETHER:
@@ -548,7 +555,7 @@ class Likelihood:
             for params, one in pairs
         ]
         rows, (block, n_blocks) = np.array(rows), self._blocks()
-        if rows.shape not in self._several:  # free again when this returns
+        if rows.shape not in self._several:  # These buffers are free again when this method returns.
             self._several[rows.shape] = (
                 pk.empty(rows.shape, np.float64, self.space),
                 pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space),
@@ -576,13 +583,13 @@ class Likelihood:
         return windows, found.to_numpy().sum(axis=2)
 
     def _blocks(self):
-        """Return events of a team of event_slopes, and how many teams that makes."""
+        """Return the number of events per team of event_slopes, and the number of teams."""
         block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
         return block, -(-self.n_events // block)
 
     def _evaluate(self, params, n_mu, n_xi, sum_events):
-        """Sum over pairs, widening the windows until the bound on what they leave out is met, then over
-        events."""
+        """Sum over pairs, then over events; widen the windows and repeat until the error due to omitted
+        pairs meets its bound."""
         error_bound = self.error_bound
         while True:
             windows = self._fill(params, error_bound, n_mu, n_xi)
@@ -590,17 +597,19 @@ class Likelihood:
             if self._attains(params, windows, *result[:2]):
                 return result
             bound = self._bound(windows, *result[:2])
-            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the
-            # error_bound, so aim at half of what is allowed; without any finite bound, leave nothing out.
+            # The windows of `choose` were too short for these events. The error is nearly proportional to
+            # error_bound, so aim at half of the allowed error; if the error is not finite, omit nothing.
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
     def _bound(self, windows, value, inverse_rates):
-        """Return the largest share of a log-likelihood that its windows may have left out."""
+        """Return a bound of the relative error of the log-likelihood `value` due to the pairs that its
+        windows omit."""
         error = windows.error(inverse_rates)
         return error and (error / abs(value) if value else math.inf)
 
     def _attains(self, params, windows, value, inverse_rates):
-        """Return True, and note the evaluation, if its windows keep to the bound."""
+        """Return True if the error due to omitted pairs meets its bound, and then record this evaluation
+        as the last."""
         bound = self._bound(windows, value, inverse_rates)
         if bound <= self.error_bound:
             self._evaluated, self.windows = params, windows
@@ -608,7 +617,7 @@ class Likelihood:
         return bound <= self.error_bound
 
     def _plan(self, params, error_bound):
-        """Return the windows that aim at a bound, and the method for them."""
+        """Return the windows that aim at `error_bound`, and the method to use with them."""
         given = params.mu0 * self.background.typical if self.background else None
         sums = self.sums
         known = params, self.n_dims, self.n_events, sums.span_h, error_bound, given, sums.largest
@@ -621,7 +630,7 @@ class Likelihood:
         return windows, method
 
     def _fill(self, params, error_bound, n_mu, n_xi):
-        """Sum over the pairs within the windows that are returned."""
+        """Compute the sums over the pairs within the windows of `_plan`; return these windows."""
         while True:
             windows, method = self._plan(params, error_bound)
             if self._shards is not None:
@@ -641,7 +650,8 @@ class Likelihood:
                 self.sums.crowded = True
 
     def observed_share(self, params: ParametersBase) -> tuple[float, float]:
-        """Return the factor of mu0 in (3), summed over events, and its derivative in log tau_t.
+        """Return the factor of mu0 in (3), summed over events, and the derivative of that sum in log
+        tau_t.
 
         Parameters
         ----------
@@ -697,8 +707,8 @@ class Likelihood:
         return float(value), float(inverse_rates), slopes
 
     def _with_shares(self, several, sums):
-        """Return the result of `_sum_slopes` for several parameters, from their sums over events, shape
-        (n_several, n_rows)."""
+        """Return the results of `_sum_slopes` for several parameter sets, given their sums over events,
+        shape (n_several, n_rows)."""
         shares = np.array([self.observed_share(params) for params in several])
         share, share_slope = np.array([params.mu0 for params in several]) * shares.T
         slopes = sums[:, 2:].copy()
@@ -715,9 +725,10 @@ def log_likelihood(
     params: ParametersBase,
     **options: Any,
 ) -> float:
-    """Return log-likelihood of a spatiotemporal Hawkes process.
+    """Return the log-likelihood of a spatiotemporal Hawkes process with parameters `params`.
 
-    For several evaluations on the same events, make one `Likelihood`, which also has the bound on the error.
+    For several evaluations on the same events, construct a `Likelihood`, which also reports the bound of the
+    error.
 
     Parameters
     ----------
@@ -758,7 +769,7 @@ def excitation_probabilities(
     params: ParametersBase,
     **options: Any,
 ) -> Floats:
-    """Return probability that each event was triggered by an earlier one.
+    """Return the probability that each event was triggered by an earlier event.
 
     Parameters
     ----------

@@ -1,17 +1,17 @@
-"""Types of events that excite one another in time: neurons, traders, posts, crimes of several kinds.
+"""Mutually exciting types of events in time: neurons, traders, posts, crimes of several kinds.
 
 Events n = 1..N at ascending times t_n have types m_n among M. The rate of type j is
 
     lambda_j(t) = mu_j + sum_k sum_{t_n < t} A_k[j, m_n] beta_k exp(-beta_k (t - t_n))
 
 A_k[j, i] is the expected number of direct offspring of type j that an event of type i has through the decay
-of rate beta_k; their sum over k is the influence of i on j. Over a window from s to T,
+of rate beta_k; the sum over k is the influence of i on j. Over a window from s to T,
 
     log L = sum_n log lambda_{m_n}(t_n) - sum_j mu_j (T - s)
             - sum_n sum_jk A_k[j, m_n] (exp(-beta_k (s - t_n)^+) - exp(-beta_k (T - t_n)))
 
-exactly, and with its gradient in O(N M K): `mutual_kernels` has the sums. Events before s excite and are not
-explained; events at one time do not excite each other.
+is evaluated exactly, with its gradient, in O(N M K) operations: `mutual_kernels` has the sums. Events before
+s excite later events, but have no log rate in the first sum; events at equal times do not excite each other.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def _nonnegative(value, name, shape):
 
 @dataclass(frozen=True, eq=False)
 class Mutual(Shown):
-    """Parameters of types that excite one another.
+    """Parameters of mutually exciting types.
 
     Parameters
     ----------
     mu : array-like, shape (n_types,), events an hour
-        Rates of events that no event triggered.
+        Rates of the immigrants, the events without a parent.
     branching : array-like, shape (n_rates, n_types, n_types), or (n_types, n_types) for one rate
-        branching[k, j, i]: expected direct offspring of type j of an event of type i, by the decay k.
+        branching[k, j, i]: expected direct offspring of type j of an event of type i, through decay k.
     rates : array-like, shape (n_rates,), or float; an hour
         Of the exponential decays; 1 / rate is a mean delay.
 
@@ -72,7 +72,7 @@ class Mutual(Shown):
     branching: Floats
     rates: Floats
 
-    if TYPE_CHECKING:  # it takes more than it holds
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(self, mu: ArrayLike, branching: ArrayLike, rates: ArrayLike) -> None: ...
 
@@ -89,12 +89,13 @@ class Mutual(Shown):
 
     @property
     def influence(self) -> Floats:
-        """Expected direct offspring of type j of an event of type i, shape (n_types, n_types)."""
+        """The expected number of direct offspring of type j per event of type i, as an array [j, i], shape
+        (n_types, n_types)."""
         return self.branching.sum(axis=0)
 
     @property
     def radius(self) -> float:
-        """The largest eigenvalue of the influence: below 1, clusters end."""
+        """The largest absolute eigenvalue of the influence: below 1, clusters are finite."""
         return float(np.abs(np.linalg.eigvals(self.influence)).max())
 
 
@@ -109,15 +110,15 @@ def check_rates(rates):
 
 
 class Fitted(Protocol):
-    """A fit in time, of one type or several."""
+    """A fitted model in time, of one type or several."""
 
     @property
     def params(self) -> Mutual: ...
 
 
 class MutualSlopes(NamedTuple):
-    """Derivatives of the log-likelihood, in the shapes of `Mutual`; those in the rates are None where they
-    were not requested."""
+    """Derivatives of the log-likelihood, in the shapes of `Mutual`; the derivatives in the rates are None
+    unless requested."""
 
     mu: Floats
     branching: Floats
@@ -141,7 +142,8 @@ class MutualSimulation(NamedTuple):
 
 
 def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> MutualSimulation:
-    """Draw events of types that excite one another, generation by generation; nothing happened before 0.
+    """Simulate mutually exciting types of events from time 0, without earlier events, generation by
+    generation.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
     Raises
     ------
     DTypeError, FiniteError, InputError
-        An argument is out of range; clusters do not end and make more than 100 million events.
+        An argument is out of range; clusters do not end and there are more than 100 million events.
     """
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
     horizon = check_number(horizon_h, "horizon_h", above=0.0)
@@ -165,8 +167,8 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
 
 
 def draw_after(params, past, hours, random):
-    """Draw the events of some hours, generation by generation; `past` has R_ki of events before them, which
-    have no offspring besides those."""
+    """Draw the events of the next `hours`, generation by generation; `past` holds R_ki of the earlier
+    events at the beginning."""
     times, types = _first_generation(params, past, hours, random)
     generations, n_before, born = [(times, types, np.full(len(types), -1))], 0, _Births(params)
     while generations[-1][0].size:
@@ -186,12 +188,12 @@ def draw_after(params, past, hours, random):
 
 
 def _first_generation(params, past, hours, random):
-    """Draw events without a parent, and offspring of those before."""
+    """Draw the immigrants, and the direct offspring of the earlier events."""
     types = np.repeat(np.arange(len(params.mu)), random.poisson(params.mu * hours))
     times = random.uniform(0.0, hours, len(types))
     if not past.any():
         return times, types
-    # a delay that exceeds its parent's age is exponential again
+    # Given that a delay exceeds the parent's age, the excess is exponential with the same rate.
     decays, kinds, sources = np.indices(params.branching.shape).reshape(3, -1)
     n = random.poisson(params.branching.ravel() * past[decays, sources])
     delays = random.exponential(1.0 / params.rates[np.repeat(decays, n)])
@@ -200,8 +202,8 @@ def _first_generation(params, past, hours, random):
 
 
 class _Births:
-    """Direct offspring: the cells (j, k) of the column of type i lie on the axis from i to i + 1, each as
-    long as its share."""
+    """A sampler of direct offspring: the cells (j, k) of type i divide the interval from i to i + 1 in
+    proportion to their expected offspring."""
 
     def __init__(self, params):
         self.rates, (self.n_rates, n, _) = params.rates, params.branching.shape
@@ -211,7 +213,8 @@ class _Births:
         self.ends = (np.minimum(shares, 1.0) + np.arange(n)[:, None]).ravel()
 
     def draw(self, random, types):
-        """Draw for each child of events of these types its parent, type and delay."""
+        """Draw all children of events of these types: the index of each child's parent, its type and its
+        delay."""
         parent = np.repeat(np.arange(len(types)), random.poisson(self.means[types]))
         source = types[parent]
         cell = np.searchsorted(self.ends, source + random.random(len(source)), side="right")
@@ -220,17 +223,18 @@ class _Births:
 
 
 def omori_rates(p: float, c_h: float, *, within_h: float, n_rates: int = 24) -> tuple[Floats, Floats]:
-    """Return rates and weights of exponentials that add up to Omori's law, for `fit(rates, weights=...)`.
+    """Return rates and weights of exponential decays whose mixture approximates Omori's law, for
+    `fit(rates, weights=...)`.
 
-    (p - 1) / c (1 + dt / c)^-p is a mixture of exponential decays; their rates follow the gamma distribution
-    of shape p - 1 and scale 1 / c; its integral over log rate is by the trapezoid rule.
+    (p - 1) / c (1 + dt / c)^-p is a mixture of exponential decays whose rates follow the gamma distribution
+    of shape p - 1 and scale 1 / c. The integral over the log rate is computed by the trapezoid rule.
 
     Parameters
     ----------
     p : float, above 1
     c_h : float, hours
     within_h : float, hours
-        Longest delay that matters.
+        Longest delay of interest.
     n_rates : int
 
     Returns

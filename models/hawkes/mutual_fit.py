@@ -1,4 +1,5 @@
-"""Maximum likelihood of types that excite one another, intervals of who influences whom, and residuals."""
+"""Maximum likelihood of mutually exciting types, confidence intervals of the influences between types, and
+residuals."""
 
 from __future__ import annotations
 
@@ -17,14 +18,15 @@ from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
 
-_LEAST_MU = 1e-8  # of the mean rate of a type: no event has a rate of 0
-_STEP = 1e-4  # in the logarithms of rates, for second derivatives
-_MOST_NUMBERS = 2**28  # of the observed information
+_LEAST_MU = 1e-8  # lower bound of mu as a share of the mean rate of a type, so that no event has a rate of 0
+_STEP = 1e-4  # step in the logarithms of rates for numerical second derivatives
+_MOST_NUMBERS = 2**28  # largest size of the observed information
 _MAX_ITER = 2_000
 
 
 class _Spread(NamedTuple):
-    """Standard errors; and, of influences estimated as 0, slope and curvature of the log-likelihood there."""
+    """Standard errors; and the derivative and curvature of the log-likelihood in the influences, for
+    influences estimated as 0."""
 
     mu: Floats
     influence: Floats
@@ -41,14 +43,14 @@ class _Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MutualFit(Shown):
-    """Maximum likelihood of types that excite one another.
+    """Maximum likelihood estimates of mutually exciting types.
 
     Attributes
     ----------
     params : Mutual
     log_likelihood : float
     n_free : int
-        Parameters that were estimated.
+        The number of estimated parameters.
     names : tuple
         Of the types.
     converged : bool
@@ -65,15 +67,15 @@ class MutualFit(Shown):
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion, of which estimates of 0 count as parameters."""
+        """Akaike's information criterion; estimates of 0 count as parameters."""
         return 2.0 * self.n_free - 2.0 * self.log_likelihood
 
     def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return confidence limits, from the observed information.
+        """Return confidence limits of a parameter, from the observed information.
 
-        Limits of `mu` and `influence` are the estimate and so many standard errors, cut at 0. An influence
-        that is estimated as 0 reaches as far as the log-likelihood, a parabola there, has fallen as much.
-        Those of `rates` are so many errors of the logarithm.
+        The limits of `mu` and `influence` are normal limits about the estimate, truncated at 0. For an
+        influence estimated as 0, the upper limit is the value at which a quadratic approximation of the
+        log-likelihood has decreased by z^2 / 2. The limits of `rates` are normal limits of the logarithm.
 
         Parameters
         ----------
@@ -83,7 +85,7 @@ class MutualFit(Shown):
         Returns
         -------
         low, high : ndarray
-            In the shape of the parameter; infinite where the events say nothing.
+            In the shape of the parameter; infinite if the events carry no information.
 
         Raises
         ------
@@ -106,12 +108,12 @@ class MutualFit(Shown):
         return low, high
 
     def graph(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return the influences whose interval does not reach 0, the strongest first.
+        """Return the influences whose confidence interval excludes 0, the strongest first.
 
         Parameters
         ----------
         level : float, between 0 and 1
-            Of each interval by itself: of as many pairs without influence, a share of (1 - level) / 2
+            The level of each interval separately: a share of (1 - level) / 2 of the pairs without influence
             appears.
 
         Returns
@@ -139,7 +141,8 @@ class _Problem:
 
     def __init__(self, likelihood, rates, weights, fixed_rates):
         self.likelihood, self.rates, self.fixed = likelihood, rates, fixed_rates
-        # branching = shares[k, r] * free[r]: each decay its own ratios, or one ratio shared out by weights
+        # branching[k] = shares[k, r] * free[r]: separate ratios for each decay, or one ratio distributed by
+        # weights
         self.shares = np.eye(len(rates)) if weights is None else weights[:, None]
         n = likelihood.n_types
         self.shape = self.shares.shape[1], n, n
@@ -171,7 +174,7 @@ class _Problem:
         return -value, -slopes * self.scale
 
     def solve(self, max_iter):
-        """Return the optimum as SciPy has it."""
+        """Return the optimum as SciPy's result object."""
         optimize = need("scipy.optimize", "stats", "fit_mutual")
         how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
         bounds = list(zip(*self.bounds()))
@@ -199,20 +202,21 @@ def fit_mutual(
     errors: bool = True,
     max_iter: int = _MAX_ITER,
 ) -> MutualFit:
-    """Estimate who excites whom by maximum likelihood (L-BFGS-B, with the exact gradient).
+    """Estimate the parameters of mutually exciting types by maximum likelihood (L-BFGS-B, with the exact
+    gradient).
 
     Parameters
     ----------
     likelihood : MutualLikelihood
     rates : array-like, shape (n_rates,), or float, an hour; optional
-        Of the decays, where to begin, or to stay; the events' own rate if not given.
+        Initial or fixed rates of the decays; if not given, the mean rate of the events.
     weights : array-like, shape (n_rates,), optional
-        One branching ratio a pair, shared out over the decays in these proportions, as `omori_rates` gives
-        them; the rates are then fixed. Otherwise each decay has its own ratios.
+        One branching ratio per pair of types, distributed over the decays in these proportions, such as those
+        of `omori_rates`; the rates are then fixed. Otherwise each decay has separate ratios.
     fixed_rates : bool
-        The log-likelihood is then concave, and has one maximum.
+        Keep the rates at their initial values. The log-likelihood is then concave, and has one maximum.
     errors : bool, default True
-        Standard errors, which take n_events (n_rates n_types)^2 operations.
+        Compute standard errors, in n_events (n_rates n_types)^2 operations.
     max_iter : int
 
     Returns
@@ -278,12 +282,13 @@ def _notes(likelihood, params, hours):
 
 
 def _spread(problem, params):
-    """Return standard errors from the observed information: exact in mu and the ratios, target by target;
-    what these share with the rates by differences of the gradient."""
+    """Return standard errors from the observed information: analytic for mu and the ratios, separately for
+    each target; the terms that involve the rates by differences of the gradient."""
     at, active = _coordinates(problem, params)
     information, rows = _information(problem, params.rates, at), _slopes_in_rates(problem, params)
     parts = [_by_target(*problem.split(row)) for row in rows]
-    shared = np.reshape(parts, (len(rows), *at.shape)).swapaxes(0, 1)  # of each target: with each rate
+    # for each target, its cross terms with the rates
+    shared = np.reshape(parts, (len(rows), *at.shape)).swapaxes(0, 1)
     inverses, covariances, of_rates = _inverted(information, active, shared, rows[:, at.size :])
     mu, influence = (np.sqrt(v) for v in _variances(covariances, problem.shape))
     kept = [np.diag(one - one @ inverse @ one)[1:] for one, inverse in zip(information, inverses)]
@@ -294,8 +299,8 @@ def _spread(problem, params):
 
 
 def _coordinates(problem, params):
-    """Return for each target: mu, then the ratios of each decay and source; and a mask of those that are
-    not at their bound."""
+    """Return, for each target, mu and the ratios of each decay and source; and a mask, True for
+    coordinates not at their bound."""
     ratios = np.linalg.lstsq(problem.shares, params.branching.reshape(len(params.rates), -1), rcond=None)[0]
     at = _by_target(params.mu, np.maximum(ratios, 0.0).reshape(problem.shape))
     active = at > 0.0
@@ -304,8 +309,8 @@ def _coordinates(problem, params):
 
 
 def _inverted(information, active, shared, of_rates):
-    """Return for each target the inverse of its information by itself, and its covariance, infinite where
-    the events say nothing; and the covariance of the logarithms of the rates."""
+    """Return, for each target, the inverse of its block of the information, and its covariance, infinite
+    if the events carry no information; and the covariance of the logarithms of the rates."""
     found = [covariance_of(one, ~used) for one, used in zip(information, active)]
     inverses = [np.where(np.isfinite(inverse), inverse, 0.0) for inverse, _ in found]
     moved = [inverse @ one.T for inverse, one in zip(inverses, shared)]
@@ -316,7 +321,7 @@ def _inverted(information, active, shared, of_rates):
 
 
 def _variances(covariances, shape):
-    """Return the variances of mu, and of the ratios of each pair added up."""
+    """Return the variances of mu, and of each pair's sum of ratios."""
     ratios = [one[1:, 1:].reshape(2 * shape[::2]) for one in covariances]
     return np.array([one[0, 0] for one in covariances]), np.array([np.einsum("kiri->i", v) for v in ratios])
 
@@ -327,8 +332,8 @@ def _by_target(mu, ratios):
 
 
 def _information(problem, rates, at):
-    """Return for each target the sum over its events of the squares of the slopes of log lambda, which is
-    linear."""
+    """Return, for each target, its observed information: the sum over its events of outer products of the
+    derivatives of log lambda, exact because lambda is linear in mu and the ratios."""
     found = np.zeros((*at.shape, at.shape[1]))
     for j, events, x in designs(problem.likelihood, rates):
         x = np.einsum("nki,kr->nri", x[events >= problem.likelihood.n_before], problem.shares)
@@ -353,17 +358,19 @@ def _slopes_in_rates(problem, params):
 
 @dataclass(frozen=True, eq=False)
 class MutualResiduals(Shown):
-    """Events of each type on the clock of the model.
+    """Events of each type on the transformed time scale of the model.
 
     Attributes
     ----------
     names : tuple
     gaps : tuple of ndarray
-        Of each type: events that the model expected between one event and the next; independent and
-        exponential with mean 1 if the model is right. p_values : ndarray, shape (n_types,) Kolmogorov and
-        Smirnov's test of that; NaN for a type of less than three events. Parameters that were fitted to the
-        same events make it lenient. p_value : float Of all types together: the smallest, times their
-        number.
+        For each type: the number of events expected by the model between one event and the next;
+        independent and exponential with mean 1 if the model is correct.
+    p_values : ndarray, shape (n_types,)
+        Kolmogorov-Smirnov test of that distribution; NaN for a type of less than three events. The test
+        is conservative if the parameters were fitted to the same events.
+    p_value : float
+        Of all types together: the smallest p-value times their number.
     """
 
     names: tuple[Any, ...]
@@ -373,7 +380,7 @@ class MutualResiduals(Shown):
 
 
 def mutual_residuals(likelihood: MutualLikelihood, params: Mutual) -> MutualResiduals:
-    """Return residuals by time rescaling, type by type.
+    """Return residuals by time rescaling for each type, given a likelihood and parameters.
 
     Parameters
     ----------

@@ -5,36 +5,37 @@ At a time t, with K rates beta and M types,
     R_ki(t) = sum_{l: type i, t_l < t} exp(-beta_k (t - t_l))
     Q_ki(t) = sum_{l: type i, t_l < t} (t - t_l) exp(-beta_k (t - t_l))
 
-Events are cut into short blocks, between which no two events have one time. `rows` holds R (and below it,
-where `slopes` is true, Q) at the first time of each block of a chunk: shape (n_blocks + 1, K or 2 K,
-M), a block's row being that before it faded by exp(-beta tau), with its events added. Rows are linear in
-those before, so spans of them are summed from nothing, joined, and walked again. Within a block the few
-pairs are summed one by one.
+Events are divided into short blocks; events at equal times are in one block. `rows` holds R, followed by Q if
+`slopes` is true, at the first time of each block of a chunk, shape (n_blocks + 1, K or 2 K, M). Each row is
+the previous row decayed by exp(-beta tau) plus the contributions of the previous block's events. This
+recurrence is linear, so it is computed as a parallel scan: each span of blocks is summed from an initial
+state of 0, the spans are joined one after the other, and each span is then traversed again from its true
+initial state. The few pairs within a block are summed directly.
 
-Events are also sorted by chunk, type and time, and cut into pieces of one type: what is summed over events
-is summed over a piece first.
+Events are also sorted by chunk, type and time, and divided into pieces of one type: sums over events are
+first computed for each piece.
 """
 
 from typing import NamedTuple
 
 import portable as pk
 
-GROUP = 4  # events that a team takes together: they share what is read of their type
+GROUP = 4  # events that a team processes together, so that the values loaded for their type are used for all
 
 
 class Events(NamedTuple):
-    """Events as arguments of kernels, and the rows of a chunk; views, but for two numbers.
+    """Events as an argument of kernels, with the rows of a chunk; views, except two numbers.
 
     t, types : shape (n_events,), in the order of time
     begin : shape (n_blocks + 1,), the first event of each block
-    at, row, start, before : shape (n_events,), of the sorted ones
-        Its time, its block, that one's first event, and how many events are strictly earlier.
+    at, row, start, before : shape (n_events,), for each sorted event
+        Its time, its block, the first event of that block, and the number of strictly earlier events.
     kinds : shape (n_pieces,), the type of each piece
-    pieces : shape (n_pieces + 1,), where each begins among the sorted
+    pieces : shape (n_pieces + 1,), the beginning of each piece among the sorted events
     rates : shape (n_rates,)
     rows : shape (n_blocks + 1, n_rates or twice as many, n_types)
-    fades : shape (n_rates, n_events), of the chunk's sorted events since their block's begin
-    first, piece : the chunk's first block, and its first piece
+    fades : shape (n_rates, n_events), decay of the chunk's sorted events since their block's begin
+    first, piece : the chunk's first block and first piece
     """
 
     t: pk.View
@@ -55,15 +56,15 @@ class Events(NamedTuple):
 
 @pk.function
 def hours(e, a, b):
-    """Return the hours from the beginning of block a to that of block b; behind the last block that is the
-    last event's time."""
+    """Return the hours from the beginning of block a to the beginning of block b; the end after the last
+    block is the time of the last event."""
     return e.t[min(e.begin[b], e.t.shape[0] - 1)] - e.t[e.begin[a]]
 
 
 @pk.function
 def pass_block(b, i, n_rates, slopes, e, state, spread):
-    """Take R_ki and Q_ki from the begin of block b to that of the next. K exponentials, and as many for an
-    event of the type."""
+    """Advance R_ki and Q_ki, in `state` and `spread`, from the beginning of block b to that of the next. K
+    exponentials, and K more for each event of type i."""
     dt = hours(e, b, b + 1)
     for k in range(n_rates):
         fade = pk.exp(-e.rates[k] * dt)
@@ -98,7 +99,7 @@ def store(row, i, n_rates, slopes, state, spread, out):
 
 @pk.kernel
 def sum_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
-    """Add up a span's events of type i, as of its end. 8 bytes an event."""
+    """Compute R and Q of type i at the end of span s, from the events of the span only. 8 bytes per event."""
     state = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
     clear(n_rates, state, spread)
@@ -109,8 +110,8 @@ def sum_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
 
 @pk.kernel
 def join_spans(k, i, n_rates, slopes, width, n_blocks, e, ends):
-    """Replace each span's sum by the state before it, for type i and rate k; e.rows[0] is that before the
-    first."""
+    """Replace the sums of each span by R and Q at its beginning, for type i and rate k; e.rows[0] holds R
+    and Q before the first span."""
     state = e.rows[0, k, i]
     spread = 0.0
     if slopes:
@@ -129,7 +130,8 @@ def join_spans(k, i, n_rates, slopes, width, n_blocks, e, ends):
 
 @pk.kernel
 def walk_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
-    """Write a span's rows, from the state before it, for type i. 8 K bytes a block, and 8 an event."""
+    """Write the rows of span s for type i, from R and Q at its beginning. 8 K bytes per block, and 8 per
+    event."""
     state = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
     for k in range(n_rates):
@@ -144,14 +146,16 @@ def walk_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
 
 @pk.kernel
 def fade_since_begin(k, m, e):
-    """Write exp(-beta_k tau) of sorted event m of a chunk, a time tau after its block's begin."""
+    """Write exp(-beta_k tau) for sorted event m of a chunk, where tau is the time since the beginning of
+    its block."""
     q = e.pieces[e.piece] + m
     e.fades[k, m] = pk.exp(-e.rates[k] * (e.at[q] - e.t[e.start[q]]))
 
 
 @pk.function
 def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
-    """Compute a member's part of heights times rows, for each rate of GROUP events of a type."""
+    """Compute a member's part of the products of heights and rows, sum_i heights[kind, k, i] R_ki, for
+    each rate k of GROUP events of a type."""
     for g in range(GROUP):
         for k in range(n_rates):
             parts[g, k] = 0.0
@@ -163,7 +167,7 @@ def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
 
 @pk.function
 def pairs_of_block(team, q, kind, n_rates, e, heights):
-    """Return a member's part of what earlier events of its block add to the rate of sorted event q."""
+    """Return a member's part of the excitation of sorted event q by earlier events of its block."""
     total = 0.0
     for m in team.thread_range(e.start[q], e.before[q]):
         for k in range(n_rates):
@@ -173,10 +177,10 @@ def pairs_of_block(team, q, kind, n_rates, e, heights):
 
 @pk.kernel
 def excite(team, n_rates, e, heights, out):
-    """Write sum_ki heights[type, k, i] R_ki at each event of a piece; a team a piece, its members share
-    types.
+    """Write sum_ki heights[type, k, i] R_ki at each event of a piece; one team per piece, whose members
+    divide the types.
 
-    2 K operations and 8 K bytes an event and type, and K exponentials a pair of a block.
+    2 K operations and 8 K bytes per event and type, and K exponentials per pair of a block.
     """
     p = e.piece + team.league_rank
     kind = e.kinds[p]
@@ -197,8 +201,9 @@ def excite(team, n_rates, e, heights, out):
 
 @pk.function
 def add_offspring(n_rates, since, left, rates, found):
-    """Add the share of offspring within the window, for each decay, and its slope in the rate: of an event
-    `since` hours before the window or 0, and `left` hours before its end."""
+    """Add, for each decay, the share of an event's offspring that falls within the window, and its
+    derivative in the rate. The window begins `since` hours after the event (0 for an event within it) and
+    ends `left` hours after it."""
     for k in range(n_rates):
         old = pk.exp(-rates[k] * since)
         found[2 + k] -= old * pk.expm1(-rates[k] * (left - since))
@@ -207,9 +212,9 @@ def add_offspring(n_rates, since, left, rates, found):
 
 @pk.kernel
 def weigh(team, n_rates, e, mu, start, end, excited, weights, sums):
-    """Write 1 / lambda of each event of a piece, 0 for one before the window, and multiply its fades by it;
-    of all: sums of log lambda and 1 / lambda, and, for each rate, of offspring and of its slope. A
-    logarithm, a division and K exponentials an event."""
+    """Write 1 / lambda of each event of a piece, 0 for an event before the window, and multiply its fades
+    by it. Sum over the piece log lambda, 1 / lambda and, for each rate, the offspring and their
+    derivative. A logarithm, a division and K exponentials per event."""
     p = e.piece + team.league_rank
     origin = e.pieces[e.piece]
     found = pk.local(2 + 2 * n_rates, pk.float64)
@@ -233,7 +238,8 @@ def weigh(team, n_rates, e, mu, start, end, excited, weights, sums):
 
 @pk.function
 def collect_pairs(q, i, n_rates, slopes, e, weight, found, spread):
-    """Add what earlier events of type i in the block of sorted event q have in R and Q, times its weight."""
+    """Add the contributions to R and Q of earlier events of type i in the block of sorted event q, times
+    the weight of event q."""
     for m in range(e.start[q], e.before[q]):
         if e.types[m] == i:
             dt = e.at[q] - e.t[m]
@@ -246,8 +252,8 @@ def collect_pairs(q, i, n_rates, slopes, e, weight, found, spread):
 
 @pk.kernel
 def collect(p, i, n_rates, slopes, e, weights, out):
-    """Add up weight R_ki, and weight Q_ki, over a piece's events, for type i; fades are times weights. 2 K
-    operations and 8 K bytes an event."""
+    """Sum weight R_ki, and weight Q_ki, over the events of a piece, for type i; `fades` already include
+    the weights. 2 K operations and 8 K bytes per event."""
     found = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
     clear(n_rates, found, spread)
@@ -266,7 +272,7 @@ def collect(p, i, n_rates, slopes, e, weights, out):
 
 @pk.kernel
 def add_pieces(j, c, i, runs, parts, out):
-    """Add the pieces of type j. 16 bytes a piece and entry."""
+    """Add the sums of the pieces of type j to `out`. 16 bytes per piece and entry."""
     total = out[j, c, i]
     for p in range(runs[j], runs[j + 1]):
         total += parts[p, c, i]
@@ -275,7 +281,7 @@ def add_pieces(j, c, i, runs, parts, out):
 
 @pk.kernel
 def design(m, i, n_rates, begin, e, out):
-    """Write R_ki at the sorted events from begin on, for type i."""
+    """Write R_ki at the sorted events from `begin` on, for type i."""
     q = begin + m
     for k in range(n_rates):
         total = e.rows[e.row[q] - e.first, k, i] * e.fades[k, q - e.pieces[e.piece]]

@@ -1,5 +1,5 @@
-"""The log-likelihood of types that excite one another, prepared for many evaluations: events
-laid out in blocks, chunks and pieces for its sums."""
+"""The log-likelihood of mutually exciting types, prepared for many evaluations: its events are divided
+into blocks, chunks and pieces for the sums."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from .forecast import Forecast
 from .mutual import draw_after, Fitted, Mutual, MutualSlopes
 
 
-BLOCKS = 8, 16  # events of a block at most, of few types and of many: pairs within are summed one by one
+BLOCKS = 8, 16  # most events of a block, for few types and for many: its pairs are summed directly
 _MANY = 256
-SPAN = 64  # blocks that are walked one after the other
-ROWS_BYTES = 2**23, 2**29  # of a chunk's rows: a share of all, between these
+SPAN = 64  # blocks that a work item processes in sequence
+ROWS_BYTES = 2**23, 2**29  # bounds of the size of a chunk's rows, which is otherwise 1 / _CHUNKS of all rows
 _CHUNKS = 64
-_LANES = 2**18  # pieces times types of a chunk at least, where there are as many events
-_PIECE = 64, 1024  # events of a piece at most: between these
+_LANES = 2**18  # fewest work items (pieces times types) of a chunk, if it has as many events
+_PIECE = 64, 1024  # bounds of the largest number of events of a piece
 
 
 class Chunk(NamedTuple):
-    """Ranges of blocks, events and pieces that are summed together; where pieces of each type begin."""
+    """Ranges of blocks, events and pieces that are summed together, and where the pieces of each type
+    begin."""
 
     blocks: tuple[int, int]
     events: tuple[int, int]
@@ -46,12 +47,12 @@ class Chunk(NamedTuple):
     runs: pk.View
 
     def teams(self, size):
-        """Return a team for each piece."""
+        """Return a policy with one team of `size` members for each piece."""
         return pk.TeamPolicy(self.pieces[1] - self.pieces[0], size)
 
 
 class Layout:
-    """Events sorted for a number of rates; made in the space of the arrays."""
+    """The events of a data set, sorted for a number of rates; its arrays are made in the current space."""
 
     def __init__(self, times, types, n_types, n_rates):
         n_blocks = len(begin := blocks_of(times, BLOCKS[n_types >= _MANY])) - 1
@@ -78,7 +79,8 @@ def events_of(times, types, begin, block, order, kinds, pieces):
 
 
 def chunks_of(firsts, ends, keys, n_types):
-    """Return chunks, from their first blocks and events, and from the pieces' chunks and types."""
+    """Return the chunks, given their first blocks, their first events, and a key of chunk and type for
+    each piece."""
     runs, found = np.searchsorted(keys, np.arange((len(firsts) - 1) * n_types + 1)), []
     for c in range(len(firsts) - 1):
         own = runs[c * n_types : (c + 1) * n_types + 1]
@@ -88,20 +90,20 @@ def chunks_of(firsts, ends, keys, n_types):
 
 
 def blocks_of(times, most):
-    """Return the beginnings of blocks, and the number of events: never among events at one time, which are
-    a block of their own if there are many."""
+    """Return the first event of each block, and at the end the number of events. Tied events are never
+    separated; a large group of ties is a block by itself."""
     ties = [np.searchsorted(times, times[::most], side=side) for side in ("left", "right")]
     return np.unique(np.concatenate([*ties, [len(times)]]))
 
 
 def blocks_of_chunk(n_blocks, row_bytes):
-    """Return the number of blocks of a chunk."""
+    """Return the number of blocks per chunk, for rows of `row_bytes` bytes."""
     return max(SPAN, int(np.clip(n_blocks * row_bytes // _CHUNKS, *ROWS_BYTES)) // row_bytes)
 
 
 def cut(keys, n_lanes):
-    """Return the beginnings of runs of one key, each cut into pieces; for the events times types of a
-    chunk."""
+    """Return where each piece begins: runs of one key are cut into pieces short enough that a chunk with
+    `n_lanes` events times types has enough of them."""
     most = int(np.clip(n_lanes // _LANES, *_PIECE))
     runs = np.append(np.flatnonzero(np.diff(keys, prepend=-1)), len(keys))
     counts = -(-np.diff(runs) // most)
@@ -110,7 +112,7 @@ def cut(keys, n_lanes):
 
 
 class MutualLikelihood:
-    """The log-likelihood of types that excite one another, prepared for many evaluations.
+    """The log-likelihood of mutually exciting types, prepared for many evaluations.
 
     Parameters
     ----------
@@ -118,10 +120,10 @@ class MutualLikelihood:
     types : array-like, shape (n_events,)
         Numbers from 0 on, or any labels, which are then sorted: `names`.
     n_types : int, optional
-        Where types are numbers of which some may have no events.
+        The number of types, if types are numbers and some of them may have no events.
     start_h, horizon_h : float, optional
-        Observation from the first of these times to the second; from the first to the last event if not
-        given. Earlier events excite, but their own times are not explained.
+        Beginning and end of observation; the first and the last event if not given. Earlier events excite
+        later ones, but do not contribute their own log rates.
     space : str or Space, optional
 
     Attributes
@@ -151,7 +153,7 @@ class MutualLikelihood:
         types, self.names = check_types(types, n_events := len(times), n_types)
         self.n_events, self.n_types = n_events, len(self.names)
         self.start_h, self.horizon_h = check_window(start_h, horizon_h, times)
-        # on the clock of the kernels, from the first event: large times would lose digits
+        # Kernels measure time from the first event: large times would lose digits.
         self.window = self.start_h - times[0], self.horizon_h - times[0]
         self.origin_h, self.times, self.types = float(times[0]), times - times[0], types
         self.n_before = int(np.searchsorted(self.times, self.window[0]))
@@ -161,7 +163,7 @@ class MutualLikelihood:
         self._buffers, self._parts = functools.cache(self._make_buffers), functools.cache(self._make_parts)
 
     def _make_buffers(self, n_rates, wide):
-        """Return rows, ends of spans, and fades."""
+        """Return empty arrays for rows, ends of spans, and fades."""
         layout = self.layout(n_rates)
         n_spans, shape = -(-layout.n_rows // SPAN), (n_rates * (1 + wide), self.n_types)
         return (
@@ -171,12 +173,12 @@ class MutualLikelihood:
         )
 
     def _make_parts(self, n_rates, wide):
-        """Return sums over pieces."""
+        """Return an empty array for sums over pieces."""
         return pk.empty((self.layout(n_rates).most_pieces, (1 + wide) * n_rates, self.n_types))
 
     @functools.cached_property
     def _of_events(self):
-        """Rates without mu, and their reciprocals with it."""
+        """Arrays for the excitation of each event, and for the reciprocal of its rate."""
         return pk.empty(self.n_events), pk.empty(self.n_events)
 
     def log_likelihood(self, params: Mutual) -> float:
@@ -204,7 +206,7 @@ class MutualLikelihood:
         ----------
         params : Mutual
         rates : bool, default True
-            Those in the rates as well, which takes twice as long.
+            Also compute the derivatives in the rates, which takes twice as long.
 
         Returns
         -------
@@ -228,8 +230,9 @@ class MutualLikelihood:
         return value, MutualSlopes(inverse[0] - (self.horizon_h - self.start_h), in_branching, in_rates)
 
     def _evaluate(self, params, wide=None):
-        """Return the log-likelihood; unless `wide` is None also sums by type (of 1 / lambda, and of
-        offspring and its slope in each rate), and of weighted R, and below it Q if `wide`."""
+        """Return the log-likelihood. Unless `wide` is None, also return sums by type (of 1 / lambda, and
+        of offspring and their derivative in each rate), and sums of weighted R, followed by weighted Q if
+        `wide`."""
         n_rates = len(check_params(self, params).rates)
         with pk.use(self.space):
             heights = heights_of(params.branching * params.rates[:, None, None])
@@ -246,15 +249,15 @@ class MutualLikelihood:
             return value if wide is None else (value, by_type, found.to_numpy())
 
     def _value(self, params, kinds, logs, *columns):
-        """Return the log-likelihood, and the other sums by type."""
+        """Return the log-likelihood, and the other sums added up by type."""
         by_type = np.array([np.bincount(kinds, column, self.n_types) for column in columns])
         offspring = (params.branching.sum(axis=1) * by_type[1 : 1 + len(params.rates)]).sum()
         hours = self.horizon_h - self.start_h
         return float(logs.sum() - params.mu.sum() * hours - offspring), by_type
 
     def _states(self, rates, wide):
-        """Yield each chunk and its events with rows and fades, which last until the next one; within
-        `pk.use`."""
+        """Yield each chunk and its events with rows and fades, which are valid until the next chunk.
+        Requires `pk.use` of the likelihood's space."""
         layout, (rows, ends, fades) = self.layout(len(rates)), self._buffers(len(rates), wide)
         events = layout.events._replace(rates=pk.copy_of(rates), rows=rows, fades=fades)
         pk.deep_copy(rows[0], 0.0)
@@ -275,7 +278,8 @@ class MutualLikelihood:
         launch(teams, kernels.excite, pk.static(e.rates.shape[0]), e, heights, out)
 
     def expected(self, params: Mutual) -> Floats:
-        """Return how many events of its own type the model expects until each event, since the first.
+        """Return the number of events of its own type that the model expects from the first event to each
+        event.
 
         Parameters
         ----------
@@ -291,13 +295,14 @@ class MutualLikelihood:
             `params` is no `hawkes.Mutual`, or of another number of types.
         """
         check_params(self, params)
-        # offspring until t are A_k (1 - exp(-beta_k (t - t_n))): one more decay, of rate 0, counts the events
+        # The expected offspring until t is A_k (1 - exp(-beta_k (t - t_n))): an additional decay of rate 0
+        # gives the term A_k.
         by_rate = np.concatenate([-params.branching, params.influence[None]])
         excited = self._excitations(np.append(params.rates, 0.0), by_rate)
         return excited + params.mu[self.types] * self.times
 
     def _excitations(self, rates, by_rate):
-        """Add up by_rate[k, type, i] R_ki at each event, in the order of time."""
+        """Return sum_ki by_rate[k, type, i] R_ki at each event, in the order of time."""
         found = np.empty(self.n_events)
         with pk.use(self.space):
             out, heights = pk.empty(self.n_events), heights_of(by_rate)
@@ -307,13 +312,13 @@ class MutualLikelihood:
         return found
 
     def intensity(self, params: Mutual | Fitted, times: ArrayLike) -> Floats:
-        """Return the rate of each type at some times, shape (n_types, n_times).
+        """Return the rate of each type at the given times, shape (n_types, n_times).
 
         Parameters
         ----------
         params : Mutual or MutualFit
         times : array-like, shape (n_times,), hours
-            In any order; an event at that time does not count.
+            In any order; an event at exactly such a time does not contribute.
 
         Returns
         -------
@@ -328,7 +333,8 @@ class MutualLikelihood:
         times, n = check_numbers(times, "times", 1), self.n_types
         both = np.concatenate([self.origin_h + self.times, times])
         order = np.argsort(both, kind="stable")
-        # times as events of a type more, which excites nothing and takes the place of each type in turn
+        # The times become events of an additional type, which excites nothing and takes the place of each
+        # type in turn.
         types = np.append(self.types, np.full(len(times), n))[order]
         joint, found = MutualLikelihood(both[order], types, n_types=n + 1, space=self.space), []
         for mu, heights in zip(params.mu, (params.branching * params.rates[:, None, None]).swapaxes(0, 1)):
@@ -345,19 +351,20 @@ class MutualLikelihood:
         n_draws: int = 500,
         seed: int = 0,
     ) -> Forecast:
-        """Draw what happens after the record: offspring of its events, new events, and theirs.
+        """Simulate events after the end of observation: offspring of the observed events, new immigrants,
+        and their offspring.
 
         Parameters
         ----------
         params : Mutual or MutualFit
         hours : float
-            After `horizon_h`.
+            Length of the forecast, from `horizon_h` on.
         n_draws, seed : int
 
         Returns
         -------
         Forecast
-            With `types`; places have no columns.
+            With `types`; its locations have no columns.
 
         Raises
         ------
@@ -377,7 +384,7 @@ class MutualLikelihood:
 
 
 def collect(chunk, e, wide, weights, parts, found):
-    """Add a chunk's weighted R, and Q if `wide`, to those found."""
+    """Add the weighted R of a chunk, and its weighted Q if `wide`, to `found`."""
     n_rates, (begin, end) = pk.static(e.rates.shape[0]), chunk.pieces
     each = n_rates, pk.static(wide), e, weights, parts
     launch((end - begin, found.shape[2]), kernels.collect, *each)
@@ -385,8 +392,8 @@ def collect(chunk, e, wide, weights, parts, found):
 
 
 def heights_of(by_rate):
-    """Return an array of shape (n_rates, n_types, n_types) as kernels take it: (n_types, n_rates,
-    n_types)."""
+    """Return `by_rate`, shape (n_rates, n_types, n_types), as a View in the layout of the kernels: the
+    first two axes exchanged."""
     return pk.copy_of(by_rate.transpose(1, 0, 2))
 
 
@@ -408,7 +415,8 @@ def designs(likelihood, rates):
 
 
 def check_window(start_h, horizon_h, times):
-    """Return the beginning and end of an observation with an event."""
+    """Return the beginning and the end of observation; raise InputError unless the window contains an
+    event."""
     end = check_horizon(horizon_h, times)
     start = float(times[0]) if start_h is None else check_number(start_h, "start_h")
     if start > times[-1] or not start < end:
@@ -420,7 +428,7 @@ def check_window(start_h, horizon_h, times):
 
 
 def check_params(likelihood, params):
-    """Refuse what are no parameters of so many types."""
+    """Return `params` if they are Mutual with the likelihood's number of types; raise otherwise."""
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
     if len(params.mu) != likelihood.n_types:
         raise ShapeError(f"params has {len(params.mu)} types, the events have {likelihood.n_types}")
@@ -428,7 +436,7 @@ def check_params(likelihood, params):
 
 
 def check_types(types, n_events, n_types):
-    """Return types as numbers from 0 on, and the name of each."""
+    """Return the types as numbers from 0 on, and the name of each type."""
     array = np.asarray(types.to_numpy() if isinstance(types, pk.View) else types)
     if array.shape != (n_events,):
         raise ShapeError(f"types has shape {array.shape} for {n_events} events; one each is wanted")

@@ -1,8 +1,9 @@
-"""Sums over pairs and over events, shared out: a shard's events against all, wherever the shard is.
+"""Sums over pairs and over events, divided among workers and spaces: each shard's events against all
+events.
 
-A shard is a range of events. Every place has all events, and computes the sums of (1) and (2)
-of its own by windows in time, infinite ones for all pairs: what an event's sums are does not depend on
-which others are near it. Each place returns what its events add to the log-likelihood, a few numbers.
+A shard is a range of events. Each worker or space has all events, and computes the sums of (1) and (2) for
+its shards by windows in time, infinite ones for all pairs: an event's sums are then independent of the other
+events of its shard. The results are the contributions to the log-likelihood, a few numbers per shard.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .excitation import event_terms
 from .sums import covers, PairSums
 from .windows import Windows
 
-BLOCK, _MOST = 256, 32  # events of a team of event_slopes, which a shard has a whole number of; shards
+BLOCK, _MOST = 256, 32  # events per team of event_slopes (a shard holds a multiple of it); most shards
 
 
 class Piece(NamedTuple):
-    """Events, or chains, from `begin` to `end`."""
+    """A range of events, or of chains, from `begin` to `end`."""
 
     begin: int
     end: int
@@ -36,8 +37,8 @@ class Piece(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """An evaluation: what the sums and the terms of events depend on; rows of sums of (1) and of (2) that
-    are wanted."""
+    """The arguments of an evaluation: parameters, windows, the numbers of rows of sums of (1) and (2), the
+    factor of the background, and the end of observation."""
 
     params: object
     windows: Windows
@@ -48,12 +49,13 @@ class Evaluation(NamedTuple):
 
 
 class Events:
-    """A method for `sharding.Shards`: all events in a space, and the sums of the shards that were evaluated.
+    """A method for `sharding.Shards`: all events on one space, and the sums of the shards that were
+    evaluated there.
 
     Parameters
     ----------
     data : tuple
-        Of PairSums, up to `given`.
+        The first arguments of PairSums, up to `given`.
     marks : ndarray or None
     space : str or Space
     """
@@ -69,8 +71,8 @@ class Events:
         return piece
 
     def _filled(self, pieces, evaluation):
-        """Return the arguments of kernels over events, after the sums of some pieces are there. All are
-        computed at once: an event's sums do not depend on that."""
+        """Compute the sums over pairs for some pieces and return the arguments of kernels over events. One
+        launch computes the sums of all pieces, because an event's sums do not depend on its piece."""
         sums, params, windows = self._sums, evaluation.params, evaluation.windows
         sums.room_for(evaluation.n_xi)
         wanted = params.tau_x, params.tau_t, windows.background_h, evaluation.n_mu
@@ -82,12 +84,12 @@ class Events:
         return sums.of_events(params, evaluation.background_scale, evaluation.horizon_h)
 
     def _serves(self, piece, wanted):
-        """Return True if the sums of (1) that are there for a piece serve."""
+        """Return True if the stored sums of (1) of a piece are valid for the settings `wanted`."""
         return self._keep and piece in self._kept and covers(self._kept[piece], wanted)
 
     def terms(self, pieces, evaluation):
-        """Return sums of `event_terms`, both in one View. The sums over pairs are launched at once, so
-        that other places need not wait until this thread has launched all else."""
+        """Yield the sums of `event_terms` for each piece, both in one View. The sums over pairs are
+        launched at once, so that other spaces do not wait for the further launches of this thread."""
         pieces = list(pieces)
         args, space = self._filled(pieces, evaluation), self._sums.space
 
@@ -107,14 +109,15 @@ class Events:
         return map(of, pieces)
 
     def slopes(self, pieces, evaluation):
-        """Return sums of `event_slopes`."""
+        """Yield the sums of `event_slopes` for each piece."""
         pieces, params = list(pieces), evaluation.params
         args = self._filled(pieces, evaluation)
         tables = [self._sums.slopes(params, args, piece.begin, piece.end, BLOCK) for piece in pieces]
         return ((table.to_numpy().sum(axis=1),) for table in tables)
 
     def rows(self, pieces, evaluation):
-        """Yield the sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
+        """Yield the sums of (1), or the given density, and the sums of (2) of each piece's events, shape
+        (2, n)."""
         pieces, sums = list(pieces), self._sums
         self._filled(pieces, evaluation)
         for piece in pieces:
@@ -124,13 +127,14 @@ class Events:
 
 
 def _groups(pieces):
-    """Return the groups of the pieces' events."""
+    """Return the ranges of groups that contain the pieces' events."""
     return tuple(range(one.begin // kernels.GROUP, -(-one.end // kernels.GROUP)) for one in pieces)
 
 
 def shards_of(data, marks, method, client, space):
-    """Return the events of a Likelihood, shared out: as even in pairs as can be, and neighbouring shards
-    from all over the data, for the time of pairs depends on how many of them an event has."""
+    """Return the events of a Likelihood, divided into shards. Shards have similar numbers of pairs, and
+    consecutive shards come from all parts of the data, because the time per pair depends on how many pairs
+    an event has."""
     if method == "cells":
         raise InputError(
             "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "

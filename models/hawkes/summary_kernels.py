@@ -1,5 +1,5 @@
-"""Kernels that summarise a fitted model; arguments as in `portable.models.hawkes.kernels`, constants of
-triggering compiled in."""
+"""Kernels that summarise a fitted model; arguments as in `portable.models.hawkes.kernels`. Constants of
+the triggering function are compiled in."""
 
 import portable as pk
 
@@ -8,8 +8,8 @@ from .kernels import background_terms, mark_of, squared_distance
 
 @pk.kernel
 def add_probability(i, mu_scale, xi_scale, background, excitation, moments, bins):
-    """Add the probability (5) of one draw to its sum, the sum of its squares, and its histogram over [0,
-    1]."""
+    """Add event i's probability (5) at one posterior draw to its sum, its sum of squares, and its
+    histogram over [0, 1]."""
     xi = xi_scale * excitation[0, i]
     rate = mu_scale * background[0, i] + xi
     share = xi / rate if xi > 0.0 else 0.0
@@ -21,7 +21,8 @@ def add_probability(i, mu_scale, xi_scale, background, excitation, moments, bins
 
 @pk.kernel
 def bin_quantile(i, probability, n_draws, bins, row, out):
-    """Compute a quantile from an event's histogram, linear within the bin."""
+    """Compute the quantile of event i at level `probability` from its histogram, by linear interpolation
+    within the bin."""
     wanted = probability * n_draws
     n = bins.shape[1]
     below = 0.0
@@ -35,16 +36,17 @@ def bin_quantile(i, probability, n_draws, bins, row, out):
 
 @pk.kernel
 def pair_shares(e, value, marked, scale, r2_of, dt_of, mark_at, p, event, rates, out):
-    """Compute the share of one listed pair in the rate of its later event."""
+    """Compute the share of listed pair e in the rate of its later event: the probability that the earlier
+    event triggered it."""
     out[e] = scale * value(r2_of[e], dt_of[e], mark_at[e] if marked else 0.0, p) / rates[event[e]]
 
 
 @pk.kernel
 def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
-    """Compute background and excitation at one place and time, from all events and from those before; one
-    team per place.
+    """Compute background and excitation at one place and time, from all events and from the earlier
+    events, respectively; one team per place.
 
-    With mu_scale = 0 the background is left out.
+    With mu_scale = 0 the background is omitted.
     """
     i = team.league_rank
     terms = pk.local(3, pk.float64)
@@ -67,11 +69,12 @@ def intensity_at(team, g, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x
 
 @pk.kernel
 def compensator(team, g, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
-    """Compute the number of events expected from 0 to the time of event i; one team per event.
+    """Compute the expected number of events from time 0 to the time of event i; one team per event.
 
-    Background kernels of events before first_mu[i] have all their later mass before t_i, those from
-    last_mu[i] on none, and gone[j] is what the first j of them have lost before time 0. Offspring of
-    events before first_xi[i] have all come: those of the first j are come[j].
+    The mass of background kernel j in [0, t_i] is its mass between 0 and t_j plus its signed mass between t_j
+    and t_i. gone[j] is the sum of the former over the first j events. The latter is 1/2 for events before
+    first_mu[i]; events from last_mu[i] on have no mass before t_i. All offspring of events before first_xi[i]
+    have occurred; come[j] is their expected number for the first j events, in units of theta.
     """
     i = team.league_rank
     background = 0.0

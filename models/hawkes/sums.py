@@ -20,39 +20,39 @@ from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
-# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many, in
-# float64 twice that.
+# Events that a member of pair_tiles keeps in registers. Each takes three times as many registers with
+# derivatives, and in float64 twice that.
 _ROWS, _ROWS_OF_SLOPES = 8, {np.float32: 8, np.float64: 4}
 
-# Below this many events every sum is shorter than the work of starting it, so windows save nothing.
+# Below this many events a launch takes longer than its sum, so windows save nothing.
 _FEW_EVENTS = 1024
 
-_TEAM_SIZE = 32  # of sums by windows and cells
+_TEAM_SIZE = 32  # for sums by windows and cells
 
-# Events of a block of pair_tiles: a multiple of 256. Many pairs of small blocks end evenly; but a block costs
-# 16 bytes an event.
+# Events of a block of pair_tiles: a multiple of 256. Many pairs of small blocks balance the load, but each
+# block costs 16 bytes per event.
 _BLOCK, _MOST_BLOCKS = 256, 150
 
-# A list of pairs serves parameters of the triggering function up to this factor from those that it was made
-# for.
+# A list of pairs is valid for triggering parameters up to this factor away from those that it was built for.
 _LIST_RANGE = 1.5
-# Rounding of places in float32, as a share of the shortest length, beyond which they take two parts: below,
-# log-likelihoods are off by less than 1e-6 of themselves (tests/models/hawkes/test_likelihood.py).
+# Locations are stored as two float32 parts if their rounding error exceeds this share of the shortest length.
+# Below it, the relative error of log-likelihoods is less than 1e-6 (tests/models/hawkes/test_likelihood.py).
 _ROUNDED = 2e-5
-# A pair costs the windowed sums one unit; finding and listing one costs so many more, and a kept list so many
-# less.
+# The cost of a pair found and listed by cells, relative to a pair of the windowed sums; a list that is reused
+# costs less by as much.
 _VISIT_COST = 3.0
 
 
 class PairSums:
-    """Rows of sums of exponentials for one data set, on one space, and what can be kept between evaluations.
+    """The sums over pairs of one data set, on one space, and the results that are reused between
+    evaluations.
 
     Attributes
     ----------
     background : View, shape (3, n_events)
-        Sums of (1) and their derivatives; or the given density.
+        Sums of (1) and their moments; or the given density in row 0.
     excitation : View, shape (n_rows, n_events)
-        Sums of (2) and their derivatives.
+        Sums of (2) and their moments.
     t : View, shape (n_events,), hours since the first event
     span_h : float
         From the first event to the last.
@@ -63,40 +63,43 @@ class PairSums:
         self._keep_background, self.dtype = keep_background, dtype
         self.n_events, self.n_dims = locations.shape
         self.span_h = float(times[-1])
-        # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a
-        # wide map, or for short lengths, places take two parts.
+        # Only differences of locations are needed. Relative to their mean, float32 resolves a city to
+        # millimetres in any coordinate system. Over wide regions, or for short lengths, locations take two
+        # parts.
         self.centre, self.times, self.marks = locations.mean(axis=0), times, marks
-        # Row by row: NumPy takes ten times as long for a few numbers side by side.
+        # One row per dimension: NumPy takes ten times as long with the few dimensions on the last axis.
         self._rows = rows = np.ascontiguousarray(locations.T) - self.centre[:, None]
         rounded = dtype is not np.float64
         self._rounding = float(np.abs(rows - rows.astype(dtype)).max()) if rounded else 0.0
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            # both are made for this: where the space reaches them nothing is copied
+            # Both arrays are private to this object, so a space that can access them uses them without a
+            # copy.
             with_marks = rows if marks is None else np.vstack([rows, marks])
             self._x = reached(with_marks.astype(dtype, copy=False))
             self._x_wide = self._before = None
             self.t = reached(times)
-            # without marks no kernel reads them
+            # A placeholder if there are no marks: no kernel reads it then.
             self.event_marks = self.t if marks is None else pk.copy_of(marks)
             self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
             self.background = pk.zeros((3, self.n_events), np.float64)
             if given:
                 pk.deep_copy(self.background[0], given.density)
         self.excitation = self._several = self._several_of = None
-        self._n_groups, self._numbers = -(-self.n_events // kernels.GROUP), {}  # Views by ranges of groups
+        # Views of group numbers, by ranges of groups
+        self._n_groups, self._numbers = -(-self.n_events // kernels.GROUP), {}
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
-        self._tiles = None  # what pair_tiles needs, made when it first does
+        self._tiles = None  # arguments of pair_tiles, allocated at its first use
         self._given = given is not None
         self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
         self.pairs = None  # the current PairList
         self.crowded = False  # whether a list of pairs was too long to keep
-        self._listed = False  # whether self.excitation is zero wherever that list has no row
-        self._cheapest = None  # (what the choice depends on, choice)
+        self._listed = False  # whether self.excitation is zero for the events that have no row in that list
+        self._cheapest = None  # (rounded reaches, the method chosen for them)
 
     @functools.cached_property
     def locations(self):
-        """Less their mean, shape (n_events, n_dims)."""
+        """Locations less their mean, shape (n_events, n_dims)."""
         return np.ascontiguousarray(self._rows.T)
 
     @functools.cached_property
@@ -105,10 +108,11 @@ class PairSums:
         return Events(self.locations, self.times, self.space, self.marks)
 
     def data(self, shortest_km):
-        """Return the arguments of kernels over windows and blocks, first the constants of their form.
+        """Return the events as an argument of kernels over windows and blocks.
 
-        shortest_km is the shortest length that distances are compared with. Rounding moves an exponent of
-        order 1 by twice its share of that length, and moves it at random: a sum over pairs by far less.
+        shortest_km is the shortest length scale to which distances are compared; it decides if locations take
+        two parts. Rounding changes an exponent of order 1 by twice its share of that length, with random
+        sign: a sum over pairs changes by far less.
         """
         wide = self._rounding > _ROUNDED * shortest_km
         if wide and self._x_wide is None:
@@ -120,11 +124,11 @@ class PairSums:
         return kernels.Data(self._n_dims, self._n_parts, pk.static(wide), x, self._t_parts)
 
     def cheapest(self, params, windows):
-        """Return the method of least cost, counted in pairs.
+        """Return the method of least cost, in units of a pair.
 
-        Windows in time hold pairs that are too far apart in space; cells hold fewer, but events must be
-        sorted and pairs be listed. With few events, or windows as long as the data, all pairs once are the
-        least work.
+        Windows in time include pairs that are far apart in space; cells exclude these, but events must be
+        sorted and pairs listed. With few events, or windows as long as the data, visiting all pairs once is
+        cheapest.
         """
         if self.n_events < _FEW_EVENTS:
             return "all_pairs"
@@ -156,14 +160,13 @@ class PairSums:
         return min(costs, key=costs.get)
 
     def _within(self, reach_h):
-        """Return the number of pairs of events within so many hours."""
+        """Return the number of pairs of events at most `reach_h` hours apart."""
         if not math.isfinite(reach_h):
             return 0.5 * self.n_events**2
         return float(np.sum(np.arange(self.n_events) - np.searchsorted(self.times, self.times - reach_h)))
 
     def fill(self, params, windows, method, n_mu, n_xi):
-        """Compute the sums for these parameters, that of the background only where the kept one does not
-        serve."""
+        """Compute the sums at `params`; those of the background only if the stored ones are not valid."""
         self.room_for(n_xi)
         wanted, stale = _wanted(params, windows, n_mu), self.stale(params, windows, n_mu)
         if stale:
@@ -180,20 +183,20 @@ class PairSums:
             self._kept = wanted
 
     def stale(self, params, windows, n_mu):
-        """Return True if the kept background does not serve parameters."""
+        """Return True if the stored sums of (1) are not valid for `params` and `windows`."""
         if self._given or not (self._keep_background and self._kept):
             return not self._given
         return not covers(self._kept, _wanted(params, windows, n_mu))
 
     def room_for(self, n_xi):
-        """Allocate that many rows of excitations."""
+        """Allocate at least n_xi rows for the sums of (2)."""
         if self.excitation is None or self.excitation.shape[0] < n_xi:
             self.excitation = pk.zeros((n_xi, self.n_events), np.float64, self.space)
             self._listed = True
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
-        """Sum the background by windows or cells; of some groups of events, a tuple of ranges, if they are
-        given."""
+        """Compute the sums of (1) by windows or cells; for windows, only for `groups` of events, a tuple
+        of ranges, if given."""
         if method != "cells":
             d = self.data(params.tau_x)
             launch(
@@ -222,9 +225,9 @@ class PairSums:
             )
 
     def _each(self, groups, *kernel):
-        """Return the beginning of a launch for some groups, all by default: the last ones first, which
-        have most pairs if all earlier events count, so that a GPU's multiprocessors are done at the same
-        time."""
+        """Return the first arguments of a launch for some groups of events, all by default. The last
+        groups, which have most pairs when all earlier events count, come first, so that the
+        multiprocessors of a GPU finish at about the same time."""
         groups = groups or (range(self._n_groups),)
         if groups not in self._numbers:
             numbers = np.sort(np.concatenate([np.arange(one.start, one.stop) for one in groups]))
@@ -233,7 +236,7 @@ class PairSums:
         return pk.TeamPolicy(view.size, _TEAM_SIZE, space=self.space), *kernel, view
 
     def sum_excitation(self, params, windows, method, n_xi, groups=None):
-        """Sum the excitation, as `sum_background` does the background."""
+        """Compute the sums of (2) by windows or cells, with the arguments of `sum_background`."""
         p = params.kernel_values
         if method == "cells":
             self.list_pairs(params, windows)
@@ -251,13 +254,14 @@ class PairSums:
         )
 
     def sum_excitations(self, params, n_xi, rows, method):
-        """Return the excitation of several parameters like `params`, a View of shape (n_several, n_xi,
-        n_events); each has a row of `rows`. By cells the current list must serve them all (`serves`)."""
+        """Return the sums of (2) for several parameter sets of the kind of `params`, a View of shape
+        (n_several, n_xi, n_events); row k of `rows` describes set k. With cells the current list must be
+        valid for all of them (`serves`)."""
         shape = rows.shape[0], n_xi, self.n_events
         if self._several is None or self._several.shape != shape:
             self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
         if method == "cells":
-            if self._several_of is not self.pairs:  # where that list has no row zeros stay
+            if self._several_of is not self.pairs:  # events without a row in that list keep these zeros
                 pk.deep_copy(self._several, 0.0)
                 self._several_of = self.pairs
             self.pairs.sums_of_several(n_xi, rows, self._several)
@@ -278,7 +282,7 @@ class PairSums:
         return self._several
 
     def of_events(self, params, background_scale, horizon_h):
-        """Return what kernels over events take."""
+        """Return the arguments of kernels over events."""
         return (
             background_scale,
             params.excitation_scale(self.n_dims),
@@ -292,7 +296,8 @@ class PairSums:
         )
 
     def slopes(self, params, of_events, first, end, block):
-        """Launch `event_slopes` over the events from `first` to `end`; a View of one column per block."""
+        """Launch `event_slopes` over the events from `first` to `end`; return a View of its sums with one
+        column per block."""
         n_blocks = -(-(end - first) // block)
         found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, self.space)
         launch(
@@ -310,16 +315,16 @@ class PairSums:
         return found
 
     def serves(self, params, windows):
-        """Return True if the current list of pairs serves parameters."""
+        """Return True if the current list of pairs is valid for `params` and `windows`."""
         pairs = self.pairs
         if pairs is None or pairs.trigger is not params.triggering:
             return False
         return pairs.range.holds(params.trigger_values, windows.cut)
 
     def list_pairs(self, params, windows):
-        """Make the list of pairs, unless the current one serves."""
+        """Build the list of pairs, unless the current one is valid."""
         if not self.serves(params, windows):
-            p, self.pairs = params.trigger_values, None  # the former list's memory is reused
+            p, self.pairs = params.trigger_values, None  # frees the memory of the former list first
             bounds = tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p)
             range_ = Range(*bounds, windows.cut + 2.0)
             self.pairs = PairList(self.events, params.triggering, range_, self.dtype)
@@ -329,7 +334,7 @@ class PairSums:
             self._listed = True
 
     def _sum_all_pairs(self, params, n_mu, n_xi):
-        """Compute both sums of exponentials, block by block."""
+        """Compute the sums of (1) and (2) over all pairs, block by block."""
         rows = max(n_mu, n_xi)
         if self._tiles is None or self._tiles[-1] < rows:
             block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
@@ -373,20 +378,19 @@ class PairSums:
 
 
 def covers(kept, wanted):
-    """Return True if sums of (1) serve where others are wanted: (tau_x, tau_t, reaches and rows of sums), the
-    same lengths, and as far and as many."""
+    """Return True if sums of (1) computed with the settings `kept` are valid for the settings `wanted`:
+    the same (tau_x, tau_t), with reaches and a number of rows at least as large."""
     return kept[:2] == wanted[:2] and all(map(operator.ge, kept[2:], wanted[2:]))
 
 
 def shortest_km(params):
-    """Return the length that the triggering function compares distances with: where its exponent is a
-    half."""
+    """Return the length scale of the triggering function: the distance at which its exponent is 1/2."""
     return params.triggering.reach_km(params.trigger_values, 0.5, 0.0)
 
 
 def near_share(locations, reach_km):
-    """Estimate the share of all pairs that cells of that width would visit, from how events spread over
-    them."""
+    """Estimate the share of all pairs that cells of width `reach_km` would visit, from the numbers of
+    events in the cells."""
     low, extent = locations.min(axis=0), np.ptp(locations, axis=0)
     n_cells = np.minimum(extent // reach_km + 1, 1 << 20)
     numbers = np.minimum((locations - low) // reach_km, n_cells - 1)
@@ -398,12 +402,12 @@ def near_share(locations, reach_km):
 
 
 def _background_km(params, windows):
-    """Return the reach of the background's kernel in space, if in time it reaches that far."""
+    """Return the reach in space of the background's kernel that corresponds to its reach in time."""
     return params.tau_x * windows.background_sds
 
 
 def _wanted(params, windows, n_mu):
-    """Return the settings of the sums of (1), and the distances that they must reach."""
+    """Return the settings of the sums of (1): bandwidths, reaches in hours and km, and number of rows."""
     return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
 
 
@@ -412,14 +416,16 @@ def _power_of_two(value):
 
 
 def _split(times):
-    """Return times as a sum of two parts in float32, leading and remaining digits, shape (2, n_events)."""
+    """Return times as the sum of two float32 parts, leading and remaining digits, shape (2, n_events)."""
     leading = times.astype(np.float32)
     return np.stack([leading, (times - leading).astype(np.float32)])
 
 
 @functools.lru_cache(maxsize=8)
 def _pairs_of_blocks(n_blocks):
-    """Return the numbers of a later and of an earlier block, or the same, shape (2, n_pairs)."""
+    """Return the block numbers of all pairs of a block and an earlier or the same block, shape (2,
+    n_pairs)."""
     later, earlier = np.tril_indices(n_blocks)
-    order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
+    # pairs of a block with itself have half the work: they come last, to balance the load
+    order = np.argsort(later == earlier, kind="stable")
     return np.stack([later[order], earlier[order]])

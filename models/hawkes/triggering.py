@@ -1,12 +1,13 @@
-"""Define the triggering by an event: the density of its offspring in space and time, behind one small
-interface; and its decay with time, a part from which `compose` makes others.
+"""The triggering function of an event: the density of its offspring in space and time, behind one
+interface; and its decay in time, from which `compose` builds further triggering functions.
 
     xi_n = theta sum_{t_n' < t_n} g(r_nn', t_n - t_n', m_n')
 
-An event of mark m (a magnitude less the reference's; 0 where there are none) has theta kappa(m) offspring:
-kappa is the integral of g over all places and delays, 1 without marks. `EXPONENTIAL` is the paper's g;
-`compose` makes others of a decay, a density in space and a productivity. The likelihood, its gradient, the
-fit, the probabilities, the simulation and the samplers use nothing else.
+An event of mark m (a magnitude less the reference mark; 0 without marks) has theta kappa(m) expected
+offspring, where kappa is the integral of g over all locations and delays, 1 without marks. `EXPONENTIAL` is
+the paper's g; `compose` builds others from a decay, a density in space and a productivity. The likelihood,
+its gradient, the fit, the probabilities, the simulation and the samplers access g only through this
+interface.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from .kernels import LOG2_E
 
 
 class Functions(NamedTuple):
-    """The kernel functions of a `Triggering` and the constants that their texts depend on: the argument `g`
-    of kernels.
+    """The kernel functions of a `Triggering` and the constants compiled into them: the argument `g` of
+    kernels.
 
     Attributes
     ----------
     value, moments, slopes, integral, integral_gradient, exponent, scale : kernel functions
     marked : static int, 0 or 1
     n_own : static int
-        Parameters p.
+        The number of parameters p.
     reciprocal : tuple of static bool
+        For each parameter, True if kernels take its reciprocal.
     """
 
     value: Function
@@ -52,7 +54,8 @@ class Functions(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The part of `Functions` that sums over pairs use: a launch takes longer for each field."""
+    """The part of `Functions` that sums over pairs use. It is separate because every field lengthens a
+    launch."""
 
     value: Function
     moments: Function
@@ -62,14 +65,15 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Triggering:
-    """A density g of delays dt > 0 and squared distances r2 around an event of a mark, with positive
+    """A density g of delays dt > 0 and squared distances r2 from an event with a mark, with positive
     parameters p.
 
-    g is split: g = scale(n_dims, p) * value(r2, dt, mark, p), so that sums of values fit float32. Derivatives
-    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by
-    its scale. They are linear in a few products of a pair, such as value * dt: pairs add up these moments,
-    and only their sums are combined. Kernel functions get lengths and durations as reciprocals
-    (`for_kernels`), so that no pair costs a division; p below is in that form for them.
+    g is factored: g = scale(n_dims, p) * value(r2, dt, mark, p), so that sums of values fit float32.
+    Derivatives are in the logarithms of the parameters, where they have no unit; derivatives of g are divided
+    by its scale. They are linear in a few products of a pair, such as value * dt: sums over pairs add up
+    these moments, and the derivatives are computed from the sums only. Kernel functions take lengths and
+    durations as reciprocals (`for_kernels`), so that no pair requires a division; for kernel functions below,
+    p is in that form.
 
     Parameters
     ----------
@@ -77,34 +81,35 @@ class Triggering:
         Of the parameters, in the order of p.
     value : kernel function (r2, dt, mark, p)
     moments : kernel function (r2, dt, mark, p, out)
-        Writes value to out[0], and other products to as many more places as there are parameters; returns
-        whether any of these may be anything but 0, of any lane that moves along.
+        Writes value to out[0], and further products, one per parameter, to out[1] and on; returns False
+        only if all of them are known to be 0 for all active lanes.
     slopes : kernel function (n_dims, sums, p, out)
-        From sums of moments, the derivative in the logarithm of p[k] to out[k].
+        Writes to out[k], from sums of moments, the derivative in the logarithm of p[k].
     integral : kernel function (left, mark, p)
-        kappa times the share of offspring that comes within `left` hours.
+        kappa times the share of offspring that occurs within `left` hours.
     integral_gradient : kernel function (left, mark, p, out)
-        Its derivatives to out[k].
+        Writes the derivatives of the integral to out[k].
     exponent : kernel function (r2, dt, mark, p)
-        value <= exp(-exponent). It rises with r2 and dt, falls with the mark, and in each parameter as
-        `slowest` says.
+        value <= exp(-exponent). The exponent increases with r2 and dt and decreases with the mark;
+        `slowest` defines in which direction each parameter changes it.
     scale : kernel function (n_dims, p)
     slowest : callable (low, high)
-        Of all parameters between two bounds, those whose exponent is the smallest everywhere.
+        The parameters between two bounds whose exponent is smallest for all pairs.
     reach_h, reach_km : callable (p, k, mark)
-        Beyond that many hours, or kilometres, the exponent exceeds k for all marks up to that one.
+        The delay in hours, or distance in kilometres, beyond which the exponent exceeds k for all marks
+        up to `mark`.
     draw : callable (random, marks, n_dims, p)
-        Delays, shape (n,), and displacements, shape (n, n_dims), of an offspring of each of n marks.
+        Draws a delay and a displacement of one offspring for each of n marks, shapes (n,) and (n, n_dims).
     productivity : callable (marks, p)
-        kappa; None where it is 1.
+        kappa; None if it is 1.
     marked : bool
-        Whether marks are wanted.
+        True if marks are required.
     n_dims : int, optional
-        The only number of dimensions that g is a density in; any if not given.
+        The only number of dimensions in which g is a density; any number if not given.
     most_h : float
-        Longest delay that g is a density for: the data must not span more.
+        Longest delay for which g is a density: the data must not span more.
     least : dict
-        Bounds of parameters above 0, by name.
+        Lower bounds of parameters other than 0, by name.
     """
 
     names: tuple[str, ...]
@@ -128,24 +133,25 @@ class Triggering:
 
     @functools.cached_property
     def functions(self) -> Functions:
-        """Return what kernels are given of it."""
+        """Return the argument `g` of kernels."""
         flags = map(pk.static, self.reciprocal)
         numbers = pk.static(int(self.marked)), pk.static(len(self.names)), tuple(flags)
         return Functions(*(getattr(self, name) for name in Functions._fields[:-3]), *numbers)
 
     @functools.cached_property
     def pairs(self) -> Pairs:
-        """Return what kernels that add up pairs are given of it."""
+        """Return the argument `g` of kernels that sum over pairs."""
         return Pairs(*(getattr(self.functions, name) for name in Pairs._fields))
 
     @property
     def of_terms(self) -> tuple[Any, ...]:
-        """Return what `event_terms` needs: of more functions the loops would count as the kernel's own."""
+        """Return the arguments of `event_terms`; any further function would be counted among the kernel's
+        operations."""
         return self.integral, self.functions.marked
 
     @functools.cached_property
     def reciprocal(self) -> tuple[bool, ...]:
-        """Return for each parameter whether kernel functions take its reciprocal."""
+        """Return, for each parameter, True if kernel functions take its reciprocal."""
         return tuple(unit in ("km", "h") for unit in self.units)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
@@ -173,7 +179,7 @@ def normal_scale(n_dims, per_km):
     return scale
 
 
-# ---- one decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, 1/h) in kernels
+# ---- exponential decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, 1/h) in kernels
 @pk.function
 def _value(r2, dt, mark, p):
     return pk.fast_exp2(-0.5 * LOG2_E * p[1] * p[1] * r2 - LOG2_E * p[0] * dt)
@@ -235,43 +241,45 @@ EXPONENTIAL = Triggering(
 )
 
 
-_SERIES = 0.02  # below, a closed form cancels, and a series of four terms is right to 1e-9
+_SERIES = 0.02  # below, the closed form suffers cancellation; the series is accurate to 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Decay:
-    """A density of delays. What is not given is found: derivatives by `pk.derivative`, reach and
-    draws by numbers.
+    """A density of delays. Functions that are not given are derived: derivatives by `pk.derivative`, reach
+    and draws numerically.
 
     Parameters
     ----------
     names, units : tuple of str
-        Of its parameters, units among "1", "1/h" and "h"; a parameter of unit "h" reaches kernel functions as
-        its reciprocal.
+        Of its parameters, units among "1", "1/h" and "h"; kernel functions take the reciprocal of a parameter
+        with unit "h".
     exponent : kernel function (dt, p)
-        At least 0; it rises with dt.
+        At least 0; it increases with dt.
     scale : kernel function (p)
     share : kernel function (left, p)
         The integral of the density over delays up to `left` hours.
     falls : tuple of str
-        Parameters that the exponent falls with; it rises with the others.
+        Parameters in which the exponent decreases; it increases in the others.
     slopes : kernel function (dt, p, out), optional
-        Minus the derivatives of the exponent in the logarithms of the parameters, as users have them.
+        Minus the derivatives of the exponent in the logarithms of the parameters (not of their reciprocals).
     scale_slopes : kernel function (p, out), optional
         The derivatives of log(scale).
     share_slopes : kernel function (left, p, out), optional
     reach_h : callable (p, k), optional
-        Beyond that many hours the exponent exceeds k. This and `draw` take the parameters as users have them.
+        The delay in hours beyond which the exponent exceeds k. `reach_h` and `draw` take the parameters
+        themselves, without reciprocals.
     draw : callable (random, n, p), optional
         Delays, shape (n,).
     value : kernel function (dt, p), optional
-        Where the density is scale * value for a value at most exp(-exponent), which is then a bound only.
+        If given, the density is scale * value, with value <= exp(-exponent); otherwise it is scale *
+        exp(-exponent).
     value_slopes : kernel function (dt, p, out), optional
         Derivatives of the value.
     most_h : float
         Longest delay: the data must not span more. Infinite by default.
     least : dict
-        Bounds of parameters above 0 that the density needs, by name.
+        Lower bounds of parameters other than 0 that the density requires, by name.
     """
 
     names: tuple[str, ...]
@@ -291,7 +299,7 @@ class Decay:
     least: dict[str, float] = field(default_factory=dict)
 
     def completed(self) -> Decay:
-        """Return the same with what was not given.
+        """Return this decay with all optional functions filled in.
 
         Returns
         -------
@@ -329,13 +337,14 @@ class Decay:
 
 
 def _signs(units):
-    """Return the factors from a step in a parameter's logarithm to one in that of its form for kernels."""
+    """Return the derivatives of the logarithm of each parameter's form for kernels in its own logarithm:
+    -1 for reciprocals, else 1."""
     return tuple(-1.0 if unit == "h" else 1.0 for unit in units)
 
 
 def _along(function, units):
-    """Return `function` of (x, p), with derivatives in the logarithms of the parameters as users have
-    them."""
+    """Return a function that computes `function`(x, p) and its derivatives in the logarithms of the
+    parameters, without reciprocals."""
     n, signs = len(units), _signs(units)
 
     @pk.function
@@ -377,8 +386,8 @@ def _log_slopes(scale, units):
 
 
 def _reach(decay, p, k):
-    """Find the reach by bisection of the exponent."""
-    q, low, high = decay.for_kernels(p), -40.0, 40.0  # logarithms of hours
+    """Return the delay in hours at which the exponent reaches k, by bisection."""
+    q, low, high = decay.for_kernels(p), -40.0, 40.0  # bounds of the logarithm of the reach in hours
     if decay.exponent(math.exp(high), q) <= k:
         return math.inf
     for _ in range(60):
@@ -388,8 +397,8 @@ def _reach(decay, p, k):
 
 
 def _draw(decay, random, n, p):
-    """Draw delays by inverting the share on a grid of 2,000 delays, evenly spaced in their logarithm from
-    1e-6 of the reach on."""
+    """Draw n delays by inversion of the share on a grid of 2,000 delays, evenly spaced in their logarithm
+    from 1e-9 of the longest delay on."""
     q = decay.for_kernels(p)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
     grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
@@ -399,11 +408,12 @@ def _draw(decay, random, n, p):
 
 @functools.cache
 def exponentials(n_scales: int = 1) -> Decay:
-    """Return one or several exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 =
-    1.
+    """Return the mixture of n_scales exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k,
+    with w_1 = 1.
 
-    Parameters are omega for one; omega_1 ... omega_n and weight_2 ... weight_n (offspring at that scale, for
-    one at the first) for several. Scales may trade places, so start from, and keep, omega_1 > omega_2 > ...
+    The parameter for one scale is omega; for several, omega_1 ... omega_n and weight_2 ... weight_n
+    (offspring at that scale per offspring at the first). Scales are interchangeable, so start from, and
+    maintain, omega_1 > omega_2 > ...
 
     Parameters
     ----------
@@ -524,14 +534,14 @@ def _exponential():
 
 @functools.cache
 def omori(within_h: float | None = None) -> Decay:
-    """Return the Omori and Utsu law (1 + dt / c)^-p: most offspring soon, some after years.
+    """Return the Omori-Utsu law (1 + dt / c)^-p: most offspring soon, some after years.
 
     Parameters
     ----------
     within_h : float, hours, optional
-        Offspring come within so long, and theta counts those; any p > 0 will do. Give the length of the
-        record or more. Without it delays have no end, and p > 1 is wanted: where the data draw p to 1, theta
-        has no bound.
+        Longest delay; theta counts the offspring within it, and any p > 0 is allowed. Give at least the
+        length of the record. Without it delays are unbounded and p > 1 is required; if the estimate of p
+        approaches 1, theta grows without bound.
 
     Returns
     -------

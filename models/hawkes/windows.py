@@ -1,14 +1,16 @@
-"""Choose the pairs that the windowed method leaves out, and bound the change.
+"""Choose the pairs that the windowed method omits, and bound the resulting error.
 
-An event farther than c tau_t in time adds less than exp(-c^2 / 2) to a sum of (1), one beyond omega dt = k
-less than exp(-k) to a sum of (2) (other triggering functions: beyond their `reach_h` of k). With B and E the
-constant factors of (1) and (2), the rate of an event that misses at most N others is too small by at most
+An event farther than c tau_t away in time adds less than exp(-c^2 / 2) to a sum of (1); an event with omega
+dt > k adds less than exp(-k) to a sum of (2) (for other triggering functions: beyond their `reach_h` of k).
+With B and E the constant factors of (1) and (2), the rate of an event whose sums omit at most N other events
+is too small by at most
 
     missing = N (B exp(-c^2 / 2) + E exp(-k)),
 
-and since log(1 + u) <= u, the sum of log-rates by at most missing * sum_n 1 / rate_n, with the rates as
-computed: they only lack positive terms. That bound holds after the fact, whatever the events are. To choose c
-and k beforehand, a rate is taken to be at least B: with its own term in (1) it is.
+and since log(1 + u) <= u, the sum of log rates is too small by at most missing * sum_n 1 / rate_n, with the
+rates as computed: they only lack positive terms. This bound is computed after the sums, and holds for all
+data. To choose c and k beforehand, each rate is assumed to be at least B, which is true if the self term is
+part of (1).
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from typing import NamedTuple
 
 
 class Windows(NamedTuple):
-    """Reach of the sums, and the most that a rate can lack.
+    """Reach of the sums, and a bound of the omitted part of a rate.
 
     Attributes
     ----------
     background_h, excitation_h : float, hours
-        Pairs farther apart in time are left out; infinite where none is.
+        Pairs farther apart in time are omitted; infinite if no pair is.
     background_sds : float
-        As far as the background reaches, in tau_x: what cells in space may leave out.
+        The reach of the background in units of tau_x: sums by cells omit pairs farther apart in space.
     cut : float
-        The exponent of (2) beyond which pairs are left out.
+        The exponent of (2) beyond which pairs are omitted.
     missing : float, per km^D and hour
-        Upper bound of what any rate lacks; 0 where no pair is left out.
+        Upper bound of the omitted part of any rate; 0 if no pair is omitted.
     """
 
     background_h: float
@@ -39,7 +41,7 @@ class Windows(NamedTuple):
     missing: float
 
     def error(self, sum_of_inverse_rates):
-        """Return upper bound of the absolute error of the log-likelihood."""
+        """Return an upper bound of the absolute error of the log-likelihood, given the sum of 1 / rate."""
         return self.missing * sum_of_inverse_rates if self.missing else 0.0
 
 
@@ -47,21 +49,21 @@ EVERYTHING = Windows(math.inf, math.inf, math.inf, math.inf, 0.0)
 
 
 def choose(params, n_dims, n_events, span_h, tolerance, given=None, largest=0.0, *, in_space=False):
-    """Return windows that aim at an error of `tolerance` an event, half from each sum.
+    """Return windows that aim at an error of `tolerance` per event, half from each sum.
 
     Parameters
     ----------
     params : Parameters
     n_dims, n_events : int
     span_h : float, hours
-        From the first event to the last: a window that reaches as far leaves nothing out.
+        From the first event to the last: a window at least as long omits nothing.
     tolerance : float
     given : float, optional
-        A typical rate of the background where it is given: no sum of (1), and in place of B.
+        A typical rate of a given background, used in place of B; there are then no sums of (1).
     in_space : bool
-        Pairs far apart in space are left out as well, however long the windows.
+        True if pairs far apart in space are also omitted, even if windows in time are infinite.
     largest : float
-        The largest mark: such an event reaches farthest.
+        The largest mark, for which the reach is longest.
     """
     if tolerance <= 0.0:
         return EVERYTHING
