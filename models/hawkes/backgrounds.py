@@ -1,18 +1,18 @@
-"""Backgrounds that do not take clusters for their own, estimated with the triggering in turns.
+"""Backgrounds that do not absorb clusters, estimated alternately with the triggering.
 
     constant      mu_n = mu0 N / (|A| T)
     piecewise     mu_n = mu0 N w_b(n) / |A|,      w_b ~ the background events of period b an hour
     declustered   mu_n = mu0 N f(x_n) / T,        f a kernel density of the background events, event n left
                   out
 
-over a box or polygon A and the time observed T; so mu0 is about the share of events that are background. An
-event counts as background by 1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to
-the background; and so on until neither moves, as in stochastic declustering (Zhuang, Ogata and Vere-Jones
-2002). Kernels are cut off at its edge and scaled up to keep their mass. Where it pays, each has its own
-width, the narrower the denser background events are about it (Abramson 1982), for towns in open country;
-the width is the one under which each background event is likeliest, left out of the density itself.
-"declustered" also takes the rate in time to be that of equal periods, so many as a penalised likelihood of
-the background events wants.
+over a box or polygon A and the time of observation T; mu0 is thus about the share of background events. Event
+n has weight 1 - pi_n of (5), given the triggering, in the estimate of the background; then the triggering is
+fitted given the background; this is iterated to convergence, as in stochastic declustering (Zhuang, Ogata and
+Vere-Jones 2002). Kernels are truncated at the boundary of A and rescaled to keep their mass. If it improves
+the fit enough, each kernel has a separate width, which decreases with the density of background events
+(Abramson 1982), for towns in open country. Widths are chosen by the leave-one-out likelihood of the
+background events. "declustered" also has a rate that is piecewise constant in time over equal periods, whose
+number is chosen by a penalised likelihood of the background events.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ from .regions import region_of
 from .significance import triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")
-_MOVED = 1e-3  # of any event's share: less is rest
-_BANDWIDTHS = 12  # tried, even in their logarithm
-# of the log-likelihood of events that are left out, from which on each kernel has its own width
+_MOVED = 1e-3  # convergence: largest change of any event's weight
+_BANDWIDTHS = 12  # number of bandwidths compared, evenly spaced in their logarithm
+# Gain in the leave-one-out log-likelihood above which each kernel has a separate width.
 _GAIN = 20.0
-_JUDGED = 2_048  # events, at most, that bandwidths are compared by
-_NARROWEST, _WIDEST = 0.05, 5.0  # a kernel's width beside the typical one
-_DRAWN, _MUCH_OUTSIDE = 20, 0.05  # offspring drawn for each event; the least share that a note reports
+_JUDGED = 2_048  # most events in the likelihood by which bandwidths are compared
+_NARROWEST, _WIDEST = 0.05, 5.0  # bounds of a kernel's width relative to the typical one
+# offspring simulated per event; least share outside of the region that is reported in a note
+_DRAWN, _MUCH_OUTSIDE = 20, 0.05
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 
 @dataclass(frozen=True, eq=False)
 class BackgroundFit(Shown):
-    """A background and a triggering function that were fitted in turns.
+    """A background and a triggering function that were fitted alternately.
 
     Attributes
     ----------
@@ -66,14 +67,14 @@ class BackgroundFit(Shown):
     weights : ndarray, shape (n_events,)
         The probability that each event is background.
     bandwidth_km : float or None
-        Of "declustered": the median of its kernels.
+        Of "declustered": the median width of its kernels.
     rates_per_h : ndarray, shape (n_periods,)
         Background events an hour in each period.
     n_iterations : int
     converged : bool
     outside : float
-        Share of offspring that fall outside of the region, of those that the fit draws: none are recorded, so
-        theta counts the others alone.
+        Estimated share of offspring outside of the region, by simulation from the fit. Such events are not
+        recorded, so theta counts only offspring inside.
     """
 
     likelihood: Likelihood
@@ -120,7 +121,7 @@ def fit_background(
     space: pk.SpaceLike | None = None,
     **options: Any,
 ) -> BackgroundFit:
-    """Fit a background and a triggering function in turns.
+    """Fit a background and a triggering function to events alternately.
 
     Parameters
     ----------
@@ -128,24 +129,26 @@ def fit_background(
     times : array-like, shape (n_events,), hours, ascending
     kind : {"constant", "piecewise", "declustered"}
     box_km : sequence of (low, high), one a dimension, optional
-        Where background events may be; that of the events if not given. It holds nothing outside.
+        The region of background events; the bounding box of the events if not given. The background is 0
+        outside.
     polygon : array-like, shape (n_vertices, 2), kilometres; WKT; GeoJSON; or a geometry; optional
-        In place of a box: the region that was observed, as a ring's vertices, a text "POLYGON (...)", a
-        GeoJSON mapping or file, or what shapely and GeoPandas make; with holes or several parts.
-        `Catalogue.polygon` projects one of longitudes and latitudes. It must hold all events.
+        The observed region, in place of a box: the vertices of a ring, a text "POLYGON (...)", a GeoJSON
+        mapping or file, or a geometry of shapely or GeoPandas, with holes or several parts.
+        `Catalogue.polygon` projects a polygon of longitudes and latitudes. It must contain all events.
     n_periods : int, optional
-        Periods of equal length in which the rate is constant: if not given 8 for "piecewise", and for
-        "declustered" as many as the events want.
+        Number of periods of equal length with a constant rate; if not given, 8 for "piecewise", and chosen
+        from the data for "declustered".
     bandwidth_km : float, optional
-        Of "declustered", one for all kernels; chosen from the data if not given, and then each kernel's own.
+        Of "declustered": the width of all kernels. If not given, it is chosen from the data, possibly
+        separately for each kernel.
     start : Parameters, optional
-        Where the triggering begins; tau_x and tau_t do not matter. If not given, the delay and the distance
-        at which the test finds most.
+        Initial values of the triggering; tau_x and tau_t have no effect. If not given, the delay and distance
+        of strongest evidence in the test.
     fixed, least
         As in `fit`.
     max_iter : int
     n_simulations : int
-        Draws without triggering for the test (`triggering_test`); 0 leaves it out.
+        Simulated data sets without triggering for the test (`triggering_test`); 0 omits the test.
     horizon_h, space
         As in `Likelihood`, and
     **options
@@ -158,7 +161,8 @@ def fit_background(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As `Likelihood` and `fit`; a box without events; a polygon that crosses itself or does not hold all.
+        As in `Likelihood` and `fit`; a box without events; a polygon that crosses itself or does not contain
+        all events.
 
     References
     ----------
@@ -190,7 +194,7 @@ def fit_background(
         found = fit(likelihood, start=start, n_simulations=0, **how)
         start, before = found.params, weights
         weights = (1.0 - likelihood.excitation_probabilities(start)) * make.inside
-        # no part of a constant background depends on the weights
+        # a constant background does not depend on the weights
         converged = kind == "constant" or bool(np.abs(weights - before).max() < _MOVED)
         if converged:
             break
@@ -219,7 +223,7 @@ def fit_background(
 
 
 def _outside(region, likelihood, params):
-    """Return the share of offspring of these events that fall outside of the region, by drawing some."""
+    """Return the share of offspring of these events outside of the region, by simulation."""
     sums, trigger = likelihood.sums, params.triggering
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
     places, marks = (np.repeat(v, _DRAWN, axis=0) for v in (sums.locations + likelihood.centre, marks))
@@ -229,7 +233,8 @@ def _outside(region, likelihood, params):
 
 
 def _first_start(locations, hours, test):
-    """Return where estimates begin: at the delay and distance that the test found, if it found any."""
+    """Return initial parameters: the delay and distance of the test if it rejects, otherwise multiples of
+    the data's scales."""
     omega, h = 50.0 / max(hours, 1e-3), 0.05 * max(spread_of(locations), 1e-3)
     if test is not None and test.rejects():
         omega, h = 1.0 / test.delay_h, test.distance_km
@@ -237,7 +242,7 @@ def _first_start(locations, hours, test):
 
 
 class _Maker:
-    """Make a Background from the weights of events."""
+    """A function from the weights of events to a Background."""
 
     def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):
         self.locations, self.times, self.kind, self.space = locations, times, kind, space
@@ -254,7 +259,8 @@ class _Maker:
     def __call__(self, weights):
         n, declustered = len(self.times), self.kind == "declustered"
         self._tries += 1
-        if self._tries <= (4 if declustered else 1):  # later choices would alternate between neighbours
+        # further choices could alternate between neighbouring values
+        if self._tries <= (4 if declustered else 1):
             n_periods = self.n_periods or self._choose_periods(weights)
             self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
             if declustered:
@@ -262,25 +268,25 @@ class _Maker:
                 self.bandwidth_km = float(np.median(self.widths))
         hours = np.diff(self.edges)
         counts = np.bincount(_period(self.edges, self.times), weights, minlength=len(hours))
-        # A period without background events would make its own triggering infinite: half an event stays in
-        # each.
+        # In a period without background events the background would be 0 and its events certain offspring;
+        # each period therefore has at least half an event.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
-        rates = counts / counts.sum() / hours  # an hour; the integral is 1
+        rates = counts / counts.sum() / hours  # per hour; the integral is 1
         self.rates_per_h = n * rates
         law, places = _Law(self.region, n, self.edges, rates), np.full(n, 1.0 / self.region.area)
         if declustered:
             scale = self._scaled(weights, self.widths)
             law.density = functools.partial(self._density, scale, self.widths)
             law.kernels = self.locations, weights, self.widths
-            # of the density that is left when the event is out
+            # leave-one-out density: renormalise by the weights of the other events
             places = law.density(np.arange(n)) * (weights.sum() / np.maximum(weights.sum() - weights, 1e-300))
         places[~self.inside] = 0.0
         until = n * np.interp(self.times, self.edges, np.append(0.0, np.cumsum(rates * hours)))
         return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
 
     def _scaled(self, weights, widths):
-        """Return weights with the kernels' constant, their mass within the box and their sum: kernels then
-        integrate to 1 there."""
+        """Return the weights divided by their sum, by each kernel's mass inside the region, and by its
+        normalising constant, so that the density integrates to 1 in the region."""
         n_dims = self.locations.shape[1]
         mass = self.region.mass(self.locations, widths)
         return (
@@ -288,8 +294,8 @@ class _Maker:
         )
 
     def _density(self, scale, widths, at):
-        """Return the density at events of these numbers, each left out of its own, or at places, shape
-        (n_places, n_dims)."""
+        """Return the density at the events with numbers `at`, without each event's kernel; or at places
+        `at`, shape (n_places, n_dims)."""
         own = at if at.ndim == 1 else np.full(len(at), -1)
         places = self.locations[at] if at.ndim == 1 else at
         with pk.use(pk.default_space() if self.space is None else self.space):
@@ -309,14 +315,13 @@ class _Maker:
             return out.to_numpy().copy()
 
     def _choose(self, weights):
-        """Return the width of each event's kernel: of the greatest weighted log-density of events that are
-        left out."""
+        """Return the width of each event's kernel, which maximises the weighted leave-one-out log-density."""
         n, n_dims = self.locations.shape
         if self._given_km is not None:
             return np.full(n, float(self._given_km))
         spread = max(spread_of(self.locations[self.inside]), 1e-6)
         typical, shape = spread * weights.sum() ** (-1.0 / (n_dims + 4)), np.ones(n)
-        for _ in range(2):  # the second time of a density that follows towns already
+        for _ in range(2):  # the second iteration uses a pilot density with separate widths
             logs = self._log_density(weights, typical * shape, np.arange(n))
             shape = np.exp(0.5 * (weights @ logs / weights.sum() - logs))
             shape = np.clip(shape, _NARROWEST, _WIDEST)
@@ -333,8 +338,8 @@ class _Maker:
         return np.log(np.maximum(density, 1e-300))
 
     def _choose_periods(self, weights):
-        """Return the number of seasons that the background events support, at twice the penalty of
-        Schwarz's criterion: the rest of clusters would be taken for seasons."""
+        """Return the number of periods that the background events support, at twice the penalty of
+        Schwarz's criterion, because remnants of clusters would otherwise appear as changes of the rate."""
         n, tried = weights.sum(), [(0.0, 1)]
         for count in _PERIODS:
             if n < count * _LEAST_IN_PERIOD:
@@ -346,16 +351,18 @@ class _Maker:
 
 
 def _period(edges, times):
-    """Return the period of each time; times beyond the edges are of the first or the last one."""
+    """Return the period of each time; times before the first or after the last edge belong to the first or
+    last period."""
     return np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
 
 
 @dataclass
 class _Law:
-    """A density of places times a rate in time, the last period's after the record.
+    """The density of a background: a density in space times a rate in time; after the record, the rate of
+    the last period.
 
-    density : callable (places), uniform if None
-    kernels : places, weights and widths of the kernels that it is the sum of
+    density : callable (places), uniform if None kernels : places, weights and widths of the kernels of the
+    density
     """
 
     region: Any
@@ -369,13 +376,13 @@ class _Law:
         return self.rates[_period(self.edges, times)]
 
     def at(self, locations, times):
-        """Return the density at places and times."""
+        """Return the background density at places and times."""
         places = 1.0 / self.region.area if self.density is None else self.density(locations)
         places = np.where(self.region.holds(locations), places, 0.0)
         return self.n * places * self.rate(times) * (times >= self.edges[0])
 
     def draw(self, random, mu0, begin, end):
-        """Draw background events between two times."""
+        """Simulate background events between two times."""
         cuts = np.unique(np.clip([begin, end, *self.edges], begin, end))
         counts = random.poisson(mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts))
         times, region = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts)), self.region
@@ -384,7 +391,7 @@ class _Law:
         locations, weights, widths = self.kernels
         which = random.choice(len(weights), len(times), p=weights / weights.sum())
         places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
-        while outside.any():  # kernels are cut off at the region
+        while outside.any():  # kernels are truncated to the region
             places[outside] = random.normal(locations[which[outside]], widths[which[outside], None])
             outside = ~region.holds(places)
         return places, times

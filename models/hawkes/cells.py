@@ -1,8 +1,8 @@
-"""Cells in space and time, and the list of pairs that can matter to the excitation.
+"""Cells in space and time, and the list of pairs that are not negligible for the excitation.
 
 Most pairs within a window in time are far apart in space: of the 8.2 million pairs of D.C. gunfire within 50
-minutes, 0.3 million are also near enough to matter. A list of these serves every evaluation until a parameter
-leaves the list's range.
+minutes, only 0.3 million are also close enough in space to contribute. A list of these pairs is used for all
+evaluations until a parameter leaves the range of the list.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_PAIRS = 2**27  # 2 GiB in float64
 
 
 class Events:
-    """Events for sums by cells, in the memory of a space.
+    """The events for sums by cells, in the memory of a space.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Events:
         self._room = {}
 
     def room(self, name, dtype, *rows):
-        """Return a workspace of shape (*rows, n_events), valid until the next list or grid is made."""
+        """Return a workspace of shape (*rows, n_events), valid until the next list or grid is built."""
         if (name, dtype) not in self._room:
             self._room[name, dtype] = pk.empty((*rows, self.n_events), dtype, self.space)
         return self._room[name, dtype]
@@ -71,7 +71,8 @@ class Events:
 
 
 class Grid:
-    """Events sorted into cells at least `reach_km` wide, and there by time: until the next one is made.
+    """Events sorted into cells at least `reach_km` wide, and by time within a cell; valid until the next
+    grid is built.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class Grid:
 
     def __init__(self, events, reach_km, dtype):
         n, n_dims, space = events.n_events, events.n_dims, events.space
-        # along a dimension: about as many cells as events
+        # most cells along a dimension, for at most about four cells per event
         most = max(1, int((4 * n) ** (1.0 / n_dims)))
         wide = np.maximum(reach_km, events.extent / most)
         self.shape = tuple(int(v) + 1 for v in np.minimum(events.extent // wide, most - 1))
@@ -125,21 +126,22 @@ class Grid:
 
     @property
     def args(self):
-        """Return the kernels' arguments for the grid."""
+        """Return the grid as arguments of kernels."""
         return self.x, self.t, self.cell, self.start, self.shape
 
 
 @dataclass(frozen=True)
 class Range:
-    """Parameters of a triggering function between two bounds, and the exponent beyond which their pairs are
-    left out."""
+    """A range of triggering parameters between two bounds, and the exponent beyond which pairs are
+    omitted."""
 
     low: tuple
     high: tuple
     cut: float
 
     def holds(self, p, cut):
-        """Return True if a list for this range serves parameters p with pairs up to the exponent `cut`."""
+        """Return True if a list for this range is valid for parameters p and pairs up to the exponent
+        `cut`."""
         return cut <= self.cut and all(a <= v <= b for a, v, b in zip(self.low, p, self.high))
 
 
@@ -154,12 +156,13 @@ class _Visit:
         self._args = *self.grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
 
     def count(self, counts):
-        nothing = pk.empty(1, self._dtype)  # counts are all that is written
+        nothing = pk.empty(1, self._dtype)  # placeholder: this launch writes only the counts
         where = counts, counts, counts, nothing, nothing, nothing, counts
         pk.parallel_for(*self._head, pk.static(0), *self._args, *where, label="hawkes.count_pairs")
 
     def list(self, fill, n_places, counts, first, stride, earlier):
-        """Return r2, dt and marks of the pairs, Views with so many places."""
+        """Return r2, dt and marks of the pairs as Views of n_places entries, and write `earlier` if fill
+        is 2."""
         n = max(n_places, 1)
         found = [pk.zeros(size, self._dtype) for size in (n, n, n if self._marked else 1)]
         launch(*self._head, pk.static(fill), *self._args, counts, first, stride, *found, earlier)
@@ -169,13 +172,13 @@ class _Visit:
 class PairList:
     """The pairs whose exponent does not exceed a cut for any parameters in a range.
 
-    Short rows (an event's pairs) lie side by side, WIDTH at a time and ordered by length, so that lanes read
-    neighbours; long ones lie end to end.
+    Short rows (a row is the pairs of an event) are ordered by length and interleaved, WIDTH at a time, so
+    that adjacent lanes read adjacent memory; long rows are stored one after the other.
 
     Raises
     ------
     OverflowError
-        There are more than MOST_PAIRS such pairs; nothing was kept.
+        There are more than MOST_PAIRS such pairs; nothing was stored.
     """
 
     def __init__(self, events, trigger, range_, dtype):
@@ -194,8 +197,8 @@ class PairList:
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=events.space)
 
     def _lay_out(self, events, counts, order):
-        """Place the rows by their numbers of pairs: places of all, each row's first and the distance
-        between two. Only a few sums come to the host."""
+        """Assign memory to the rows by their numbers of pairs. Return the total number of places, the
+        first place of each row, and the stride within a row. Only a few sums are copied to the host."""
         keys = events.room("keys", np.int32)
         n_short, n_long, n_pairs = pk.parallel_reduce(
             events.n_events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
@@ -236,16 +239,16 @@ class PairList:
 
     @property
     def args(self):
-        """Return the kernels' arguments for the list."""
+        """Return the list as arguments of kernels."""
         return self.n_slices, self.r2, self.dt, self.marks, self.begin, self.length, self.event
 
     def sums(self, n_xi, p, excitation):
-        """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be
-        zero already."""
+        """Write the sums of (2) to `excitation`, shape (n_xi, n_events), for events with pairs; other
+        entries must be zero beforehand."""
         launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), *self.args, p, excitation)
 
     def sums_of_several(self, n_xi, rows, excitation):
-        """Fill the same for each row of parameters: `excitation` has the shape (n_several, n_xi,
+        """Write the sums of (2) for each row of parameters to `excitation`, shape (n_several, n_xi,
         n_events)."""
         launch(
             pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
@@ -260,13 +263,13 @@ class PairList:
 
 
 def largest(marks):
-    """Return the largest mark; 0 where there are none."""
+    """Return the largest mark; 0 without marks."""
     return 0.0 if marks is None else float(marks.max())
 
 
 def all_pairs_within(events, params, cut):
-    """Return the pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and
-    earlier events (arrays)."""
+    """Return the pairs whose exponent does not exceed `cut`, row by row: their r2, dt and marks (Views),
+    and their later and earlier events (arrays)."""
     trigger, n_events = params.triggering, events.n_events
     with pk.use(events.space):
         visit = _Visit(events, trigger, params.trigger_values, cut, np.float64)

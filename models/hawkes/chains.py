@@ -16,21 +16,21 @@ from .parameters import ParametersBase
 from .priors import coordinate_name, coordinate_of, is_reciprocal
 
 
-_BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
-# Steps of one replay: 75 launches or more without the host. Of so few that the first look at the chains sees
-# their end, replays have equal shares of about five, since a short graph is made sooner.
+_BLOCK, _MOST_BLOCKS = 1024, 1024  # events per team of chain_events; largest number of teams
+# Steps of one replay: 75 launches or more without the host. Chains of at most _FEW steps end before the first
+# check; they use equal replays of about _SHORT steps, because a short graph is recorded faster.
 _STEPS, _FEW, _SHORT = 25, 100, 5
 _FIRST_BATCH = 5  # the paper's b_d
-# How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or
-# whatever chains at rest turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps
-# after the last list.
+# Factor by which triggering parameters may change before their pairs are listed again: up to _FAR while
+# chains move towards the posterior, and _NEAR, or the factor that turns out to be necessary, once they are
+# stationary. Chains are considered stationary _QUIET steps after the last list.
 _NEAR, _FAR, _QUIET = 1.2, 2.0, 500
-_SPARE_CUT = 1.0  # exponents by which a list exceeds what the bound at the start requires
+_SPARE_CUT = 1.0  # margin of the exponent of a list over the value that the error bound requires at the start
 
 
 class ListSchedule:
-    """When pairs are listed anew, and for which parameters: as far as all chains together go, and not much
-    farther.
+    """A rule for when pairs are listed again, and for which range of parameters: just wide enough for all
+    chains together.
 
     Parameters
     ----------
@@ -42,22 +42,23 @@ class ListSchedule:
         self.cut, self.margin, self.near, self.rested, self.listed_at = cut, _NEAR, _NEAR, False, 0
 
     def range_of(self, values):
-        """Return the range around parameters, shape (n, P)."""
+        """Return the range of a list that covers the parameters of all chains, shape (n, P), with a
+        margin."""
         own = values[:, 4:]
         low, high = own.min(axis=0) / self.margin, own.max(axis=0) * self.margin
         return Range(tuple(low.tolist()), tuple(high.tolist()), self.cut)
 
     def next(self, counts, array):
-        """Return the range for which pairs are to be listed now, or None, given the counts of all chains;
-        `array` returns other memory of theirs by name."""
+        """Return the range for which pairs must be listed now, or None if the current list is sufficient,
+        given the counts of all chains; `array` returns further arrays of their memory by name."""
         done, waiting = int(counts[:, ck.STEP].min()), counts[:, ck.STALLED]
         if waiting.any():
             self.cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
             self.margin = min(self.margin**2, _FAR)
-            if self.rested:  # the posterior is wider than the list that was to be its own
+            if self.rested:  # the posterior is wider than the list that was made for it
                 self.near, self.rested = self.margin, False
             self.listed_at = done
-            # numbered, so the same proposals will be made again
+            # Random numbers depend on the step only, so the same proposals will be made again.
             return self.range_of(np.concatenate([array("values"), array("proposed")]))
         if self.margin > self.near and done - self.listed_at >= _QUIET:
             self.margin, self.rested, self.listed_at = self.near, True, done
@@ -74,15 +75,15 @@ class ListSchedule:
         }
 
     def restore(self, arrays):
-        """Go on from `arrays`; the range."""
+        """Restore the schedule from the result of `arrays`; return the listed range."""
         self.cut, cut, self.margin, self.near, rested, listed_at = arrays["cut"].tolist()
         self.rested, self.listed_at = bool(rested), int(listed_at)
         return Range(*(tuple(arrays[name].tolist()) for name in ("range_low", "range_high")), cut)
 
 
 class Common(NamedTuple):
-    """Settings that chains share, wherever each is: the first of all starts, the shortest tau_x of any,
-    and the range that is listed."""
+    """Settings that all chains share, on every worker and space: the first of all starts, the shortest
+    tau_x of any start, and the range of the list of pairs."""
 
     start: ParametersBase
     tau_x: float
@@ -90,12 +91,12 @@ class Common(NamedTuple):
 
 
 def tolerance_of(likelihood, scale):
-    """Return the error of a log-likelihood that leaving out pairs may cause."""
+    """Return the largest allowed error of a log-likelihood due to omitted pairs."""
     return 0.5 * likelihood.error_bound * abs(scale)
 
 
 def common_settings(likelihood, starts, scale):
-    """Return the settings that chains share, and their ListSchedule."""
+    """Return the settings that chains share, and the ListSchedule."""
     values = np.array([start.values() for start in starts])
     lists = ListSchedule(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
     return Common(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
@@ -113,13 +114,13 @@ class Chains:
     n_rows, thin, seed : int
         Each chain makes n_rows * thin steps; one in `thin` is kept.
     scale : float
-        The log-likelihood whose size the bound is relative to.
+        The magnitude of the log-likelihood, to which the error bound is relative.
     widths : ndarray, shape (n_free,), optional
         Of the first proposals, relative to the coordinates.
     first : int
-        The number of the first of these chains among all, by which they draw.
+        The number of the first of these chains among all, which determines their random numbers.
     common : Common, optional
-        With chains that are elsewhere.
+        The settings shared with chains on other workers or spaces.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Chains:
         self._first = first
         self.likelihood, self.free, self.seed = likelihood, free, seed
         self.thin, self.n_steps = thin, n_rows * thin
-        # one step more: the first after a restart evaluates the parameters as they are
+        # one additional step, because the first step after a restart evaluates the current parameters
         n = self.n_steps + 1
         self._steps = -(-n // -(-n // _SHORT)) if n <= _FEW else _STEPS
         self.kind = type(starts[0])
@@ -161,8 +162,8 @@ class Chains:
         self._prepare(common.range)
 
     def _keep_background(self, params):
-        """Allocate the background, and fill it where it stays; return n times the largest weight that its
-        windows leave out."""
+        """Allocate the sums of (1), and compute them if they do not change. Return n times the largest
+        term that their windows omit."""
         n = self.likelihood.n_events
         if self.scales_moved:
             self._background = pk.zeros((self.n_chains, 2, 1, n), np.float64, self.space)
@@ -178,7 +179,7 @@ class Chains:
         return n * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
     def _bounds_of(self, range_):
-        """Return the bounds of all parameters between which a list for that range serves, shape (2, P)."""
+        """Return the bounds of all parameters within which a list for that range is valid, shape (2, P)."""
         bounds = np.zeros((2, len(self.kind.names())))
         bounds[1] = np.inf
         if any(name in self.trigger.names for name in self.free):
@@ -186,13 +187,13 @@ class Chains:
         return bounds
 
     def _prepare(self, range_):
-        """List the pairs for parameters in a range, and record the launches of some steps."""
+        """List the pairs for a range of parameters, and record the launches of some steps in a graph."""
         self.range = range_
-        self.pairs = self._excitation = self._graph = None  # their memory is reused
+        self.pairs = self._excitation = self._graph = None  # free their memory first
         try:
             self.pairs = PairList(self.sums.events, self.trigger, range_, self.sums.dtype)
         except OverflowError:
-            pass  # windows in time hold more pairs, but none is kept
+            pass  # use windows in time instead: more pairs, but no memory for a list
         with pk.use(self.space):
             self._excitation = pk.zeros((self.n_chains, 2, 1, self.likelihood.n_events), np.float64)
             with pk.capture(self.space, times=self._steps) as self._graph:
@@ -200,7 +201,7 @@ class Chains:
 
     def _launch_step(self):
         m = self.memory
-        # The shortest length of the range: places take two parts if any of it needs them.
+        # The shortest length scale in the range decides if locations take two parts.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
         d = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
         given, n_events = pk.static(self.given), self.likelihood.n_events
@@ -280,7 +281,7 @@ class Chains:
         )
 
     def restart(self):
-        """Have every chain evaluate its parameters anew before its next proposal."""
+        """Make every chain evaluate its current parameters before its next proposal."""
         counts = self.memory["counts"].to_numpy().copy()
         counts[:, ck.MOVED] = ck.EVERYTHING
         counts[:, ck.STALLED] = 0
@@ -289,7 +290,7 @@ class Chains:
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
     def replay(self, replays):
-        """Replay the recorded steps that many times, as far as steps are left."""
+        """Replay the recorded steps `replays` times, but not beyond the last step."""
         n_steps = min(replays * _STEPS, self.n_steps - self._done + 1)
         for _ in range(-(-n_steps // self._steps)):
             self._graph.replay()
@@ -297,16 +298,17 @@ class Chains:
         self._done = int(self.counts[:, ck.STEP].min())
 
     def array(self, name):
-        """Return an array of the chains' memory, on the host."""
+        """Return a host copy of an array of the chains' memory by name."""
         return self.memory[name].to_numpy()
 
     def arrays(self):
-        """Return all of it, in memory of its own."""
+        """Return host copies of all arrays of the chains' memory."""
         found = self._together.to_numpy()
         return {name: found[name] for name in self.memory}
 
     def advance(self, replays):
-        """Run some steps more; return how many steps all chains have done since the beginning."""
+        """Advance all chains by some replays; return the number of steps that every chain has completed
+        since the beginning."""
         self.replay(replays)
         done = self._done
         range_ = self.lists.next(self.counts, self.array)
@@ -315,7 +317,7 @@ class Chains:
         return done
 
     def list_anew(self, range_):
-        """List the pairs for another range, and go on from there."""
+        """List the pairs for another range, and restart the chains there."""
         pk.deep_copy(self._bounds, self._bounds_of(range_))
         self._prepare(range_)
         self.restart()
@@ -326,25 +328,24 @@ class Chains:
             pk.deep_copy(self.memory[name], np.ascontiguousarray(array))
 
     def catch_up(self):
-        """Continue from loaded memory of chains that have evaluated their parameters."""
+        """Continue from loaded memory of chains whose current parameters were already evaluated."""
         self.restart()
         with pk.use(self.space):
             self._launch_step()
 
-    # ---- what is kept on disk
+    # ---- state stored on disk
     def snapshot(self):
-        """Return everything that the rest of the chains depends on, as host arrays."""
+        """Return the complete state of the chains, from which they can be continued, as host arrays."""
         return self.arrays() | self.lists.arrays(self.range)
 
     def restore(self, arrays):
-        """Go on from a snapshot."""
+        """Continue from the arrays of a snapshot."""
         self.load({name: arrays[name] for name in self.memory})
         self.list_anew(self.lists.restore(arrays))
 
 
 def first_memory(likelihood, starts, free, n_rows, widths):
-    """Return the chains' memory before their first step, by name, as arrays whose first axis is that of
-    chains."""
+    """Return the chains' memory before their first step: arrays by name, whose first axis is the chain."""
     n_chains, values = len(starts), np.array([start.values() for start in starts])
     coordinates = np.array([[coordinate_of(start, name)[1] for name in free] for start in starts])
     tallies, state = np.zeros((n_chains, len(free), 5), np.int64), np.zeros((n_chains, 5))
@@ -365,7 +366,8 @@ def first_memory(likelihood, starts, free, n_rows, widths):
 
 
 def _first_cut(likelihood, starts, tolerance):
-    """Return the exponent that meets the bound at the starts; where it does not, it is widened later."""
+    """Return the exponent of a list that meets the error bound at the starts; it is increased later if it
+    does not suffice."""
     cuts = []
     for start, inverse_rates in zip(starts, likelihood.inverse_rates_at(starts)):
         most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * inverse_rates
@@ -373,15 +375,16 @@ def _first_cut(likelihood, starts, tolerance):
     return max(cuts) + _SPARE_CUT
 
 
-_OWN = ("row", "draws", "looks")  # of a part; all else is a state
+_OWN = ("row", "draws", "looks")  # arrays of the part itself; the others are the chains' state
 
 
 class StoredDraws:
-    """Draws that a store keeps, and those that are added to it.
+    """The draws of a checkpoint, to which further draws are added.
 
-    A part begins and ends at a look at the chains (`Chains.advance`), so that a run in one go, an interrupted
-    one and one that was made longer look at the same moments. A part in which some chain came to its end is
-    of no use to a longer run: it is kept apart, by its length.
+    The draws are stored in parts, which begin and end at checks of the chains (`Chains.advance`), so that an
+    uninterrupted run, a resumed run and an extended run check the chains after the same steps. A part in
+    which some chain reached its end cannot be used by a longer run; it is stored separately, under its
+    length.
 
     Parameters
     ----------
@@ -392,11 +395,11 @@ class StoredDraws:
     Attributes
     ----------
     draws : ndarray, shape (n_chains, n_rows, n_columns)
-        NaN where there are none yet.
+        NaN for rows not yet drawn.
     state : dict of arrays or None
         Of the chains after the last part (`Chains.snapshot`); None before the first.
     ended : bool
-        All draws are there.
+        True if all draws are complete.
     """
 
     def __init__(self, store, n_chains, n_rows, n_columns, thin):
@@ -406,7 +409,7 @@ class StoredDraws:
         self.take()
 
     def take(self):
-        """Go on over the parts that are there; whether there was one."""
+        """Read the parts that follow in the store; return True if there was one."""
         before = self._looks
         while not self.ended:
             part = self._store.get(f"looks-{self._looks:012d}")
@@ -424,16 +427,16 @@ class StoredDraws:
         return self._looks > before
 
     def arrays(self):
-        """Return all that `Chains.restore` needs."""
+        """Return the arguments of `Chains.restore`."""
         return self.state | {"draws": self.draws}
 
     def add_look(self, chains):
-        """Note a look at the chains, and keep what they have done if it is time.
+        """Count a check of the chains, and store their progress if it is due.
 
         Returns
         -------
         bool
-            Later parts were there already: the chains are to be restored.
+            True if later parts were already stored, so that the chains must be restored from them.
         """
         self._now += 1
         steps, n_steps = chains.counts[:, ck.STEP].copy(), self._n_rows * self._thin

@@ -1,5 +1,5 @@
-"""Checks of what users pass in, which run before anything is computed or copied to a device; and places that
-repeat: rounded coordinates, or centroids."""
+"""Checks of arguments, which run before anything is computed or copied to a device; and repeated
+locations: rounded coordinates, or centroids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..shared.warned import warn
 from .parameters import Background, ParametersBase
 
 
-_LONGEST_H = 1e9  # no record is so long
-_FAR_OFF = 0.3  # extent of places beside their distance from 0, as that of degrees mostly is
+_LONGEST_H = 1e9  # longer than any record
+_FAR_OFF = 0.3  # largest ratio of the extent of locations to their distance from 0 that is typical of degrees
 
 
 def check_events(locations, times):
-    """Return events as float64 arrays.
+    """Return locations and times as float64 arrays; raise an error unless they are valid events.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def check_events(locations, times):
 
 
 def _warn_of_degrees(locations):
-    """Warn of places that lie as longitude and latitude do: far from 0 beside their spread."""
+    """Warn if locations, already known to be far from 0 compared with their extent, lie in the range of
+    longitudes and latitudes."""
     most = np.abs(locations).max(axis=0)
     if np.ptp(locations, axis=0).any() and ((most <= (180.0, 90.0)).all() or (most <= (90.0, 180.0)).all()):
         warn(
@@ -70,7 +71,7 @@ def _warn_of_degrees(locations):
 
 
 def check_enough(n_events):
-    """Refuse to estimate from one event or two."""
+    """Raise InputError if there are fewer than three events for an estimate."""
     if n_events < 3:
         raise InputError(
             f"the record has {n_events} event{'s' * (n_events > 1)}; at least 3 are wanted for an estimate"
@@ -86,7 +87,8 @@ def _refuse_dates(times):
 
 
 def check_ascending(times, beside):
-    """Refuse times that fall; what is `beside` them is sorted with them."""
+    """Raise OrderError unless times ascend; its message advises to sort `beside`, if given, together with
+    the times."""
     falls = times[1:] < times[:-1]
     if falls.any():
         n = int(np.argmax(falls)) + 1
@@ -103,7 +105,7 @@ def check_ascending(times, beside):
 
 
 def check_times(times, beside=""):
-    """Return ascending times of at least one event, in time alone, as float64."""
+    """Return times of events in time only, ascending and at least one, as float64."""
     _refuse_dates(times)
     times = check_numbers(times, "times", 1)
     if not len(times):
@@ -113,7 +115,7 @@ def check_times(times, beside=""):
 
 
 def check_marks(marks, reference, n_events):
-    """Return marks less the reference mark, shape (n_events,), at least 0; None where there are none."""
+    """Return marks less the reference mark, shape (n_events,), at least 0; None without marks."""
     if marks is None:
         if reference is not None:
             raise InputError("reference_mark is given without marks")
@@ -159,7 +161,8 @@ def check_params(params):
 
 
 def check_background(background, n_events):
-    """Return None, or a background known at that many events."""
+    """Return `background` if it is None, or a Background with a density at each of n_events events; raise
+    otherwise."""
     if background is None:
         return None
     check_kind(background, "background", Background, "be hawkes.Background or None")
@@ -171,20 +174,21 @@ def check_background(background, n_events):
     return background
 
 
-_REPEATED = 0.1  # share of events with the place of another, from which on places are rounded
+# share of events at the location of another event above which locations are considered rounded
+_REPEATED = 0.1
 
 
 @dataclass(frozen=True)
 class Places:
-    """Repetition of the places of events.
+    """Repetition of the locations of events.
 
     Attributes
     ----------
     n_events, n_distinct : int
     repeated : float
-        Share of events at a place where another event is, too.
+        Share of events at the location of another event.
     spacing_km : float
-        Median distance of a distinct place to the nearest other one; 0 if there is one only.
+        Median distance from a distinct location to the nearest other one; 0 if there is only one.
     """
 
     n_events: int
@@ -194,7 +198,7 @@ class Places:
 
     @property
     def rounded(self) -> bool:
-        """Return True if places repeat so much that they are centroids, or coordinates rounded."""
+        """Return True if locations repeat so often that they are centroids, or rounded coordinates."""
         return self.repeated > _REPEATED
 
     def __str__(self):
@@ -205,7 +209,7 @@ class Places:
 
 
 def places(locations: ArrayLike) -> Places:
-    """Return the repetition of places: rounded coordinates, or centroids.
+    """Return `Places`, the repetition of locations due to rounded coordinates or centroids.
 
     Parameters
     ----------
@@ -227,15 +231,16 @@ def places(locations: ArrayLike) -> Places:
 
 
 def spread_of(locations):
-    """Return the standard deviation of places along a dimension."""
+    """Return the standard deviation of locations along a dimension, as the root mean square over
+    dimensions."""
     return float(np.sqrt(locations.var(axis=0).mean()))
 
 
 def _spacing(distinct):
-    """Return median distance to the nearest other place, of some of the places."""
+    """Return the median distance to the nearest other location, over a sample of the locations."""
     some = distinct[np.linspace(0, len(distinct) - 1, min(2_000, len(distinct))).astype(int)]
     nearest = []
-    for place in some:  # one row at a time: no table of all pairs
+    for place in some:  # one row at a time, so that no table of all pairs is stored
         r2 = ((distinct - place) ** 2).sum(axis=1)
         nearest.append(math.sqrt(np.partition(r2, 1)[1]))
     return float(np.median(nearest))

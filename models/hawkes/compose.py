@@ -1,9 +1,10 @@
-"""Triggering functions made of parts: a decay in time, a density in space, and offspring by marks.
+"""Triggering functions composed of a decay in time, a density in space, and a productivity that depends on
+marks.
 
     g(r, dt, m) = exp(alpha m) f(dt) s(r, m)
 
-f is a `Decay`: one or several exponentials, the Omori law, or a user's own. s is normal or a power law, at a
-distance that may grow with the mark:
+f is a `Decay`: one or several exponentials, the Omori law, or one defined by the user. s is normal or a power
+law, with a length scale that may grow with the mark:
 
     normal      (2 pi)^(-D/2) h_m^-D exp(-r^2 / (2 h_m^2)),                 h_m = h exp(gamma m)
     power law   (q - 1) / (pi h_m^2) (1 + r^2 / h_m^2)^-q,  in the plane,   h_m = h exp(gamma m)
@@ -29,23 +30,22 @@ from .kernels import LOG2_E
 from .parameters import ParametersBase
 
 SHAPES = ("normal", "power_law")
-_NOTHING = -1100.0  # 2 to that power is 0 in float64
+_NOTHING = -1100.0  # 2 to this power is 0 in float64
 
 
 @dataclass(frozen=True, eq=False)
 class _Shape:
-    """A density in space, of parameters p[at], p[at + 1], ...: lengths as reciprocals."""
+    """A density in space with parameters p[at], p[at + 1], ...; kernel functions take lengths as
+    reciprocals."""
 
     names: tuple
     units: tuple
-    log2: object  # kernel function (start, r2, p): start and the value's logarithm, to base 2
-    bound: (
-        object  # kernel function (r2, p): the same, at most as large, rising or falling with each parameter
-    )
-    slopes: object  # kernel function (r2, p, out): minus the exponent's derivatives
+    log2: object  # kernel function (start, r2, p): start plus the base-2 logarithm of the value
+    bound: object  # kernel function (r2, p): a lower bound of the exponent, monotone in each parameter
+    slopes: object  # kernel function (r2, p, out): minus the derivatives of the exponent
     scale: object  # kernel function (n_dims, p)
     scale_slopes: object  # kernel function (n_dims, p, out)
-    reach_km: object  # callable (p, k), p as users have them
+    reach_km: object  # callable (p, k), with lengths in p not as reciprocals
     draw: object  # callable (random, n, n_dims, p)
     least: dict
 
@@ -106,7 +106,7 @@ def _power_law(at):
     @pk.function
     def scale(dims, p):
         plane = 0.3183098861837907 * (p[at + 1] - 1.0) * p[at] * p[at]
-        return plane if dims == 2 else 1.0  # without space, that of the decay is left
+        return plane if dims == 2 else 1.0  # other dimensions use the scale of the decay only
 
     @pk.function
     def scale_slopes(dims, p, out):
@@ -134,32 +134,32 @@ def compose(
     n_dims: int = 2,
     within_h: float | None = None,
 ) -> type[ParametersBase]:
-    """Return the parameters' class of a triggering function made of parts; everything that takes
-    Parameters takes it.
+    """Return a class of parameters for a triggering function composed of `decay`, `distance` and marks;
+    every function that accepts Parameters accepts its instances.
 
-    Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c
-    and p), h (and q of the power law, and gamma where the distance grows), and alpha with marks.
+    Its parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...;
+    or c and p), h (and q of the power law, and gamma with `growth`), and alpha with marks.
 
     Parameters
     ----------
     decay : {"exponential", "omori"}, int, or Decay
-        An int is that many exponentials. A `Decay` is a user's own.
+        An int is a number of exponentials; a `Decay` is defined by the user.
     distance : {"normal", "power_law"}, default "normal"
         Density of the offspring's distances.
     marks : bool
-        Whether an event of mark m has theta exp(alpha (m - m0)) offspring; the `Likelihood` is then given the
-        events' marks and m0, which theta holds for.
+        If True, an event of mark m has theta exp(alpha (m - m0)) expected offspring; the `Likelihood` then
+        requires the events' marks, and m0 is its reference mark.
     growth : bool
-        Distances grow with marks, as exp(gamma (m - m0)).
+        Distances grow with marks, in proportion to exp(gamma (m - m0)).
     n_dims : int, 1 to 3
-        Dimensions of space, which `growth` depends on; the power law is for 2.
+        Dimensions of space, required for `growth`; the power law is for 2.
     within_h : float, hours, optional
         Longest delay of the Omori law: see `omori`.
 
     Returns
     -------
     type
-        Use it like `Parameters`.
+        A subclass of ParametersBase, used like `Parameters`.
 
     Raises
     ------
@@ -209,21 +209,21 @@ def _class_of(decay, distance, marks, growth, n_dims, spec):
 def _triggering(decay, space, marks, growth, n_dims):
     n_time = len(decay.names)
     shape = (_normal if space == "normal" else _power_law)(n_time)
-    gamma = n_time + len(shape.names)  # its place
+    gamma = n_time + len(shape.names)  # its index in p
     alpha = gamma + growth
     n_space = alpha - n_time
     mixed, n = decay.value is not None, alpha + marks
 
     @pk.function
     def gain(mark, p):
-        """Return log kappa."""
+        """Return log kappa, the logarithm of the productivity."""
         if marks:
             return p[alpha] * mark
         return 0.0
 
     @pk.function
     def near_one(r2, mark, p):
-        """Return r^2 on the scale of a mark of 0."""
+        """Return r^2 in units of the squared length scale at the event's mark, relative to that at mark 0."""
         if growth:
             return r2 * pk.fast_exp2(-2.0 * LOG2_E * p[gamma] * mark)
         return r2
@@ -234,7 +234,7 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def near(r2, mark, p):
-        """Return the logarithm, to base 2, of all of the value but the decay."""
+        """Return the base-2 logarithm of the value without the decay."""
         start = LOG2_E * p[alpha] * mark if marks else 0.0
         if growth:
             start -= LOG2_E * n_dims * p[gamma] * mark
@@ -244,7 +244,7 @@ def _triggering(decay, space, marks, growth, n_dims):
     def value(r2, dt, mark, p):
         there = near(r2, mark, p)
         found = 0.0
-        # far pairs are spared the decay, which costs a logarithm or several exponentials
+        # Far pairs skip the decay, which costs a logarithm or several exponentials.
         if pk.any(there > _NOTHING):
             if mixed:
                 found = decay.value(dt, p) * pk.fast_exp2(there)
@@ -254,7 +254,7 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def moments(r2, dt, mark, p, out):
-        """Return the value, and its derivatives."""
+        """Write the value and its derivatives to out; return False if they are 0 for all lanes."""
         for k in range(n + 1):
             out[k] = 0.0
         some = pk.any(near(r2, mark, p) > _NOTHING)

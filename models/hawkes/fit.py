@@ -27,16 +27,16 @@ from .significance import TriggeringTest
 
 
 _LEAST_THETA, _MOST_THETA, _N_THETAS = 1e-4, 2.0, 60
-LEAST_P = 1e-3  # draws of a test are a few hundred, so it does not settle intervals of a higher level
+LEAST_P = 1e-3  # smallest p-value that a test of a few hundred simulations can support
 
 
 def thetas_of_profile():
-    """Return 0, and thetas evenly spaced in their logarithm."""
+    """Return the grid of theta of a profile: 0, and values evenly spaced in their logarithm."""
     return np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
 
 
 def highest_theta(profile, fallen):
-    """Return the theta above which the log-likelihood is farther below its maximum than so much."""
+    """Return the theta above which the profile log-likelihood is more than `fallen` below its maximum."""
     thetas, below = profile
     inside = np.flatnonzero(below <= fallen)
     k = int(inside[-1]) if len(inside) else 0
@@ -47,8 +47,9 @@ def highest_theta(profile, fallen):
 
 
 def profile_of(likelihood, params, free, least, test):
-    """Return thetas from 0 on, and how far the log-likelihood is below its maximum at each: with the best
-    mu0, and over the delays and distances that were tested or estimated, exponential and normal."""
+    """Return values of theta from 0 on, and how far the profile log-likelihood is below its maximum at
+    each. The profile maximises over mu0, and over the delays and distances that were tested or estimated,
+    of the exponential and normal triggering function."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
     thetas = thetas_of_profile()
@@ -66,7 +67,7 @@ def profile_of(likelihood, params, free, least, test):
 
 def best_mu0(background, thetas, excited, share):
     """Return the maximum over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each
-    theta, by bisection of the slope in mu0."""
+    theta, by bisection of the derivative in mu0."""
     added = thetas[:, None] * excited
     low, high = np.full(len(thetas), -30.0), np.full(len(thetas), math.log(len(excited) / share) + 1e-9)
     for _ in range(40):
@@ -84,7 +85,8 @@ def _compared(by):
 
 
 class Criterion(float):
-    """A number that is compared with those of fits to the same events with the same background alone."""
+    """A number that can be compared only with criteria of fits to the same events with the same
+    background."""
 
     of: str
 
@@ -120,7 +122,7 @@ class Criterion(float):
 
 
 def model_of(likelihood, params, free):
-    """Return the same text for the same events and background."""
+    """Return a digest of the events and the background: equal if and only if both are the same."""
     sums, background = likelihood.sums, likelihood.background
     held = [likelihood.background_self, *(v for v in ("tau_x", "tau_t") if v in free)]
     held += [getattr(params, v) for v in ("tau_x", "tau_t") if v not in free]
@@ -129,18 +131,19 @@ def model_of(likelihood, params, free):
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
 
-# Central differences of exact gradients: the step's square is the relative error of a second derivative, and
-# 1e-3 times a gradient's rounding of 1e-12 its noise.
+# Step of central differences of exact gradients. The relative error of a second derivative is about the
+# square of the step; its noise is the gradient's rounding of 1e-12 divided by the step.
 _STEP = 1e-3
-# Less information about a logarithm than this is none: its standard error exceeds 30, a factor of e^30 to
-# both sides.
+# Smaller information about the logarithm of a parameter is treated as none: its standard error exceeds 30, a
+# factor of e^30 in both directions.
 _LEAST_INFORMATION = 1e-3
-_LEAST_SHARE = 1e-3  # of a parameter in the directions without information
-_ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
-_AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
+# A parameter is not identified if its share in the directions without information exceeds this.
+_LEAST_SHARE = 1e-3
+_ROUNDING, _SMALL = 1e-12, 1e-9  # relative to the log-likelihood
+_AT_BOUND = 0.25  # assumed standard error of the logarithm of a parameter at its bound
 START = Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
-MAX_ITER, TOL = 100, 1e-8  # of a fit: steps, and the gain promised by one that it ends at
-_LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
+MAX_ITER, TOL = 100, 1e-8  # of a fit: most steps, and the predicted gain of a step below which it ends
+_LONGEST = 1.0  # longest step, a factor of e per parameter: the quadratic approximation is poor beyond that
 
 
 @dataclass(frozen=True)
@@ -151,27 +154,27 @@ class Fit(Shown):
     ----------
     params : Parameters
     log_likelihood : float
-        There.
+        At `params`.
     free : tuple of str
-        The parameters that were estimated.
+        The estimated parameters.
     standard_errors : dict
         Of each free parameter, in its unit: from the observed information, by the delta method.
     log_covariance : ndarray, shape (n_free, n_free)
         Inverse of the observed information about the logarithms of the free parameters; infinite on the
-        diagonal for one that is not identified, 0 for one that is held at its bound.
+        diagonal for a parameter that is not identified, 0 for a parameter at its bound.
     converged : bool
     n_iterations : int
     notes : tuple of str
-        What to know before the estimate is defended: parameters that are not identified or at their bounds, a
-        branching ratio of 1 or more, places that repeat, scales far from the data's, and that there is no
-        evidence of triggering. Empty if nothing.
+        Weaknesses of the estimate: parameters that are not identified or at their bounds, a branching
+        ratio of 1 or more, repeated locations, scales far from those of the data, and no evidence of
+        triggering. Empty if there are none.
     test : TriggeringTest or None
-        Of no triggering. Its p-value says whether an interval of theta reaches 0.
+        The test of no triggering. Its p-value decides if an interval of theta includes 0.
     profile : tuple or None
-        Where the test does not settle that: thetas, and how far below its maximum the log-likelihood is at
-        each, with mu0 at its best, and the best delay and distance of those that were tested.
+        If the test does not reject: values of theta, and how far the profile log-likelihood is below its
+        maximum at each, maximised over mu0 and over the tested delays and distances.
     model : str
-        Stands for the events and the background: `aic` compares fits that have it in common.
+        A digest of the events and the background: `aic` compares fits with equal digests.
     """
 
     params: ParametersBase
@@ -188,31 +191,31 @@ class Fit(Shown):
 
     @property
     def aic(self) -> Criterion:
-        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events with the same background the
-        smaller is better. Comparisons across backgrounds are refused."""
+        """Akaike's information criterion, 2 n_free - 2 log L: of two fits to the same events with the same
+        background, the smaller is better. Comparisons across backgrounds raise InputError."""
         return Criterion(2.0 * len(self.free) - 2.0 * self.log_likelihood, self.model)
 
     @property
     def not_identified(self) -> tuple[str, ...]:
-        """Parameters that the events say nothing about."""
+        """Parameters about which the events carry no information."""
         return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
         """Return confidence limits of a free parameter, from the standard error of its logarithm.
 
-        Those of theta reach 0 unless the test rejects "no triggering" at 1 - level; where they do, the upper
-        one is where the profile of the likelihood has fallen as far as the level says.
+        The interval of theta includes 0 unless the test rejects "no triggering" at 1 - level; if it does, its
+        upper limit is the profile likelihood limit of that level.
 
         Parameters
         ----------
         name : str
         level : float, between 0 and 1
-            The share of such intervals that hold the truth.
+            Coverage probability of the interval.
 
         Returns
         -------
         low, high : float, in the parameter's unit
-            (0, inf) for a parameter that is not identified, NaN for one held at its bound.
+            (0, inf) for a parameter that is not identified, NaN for a parameter at its bound.
 
         Raises
         ------
@@ -230,12 +233,13 @@ class Fit(Shown):
 
 
 def standard_score(level):
-    """Return how many standard errors an interval of that level reaches to each side."""
+    """Return the half-width, in standard errors, of a normal confidence interval of that level."""
     return NormalDist().inv_cdf(0.5 + 0.5 * check_share(level, "level"))
 
 
 def limits(value, error):
-    """Return limits of a positive number from an error of its logarithm; (0, inf) if that is infinite."""
+    """Return confidence limits of a positive number from the half-width `error` in its logarithm; (0, inf)
+    if that is infinite."""
     width = math.exp(error) if error < 700.0 else math.inf
     return value / width, value * width
 
@@ -252,30 +256,31 @@ def fit(
     tol: float = TOL,
     n_simulations: int = 199,
 ) -> Fit:
-    """Estimate the parameters, and test whether there is any triggering.
+    """Estimate the parameters of a likelihood by maximum likelihood or posterior mode, and test for
+    triggering.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events. With its `background_self` the likelihood grows without bound as tau_x or tau_t shrink:
-        these two stay fixed, unless it is False.
+        Of the events. If its `background_self` is True, the likelihood grows without bound as tau_x or tau_t
+        decrease, so that these two must be fixed.
     start : Parameters, optional
-        Where to begin, and what stays fixed; (0.5, 1.6, 336, 0.3, 1, 1) if not given: the paper's scales of
-        the background.
+        Initial values, and values of the fixed parameters; (0.5, 1.6, 336, 0.3, 1, 1) if not given, with the
+        paper's scales of the background.
     fixed : sequence of str
-        Parameters that keep the start's value.
+        Parameters that keep their values in `start`.
     posterior : bool, default False
-        Whether `priors` count: the mode of the density of the coordinates that they are stated in
+        If True, estimate the posterior mode, of the density of the coordinates in which `priors` are defined
         (`portable.models.hawkes.priors`).
     priors : dict, optional
-        Priors by coordinate, such as {"1/h": half_normal(10)}; the paper's where none is given.
+        Priors by coordinate, such as {"1/h": half_normal(10)}; other coordinates have the paper's priors.
     least : dict, optional
-        Lower bounds of free parameters, by name: of h, for example, the rounding of places.
+        Lower bounds of free parameters, by name; for h, for example, the rounding of locations.
     max_iter : int
     tol : float
-        Ends where a Newton step promises less than so much of the log-likelihood.
+        The fit ends when the predicted gain of a Newton step in the log-likelihood is smaller.
     n_simulations : int, default 199
-        Draws without triggering for the test (`triggering_test`); 0 leaves it out.
+        Simulated data sets without triggering for the test (`triggering_test`); 0 omits the test.
 
     Returns
     -------
@@ -284,8 +289,8 @@ def fit(
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero; places
-        that repeat and pass for contagion.
+        An argument of a wrong type or out of range; a start at which the likelihood or a prior is zero;
+        repeated locations, which would be mistaken for triggering.
 
     Examples
     --------
@@ -323,7 +328,8 @@ def fit(
         top.covariance,
         top.converged,
         top.n_iterations,
-        tuple(sorted(said, key=lambda note: not note.startswith("no evidence"))),  # that first
+        # the most important note first
+        tuple(sorted(said, key=lambda note: not note.startswith("no evidence"))),
         test,
         profile_of(likelihood, params, free, least, test)
         if test is not None and not test.rejects(LEAST_P) and likelihood.horizon_h > 0.0
@@ -333,8 +339,8 @@ def fit(
 
 
 def _highest(likelihood, start, free, priors, least, max_iter, tol, n_simulations=0):
-    """Return the parameters of the maximum, and the _Top of the search for it, both of which places that
-    repeat may make meaningless: these are refused."""
+    """Return the parameters of the maximum, and the _Top of the search for it; raise InputError if
+    repeated locations make the estimate meaningless."""
     if priors is not None:
         check_start(start, priors, free)
     check_places(likelihood, start, free)
@@ -346,8 +352,8 @@ def _highest(likelihood, start, free, priors, least, max_iter, tol, n_simulation
 
 
 class _Top(NamedTuple):
-    """End of a climb: the place, the parameters at a bound, their standard errors, the covariance of the
-    logarithms, the parameters about which the events say nothing, and the course."""
+    """End of a climb: the coordinates, a mask of the parameters at a bound, standard errors, the
+    covariance of the logarithms, a mask of the parameters without information, and convergence."""
 
     z: Array
     held: Array
@@ -359,14 +365,14 @@ class _Top(NamedTuple):
 
 
 def climb(objective, max_iter, tol):
-    """Run Newton's method from the objective's start; return a _Top."""
+    """Maximise the objective by Newton's method from its start; return a _Top."""
     z = np.maximum(objective.place(objective.start), objective.low)
     value, slopes, information = objective.with_information(z)
     if not math.isfinite(value):
         raise InputError(no_rate(objective.likelihood, objective.start, value))
     converged = False
     for n_iterations in range(1, max_iter + 1):
-        held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
+        held = (z <= objective.low) & (slopes < 0.0)  # at a bound, with the gradient towards it
         step = np.zeros(len(z))
         if not held.all():
             information = objective.information(z) if information is None else information
@@ -377,7 +383,7 @@ def climb(objective, max_iter, tol):
         moved, promised = _search(objective, z, value, step, slopes), slopes @ step
         gained = moved[1] - value if moved else 0.0
         z, value, slopes, information = moved or (z, value, slopes, information)
-        if gained <= _ROUNDING * abs(value):  # as far as rounding lets one see
+        if gained <= _ROUNDING * abs(value):  # no further gain is distinguishable from rounding
             converged = bool(promised < _SMALL * abs(value))
             break
     held = (z <= objective.low) & (slopes < 0.0)
@@ -388,7 +394,7 @@ def climb(objective, max_iter, tol):
 
 
 def no_rate(likelihood, start, value):
-    """Return the words of an error: a start where some rate is 0 to float64."""
+    """Return an error message for a start at which the rate of some event is 0 in float64."""
     words = f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate"
     if likelihood.background is None and not likelihood.background_self:
         far = likelihood.sums
@@ -401,7 +407,7 @@ def no_rate(likelihood, start, value):
 
 
 def check_least(least, free):
-    """Return checked bounds by name."""
+    """Return checked lower bounds of free parameters by name."""
     if least is None:
         return {}
     check_kind(least, "least", dict, "be a dict of parameter names and bounds")
@@ -412,30 +418,31 @@ def check_least(least, free):
 
 
 def check_target(likelihood, start, fixed, priors, least):
-    """Return what is sampled: free parameters, priors, bounds, and the priors cut off there."""
+    """Return the definition of a sampler's target: free parameters, priors, lower bounds, and the priors
+    truncated there."""
     free = check_free(fixed, start, likelihood)
     priors, least = check_priors(priors, type(start)), check_least(least, free)
     return free, priors, least, cut_priors(priors, type(start), least)
 
 
 def raise_to(least, params):
-    """Return parameters, those below their bounds just above these."""
+    """Return `params` with each parameter below its lower bound moved just above it."""
     above = {name: max(getattr(params, name), bound * (1.0 + 1e-9)) for name, bound in least.items()}
     return replace(params, **above)
 
 
 def posterior_mode(likelihood, start, free, priors, least):
-    """Return the samplers' start: the mode of the posterior within bounds, and the covariance of the
-    logarithms of the free parameters there. A parameter at a bound has no curvature; 0.25 is taken for its
-    standard error."""
+    """Return the start of the samplers: the posterior mode within bounds, and the covariance of the
+    logarithms of the free parameters there. A parameter at its bound gets a standard error of 0.25,
+    because the curvature there is unknown."""
     params, top = _highest(likelihood, start, free, priors, least, MAX_ITER, TOL)
     held = np.where(np.isnan(top.errors), _AT_BOUND**2, 0.0)
     return raise_to(least, params), top.covariance + np.diag(held)
 
 
 def covariance_of(information, held):
-    """Return the inverse of the information, infinite where there is none, and for which parameters that
-    is."""
+    """Return the inverse of the information, infinite for parameters without information, and a mask of
+    these."""
     n = len(information)
     covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held
     if free.any():
@@ -450,15 +457,16 @@ def covariance_of(information, held):
 
 
 class Differentiable:
-    """A function of several coordinates. `at` returns its values and gradients at places, shapes (n_places,)
-    and (n_places, n); the information, minus the second derivatives, is of differences of these."""
+    """A function of several coordinates. Method `at` returns its values and gradients at several points,
+    shapes (n_places,) and (n_places, n); the information, minus the second derivatives, is computed from
+    differences of gradients."""
 
     def __call__(self, z):
         values, slopes = self.at(z[None])
         return values[0], slopes[0]
 
     def with_information(self, z):
-        """Return value, gradient and information at once."""
+        """Return value, gradient and information at z, from one call of `at`."""
         values, slopes = self.at(np.vstack([z, z + _sides(len(z))]))
         return values[0], slopes[0], _differences(slopes[1:])
 
@@ -467,13 +475,13 @@ class Differentiable:
 
 
 def _sides(n):
-    """Return a step to both sides along each of n coordinates, shape (2 n, n)."""
+    """Return a step in both directions along each of n coordinates, shape (2 n, n)."""
     steps = _STEP * np.eye(n)
     return np.stack([-steps, steps], axis=1).reshape(-1, n)
 
 
 def _differences(slopes):
-    """Return the information from the gradients at `_sides`."""
+    """Return the information from the gradients at the points of `_sides`."""
     matrix = (slopes[::2] - slopes[1::2]) / (2.0 * _STEP)
     return 0.5 * (matrix + matrix.T)
 
@@ -485,26 +493,28 @@ class Objective(Differentiable):
     def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
         self.jacobian, self.least = with_jacobian, least or {}
-        # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+        # log Jacobian of the coordinates: d v / d log v = v, and d (1 / v) / d log v = -1 / v
         self.signs = np.array([-1.0 if is_reciprocal(type(start), name) else 1.0 for name in free])
         self._at = [start.names().index(name) for name in free]
         own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
-        if likelihood.horizon_h > 0.0:  # a longer delay than the record is no other than background
+        # a mean delay longer than the record cannot be distinguished from background
+        if likelihood.horizon_h > 0.0:
             own.setdefault("omega", 1.0 / likelihood.horizon_h)
         self.low = np.log([max(own.get(name, 0.0), self.least.get(name, 0.0), 1e-15) for name in free])
 
     def place(self, params):
-        """Return parameters as logarithms."""
+        """Return the logarithms of the free parameters."""
         return np.log([getattr(params, name) for name in self.free])
 
     def _values(self, places):
-        """Return the values of all parameters, the free ones at their bounds where places are beyond."""
+        """Return the values of all parameters at each point; free parameters outside their bounds are set
+        to the bounds."""
         values = np.tile(self.start.values(), (len(places), 1))
         values[:, self._at] = np.exp(np.minimum(np.maximum(places, self.low), math.log(1e15)))
         return values
 
     def params(self, z):
-        """Return logarithms as parameters; beyond their bounds, at the bounds."""
+        """Return the parameters at logarithms z; parameters outside their bounds are set to the bounds."""
         return type(self.start)(*self._values(z[None])[0].tolist())
 
     def at(self, places):
@@ -522,8 +532,8 @@ class Objective(Differentiable):
 
 
 def _ascent(information, slopes):
-    """Return Newton's step, with curvatures of the wrong sign reversed, and no longer than _LONGEST in a
-    parameter."""
+    """Return Newton's step, with the sign of negative curvatures reversed, and shortened to at most
+    _LONGEST per parameter."""
     curvatures, axes = np.linalg.eigh(information)
     curvatures = np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
     step = axes @ ((axes.T @ slopes) / curvatures)
@@ -531,8 +541,8 @@ def _ascent(information, slopes):
 
 
 def _search(objective, z, value, step, slopes):
-    """Halve the step until the objective rises; return None if it does not. The first step mostly does, so
-    its information is computed at once; None after others."""
+    """Halve the step until the objective increases sufficiently; return None if it does not. The first
+    step usually succeeds, so its information is computed in the same call; for further steps it is None."""
     for halvings in range(40):
         moved = np.maximum(z + step, objective.low)
         there = objective(moved) + (None,) if halvings else objective.with_information(moved)
@@ -547,7 +557,7 @@ def check_likelihood(likelihood):
 
 
 def check_free(fixed, start, likelihood):
-    """Return the parameters that are not fixed, in order."""
+    """Return the names of the parameters that are not fixed, in order."""
     check_enough(likelihood.n_events)
     if isinstance(fixed, str) or not all(isinstance(name, str) for name in fixed):
         raise DTypeError(f"fixed must be a sequence of parameter names, got {fixed!r}")

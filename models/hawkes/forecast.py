@@ -1,5 +1,4 @@
-"""Forward from a history, and back over it: forecasts, posterior predictive checks, declustered
-catalogues."""
+"""Forecasts, posterior predictive checks, and declustered catalogues."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from .posterior import Posterior
 from .probabilities import parent_probabilities
 from .simulate import generations
 
-_GRID = 2_000  # delays at which shares are tabulated, even in their logarithm
+_GRID = 2_000  # delays at which shares are tabulated, evenly spaced in their logarithm
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast(Shown):
-    """Events that draws of the model make after the record.
+    """Events that were simulated from the model after the record.
 
     Attributes
     ----------
@@ -34,9 +33,9 @@ class Forecast(Shown):
         On the axis of the events' times.
     counts : ndarray of int, shape (n_draws,)
     locations, times : list of ndarray
-        The events of each draw, in the order of time; in time alone places have no columns.
+        The events of each draw, in the order of time; for models in time only, locations have no columns.
     marks : list of ndarray, or None
-        Their marks less the reference's, drawn from those of the record; None where the model has none.
+        Their marks less the reference mark, drawn from those of the record; None if the model has none.
     types : list of ndarray of int, or None
         Their types, of a `MutualLikelihood`.
     """
@@ -51,16 +50,16 @@ class Forecast(Shown):
 
     @property
     def mean(self) -> float:
-        """Expected number of events."""
+        """The expected number of events."""
         return float(self.counts.mean())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return limits that hold the number of events with a probability.
+        """Return the limits of a prediction interval of the number of events.
 
         Parameters
         ----------
         level : float, between 0 and 1, default 0.95
-            That probability.
+            Probability that the number of events is within the limits.
 
         Returns
         -------
@@ -85,21 +84,23 @@ def forecast(
     seed: int = 0,
     max_events: int = 1_000_000,
 ) -> Forecast:
-    """Draw what happens after the record: offspring of its events, new background events, and theirs.
+    """Simulate events after the end of observation: offspring of the observed events, new background
+    events, and their offspring.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the history. The kernel density (1) fades after the record's end, within a few tau_t; a background
-        of `fit_background` goes on as in its last period.
+        Of the history. The kernel density (1) decays within a few tau_t after the end of the record; a
+        background of `fit_background` continues with the rate of its last period.
     params : Parameters or Posterior
-        Of a posterior each draw of the future takes another draw of parameters.
+        With a posterior, each simulated future uses another draw of the parameters.
     hours : float
-        How far after the end of observation.
+        Length of the forecast, from the end of observation on.
     n_draws : int
     seed : int
     max_events : int
-        Draws with more are refused: branching ratios near or above 1 have no bound.
+        Simulations with more events raise InputError: with branching ratios near or above 1 their number is
+        unbounded.
 
     Returns
     -------
@@ -138,7 +139,7 @@ def _draws_of(params, n_draws):
 
 
 def _after(likelihood, params, begin, end, random, max_events):
-    """Draw places, times and marks of one future between begin and end, hours since the first event."""
+    """Draw locations, times and marks of one future between begin and end, in hours since the first event."""
     sums, trigger = likelihood.sums, params.triggering
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
     delays, shares = _shares(trigger, params.kernel_values, end)
@@ -154,8 +155,8 @@ def _after(likelihood, params, begin, end, random, max_events):
 
 
 def _with_offspring(params, locations, times, end, max_events, random, pool):
-    """Return places, times and marks of events and all their offspring until `end`, in the order of time;
-    marks are drawn from a pool."""
+    """Return locations, times and marks of given events and all their offspring until `end`, in the order
+    of time; marks are drawn from `pool`."""
     locations, times, _, marks = generations(
         params, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n)
     )
@@ -164,10 +165,10 @@ def _with_offspring(params, locations, times, end, max_events, random, pool):
 
 
 def _shares(trigger, q, most):
-    """Return delays, and the share of offspring that comes within each."""
+    """Return a grid of delays, and the share of offspring within each delay."""
     delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, _GRID)])
     shares = np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
-    return delays, np.maximum.accumulate(shares)  # rounding may have the last ones fall
+    return delays, np.maximum.accumulate(shares)  # the last shares may decrease due to rounding
 
 
 def _immigrants(likelihood, params, begin, end, random):
@@ -187,7 +188,7 @@ def _immigrants(likelihood, params, begin, end, random):
     n = random.poisson(weights.sum())
     which = random.choice(len(weights), n, p=weights / weights.sum()) if n else np.zeros(0, int)
     times = np.full(n, -math.inf)
-    while (outside := (times < begin) | (times > end)).any():  # a normal density, cut off
+    while (outside := (times < begin) | (times > end)).any():  # truncated normal, by rejection
         times[outside] = random.normal(sums.times[which[outside]], params.tau_t)
         if (sums.times[-1] + 4.0 * params.tau_t) < begin:
             times[outside] = random.uniform(begin, end, outside.sum())
@@ -197,16 +198,17 @@ def _immigrants(likelihood, params, begin, end, random):
 
 @dataclass(frozen=True)
 class PredictiveCheck(Shown):
-    """Statistics of the events beside those of catalogues that the model makes.
+    """Statistics of the events compared with those of simulated catalogues.
 
     Attributes
     ----------
     observed : dict
         n_events; dispersion, the variance over the mean of counts in 50 equal periods; near, the share of
-        events that have an earlier one within the typical distance and delay of an offspring.
+        events with an earlier event within the typical distance and delay of an offspring.
     drawn : dict of ndarray, shape (n_draws,)
     p_values : dict
-        Two-sided: twice the smaller share of draws at least as far out. Small ones speak against the model.
+        Two-sided: twice the smaller share of simulations at least as extreme. Small values are evidence
+        against the model.
     """
 
     observed: dict
@@ -222,7 +224,8 @@ def predictive_check(
     seed: int = 0,
     max_events: int = 1_000_000,
 ) -> PredictiveCheck:
-    """Compare the events with catalogues drawn from the model over the same time.
+    """Compare statistics of the events with those of catalogues simulated from the model over the same
+    time.
 
     Parameters
     ----------
@@ -275,15 +278,15 @@ def _statistics(locations, times, end, near_km, near_h):
 
 @dataclass(frozen=True)
 class Declustered:
-    """One draw of who triggered whom.
+    """One draw of the parents of all events.
 
     Attributes
     ----------
     parents : ndarray of int, shape (n_events,)
-        The event that triggered each one; -1 for background.
+        The parent of each event; -1 for background.
     background : ndarray of bool, shape (n_events,)
     family : ndarray of int, shape (n_events,)
-        The background event that each goes back to.
+        The background event from which each event descends.
     """
 
     parents: Array
@@ -292,15 +295,15 @@ class Declustered:
 
 
 def decluster(likelihood: Likelihood, params: ParametersBase, *, seed: int = 0) -> Declustered:
-    """Draw each event's parent, or none, by its probabilities: the events without are a declustered
-    catalogue.
+    """Draw the parent of each event, or none, from its probabilities; the events without a parent are a
+    declustered catalogue.
 
     Parameters
     ----------
     likelihood : Likelihood
     params : Parameters
     seed : int
-        Repeat for several: one draw is one of many.
+        Use several seeds to assess the variation between draws.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Notes on data and estimates that an analyst should not overlook, each a sentence with its numbers."""
+"""Warnings about weaknesses of data and estimates, each a sentence with its numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .checks import places, spread_of
 
-# Times that are whole units; more events than the share _TIED at one time are a coarse record, and so is a
-# unit beside which delays are short. Delays below the share _SUDDEN of the mean gap are as of one event
-# reported twice.
+# Units of recorded times. A record is coarse if the share of tied events exceeds _TIED, or if delays are
+# shorter than _FINE units. Delays below the share _SUDDEN of the mean gap resemble an event that was reported
+# twice.
 _UNITS = {24.0: "day", 1.0: "hour", 0.25: "quarter of an hour", 1.0 / 60.0: "minute", 1.0 / 3600.0: "second"}
 _TIED, _FINE, _SUDDEN = 0.05, 3.0, 0.01
-# An estimate of h below this share of their spacing rests on the events that share a place alone.
+# An estimate of h below this share of the spacing of locations depends only on events with equal locations.
 _COLLAPSED = 0.25
-# Repeated places farther apart than this share of the scale that the background is smooth over are as
-# centroids: tau_x, or where the background is given, some share of the region's width.
+# Repeated locations are treated as centroids if their spacing exceeds the share _SPACED of the smoothing
+# scale of the background: tau_x, or, for a given background, the share _SMOOTH of the region's width.
 _SPACED, _SMOOTH = 0.25, 0.08
 
 _SPREAD = (
@@ -38,20 +38,20 @@ def jitter(
     *,
     seed: int = 0,
 ) -> Floats:
-    """Return places moved at random within their rounding.
+    """Return locations with a random displacement within their rounding.
 
     Parameters
     ----------
     locations : array-like, shape (n_events, n_dims), kilometres
     width_km : float, optional
-        Side of the box around each place that its event is put in; the typical distance between places if not
-        given.
+        Side of the box, centred at each location, that displaced events are uniform in; the typical distance
+        between locations if not given.
     seed : int
 
     Returns
     -------
     ndarray, shape (n_events, n_dims)
-        Repeat an analysis for several seeds: what changes with them, the data do not say.
+        Repeat an analysis for several seeds: results that vary with the seed are not determined by the data.
 
     Raises
     ------
@@ -67,10 +67,12 @@ def jitter(
 
 
 def check_places(likelihood, params, free):
-    """Refuse an estimate of h from repeated places that the background cannot follow.
+    """Raise InputError if h would be estimated from repeated locations that the background cannot
+    represent.
 
-    Whatever the times, events at one place are then nearer to each other than the background expects: noise
-    passes for contagion, the more so the smaller h, and nothing but a prior bounds it.
+    Events at one location are then closer to each other than expected from the background, whatever their
+    times. The likelihood mistakes this for triggering, increasingly so for smaller h, and only a prior bounds
+    it.
     """
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
@@ -93,8 +95,8 @@ def check_places(likelihood, params, free):
 
 
 def check_estimate(likelihood, params, free, n_simulations=0):
-    """Refuse an estimate of h far below the spacing of places that repeat: it says no more than that they
-    do."""
+    """Raise InputError if the estimate of h is far below the spacing of repeated locations: it then
+    reflects only the repetition."""
     found = likelihood.places
     if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
         return
@@ -113,7 +115,7 @@ def notes(
     *,
     n_simulations: int = 199,
 ) -> tuple[str, ...]:
-    """Return notes on an estimate: its weaknesses.
+    """Return notes on the weaknesses of an estimate.
 
     Parameters
     ----------
@@ -121,9 +123,9 @@ def notes(
     params : Parameters
         An estimate, or the mean of a posterior.
     free : sequence of str, optional
-        Parameters that were estimated; all but tau_x and tau_t if not given.
+        The estimated parameters; all except tau_x and tau_t if not given.
     n_simulations : int
-        Draws for the test of no triggering; 0 leaves it out.
+        Simulated data sets for the test of no triggering; 0 omits the test.
 
     Returns
     -------
@@ -169,7 +171,7 @@ def notes(
 
 
 def _coarse_times(likelihood, delay):
-    """Note times of a coarser unit than triggering can be seen through."""
+    """Return a note if times are recorded in a unit too coarse for the delays of triggering."""
     times = likelihood.sums.times
     distinct, counts = np.unique(times, return_counts=True)
     tied = counts[counts > 1].sum() / len(times)
@@ -185,7 +187,8 @@ def _coarse_times(likelihood, delay):
 
 
 def _reported_twice(likelihood, params, delay):
-    """Note events at one place and time, or so soon after each other that they may be one event."""
+    """Return notes on events at equal locations and times, or with delays so short that they may be
+    duplicates."""
     sums, found = likelihood.sums, []
     same = len(sums.times) - len(np.unique(np.column_stack([sums.locations, sums.times]), axis=0))
     if same:
@@ -203,7 +206,7 @@ def _reported_twice(likelihood, params, delay):
 
 
 def _scales(likelihood, params):
-    """Note scales of the background that are far from the data's."""
+    """Return notes on scales of the background that are far from those of the data."""
     sums = likelihood.sums
     spread, span = spread_of(sums.locations), sums.span_h
     return [
@@ -218,7 +221,7 @@ def _scales(likelihood, params):
 
 
 def _typical_delay(params):
-    """Return the median delay, hours."""
+    """Return the median delay of offspring in hours."""
     most = min(params.triggering.most_h, 1e12)
 
     def share(hours):

@@ -77,7 +77,7 @@ class Likelihood:
         event if the completeness of a catalogue changes: theta then counts recorded offspring. No mark may be
         smaller.
     repeats : {"refuse", "accept"}, default "refuse"
-        The treatment of repeated locations, such as centroids, which the background cannot represent. With
+        Treatment of repeated locations, such as centroids, which the background cannot represent. With
         "refuse", neither h nor theta is estimated from such data (`places`).
     space : str, Space or a list of them, optional
         Where to compute; the default space if not given. The events are divided among the spaces of a list,

@@ -1,4 +1,4 @@
-"""The parameters of the model, checked when they are made."""
+"""The parameters of the model, checked on construction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
 
 
 class ParametersBase:
-    """Parameters common to every triggering function: mu0, tau_x, tau_t, theta, then the function's own.
+    """Parameters common to all triggering functions: mu0, tau_x, tau_t, theta, followed by those of the
+    triggering function.
 
     Raises
     ------
@@ -30,10 +31,10 @@ class ParametersBase:
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
-    # what `compose` makes this class of again; None for the paper's, and for users' own
+    # arguments of `compose` that reproduce this class; None for the paper's and for user-defined classes
     spec: ClassVar[dict[str, Any] | None] = None
 
-    if TYPE_CHECKING:  # the classes that `compose` makes have names that no type checker knows
+    if TYPE_CHECKING:  # classes made by `compose` have fields that a type checker cannot infer
         mu0: float
         tau_x: float
         tau_t: float
@@ -49,11 +50,11 @@ class ParametersBase:
             if least or type(value) is not float or not 1e-15 <= value <= 1e15:
                 break
         else:
-            return  # as nearly all are
+            return  # the fast path, for nearly all parameters
         for name, value in zip(self.names(), values):
             value = check_positive(value, f"Parameters: {name}")
-            # Squares, cubes and products of such values stay within float64, and the exponents' factors
-            # within float32.
+            # Squares, cubes and products of values in this range are finite in float64, and the factors of
+            # exponents in float32.
             if not 1e-15 <= value <= 1e15:
                 raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
             if value <= least.get(name, 0.0):
@@ -118,17 +119,18 @@ class ParametersBase:
 
     @property
     def trigger_values(self) -> tuple[float, ...]:
-        """The values of the triggering function's own parameters."""
+        """The values of the triggering function's parameters."""
         return self.values()[4:]
 
     @property
     def kernel_values(self) -> tuple[float, ...]:
-        """The same for kernel functions, which take lengths and durations as reciprocals."""
+        """The triggering function's parameters in the form for kernel functions, with lengths and
+        durations as reciprocals."""
         return self.triggering.for_kernels(self.trigger_values)
 
     @property
     def background_exponents(self) -> tuple[float, float]:
-        """-1 / (2 tau_x^2) and -1 / (2 tau_t^2), which multiply squares in the exponent of (1)."""
+        """-1 / (2 tau_x^2) and -1 / (2 tau_t^2), the factors of r^2 and dt^2 in the exponent of (1)."""
         return -0.5 / self.tau_x**2, -0.5 / self.tau_t**2
 
     def background_scale(self, n_dims: int) -> float:
@@ -163,7 +165,7 @@ class ParametersBase:
 
 @functools.cache
 def _values_of(kind):
-    """Return the constructor of parameters of that kind, from values in their order."""
+    """Return a function that returns the values of such parameters in order."""
     return operator.attrgetter(*kind.names())
 
 
@@ -188,7 +190,7 @@ class Parameters(ParametersBase):
     theta : float
         Branching ratio: the expected number of direct offspring of an event.
     omega : float, per hour
-        Rate at which excitation decays; 1 / omega is the mean delay of an offspring.
+        Decay rate of the excitation; 1 / omega is the mean delay of an offspring.
     h : float, kilometres
         Spatial scale of excitation.
 
@@ -199,7 +201,7 @@ class Parameters(ParametersBase):
     FiniteError
         A value is NaN or infinite.
     InputError
-        A value is not positive, or so extreme that no factor of the model could be trusted.
+        A value is not between 1e-15 and 1e15.
     """
 
     mu0: float
@@ -213,20 +215,20 @@ class Parameters(ParametersBase):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
-    """A background that is known, in place of the kernel density (1): mu_n = mu0 * density[n].
+    """A known background, in place of the kernel density (1): mu_n = mu0 * density[n].
 
     Parameters
     ----------
     density : array-like, shape (n_events,), per km^D and hour
         Its value at each event, at least 0.
     mass : float
-        Its integral over the region and the time observed; mu0 * mass events are expected from it.
+        Its integral over the region and time of observation; it has mu0 * mass expected events.
     mass_until : array-like, shape (n_events,), optional
-        Its integral over the region until the time of each event; residuals need it.
+        Its integral over the region until the time of each event; required for residuals.
     at : callable (locations, times), optional
-        Its density elsewhere, for intensities; shape (n_points,).
+        Returns its density at other points, shape (n_points,); required for intensities.
     draw : callable (random, mu0, begin, end), optional
-        Background events between two times, (locations, times), for forecasts.
+        Simulates background events between two times, (locations, times); required for forecasts.
     """
 
     density: Floats
@@ -235,7 +237,7 @@ class Background:
     at: Function | None = None
     draw: Function | None = None
 
-    if TYPE_CHECKING:  # it takes more than it holds
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -264,13 +266,14 @@ class Background:
 
     @property
     def typical(self) -> float:
-        """The mean density over events, or 1 where it is 0 at all of them."""
+        """The mean density over events, or 1 if it is 0 at all of them."""
         return float(self.density.mean()) or 1.0
 
 
 def check_positive(value, name):
-    """Return a positive finite number as a float; an error begins with `name`."""
-    if type(value) is float and 0.0 < value < math.inf:  # as nearly all are: all else takes far longer
+    """Return `value` as a float if it is a positive finite number; otherwise raise an error whose message
+    begins with `name`."""
+    if type(value) is float and 0.0 < value < math.inf:  # the fast path, for nearly all values
         return value
     if check_number(value, name) <= 0.0:
         raise InputError(f"{name} is {value}; a positive number is wanted")

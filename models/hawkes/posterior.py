@@ -1,4 +1,4 @@
-"""Draws from the posterior, as parameters and as summaries."""
+"""Draws from the posterior of a Hawkes process, as parameters and as summaries."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class Posterior(posteriors.Posterior):
     Attributes
     ----------
     start : Parameters
-        Where the first chain began; it holds the values of the fixed parameters.
+        The start of the first chain, with the values of the fixed parameters.
     attained_error : float
-        Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs
-        can have done.
+        Largest bound of the relative error, due to omitted pairs, of a log-likelihood that decided a step.
     """
 
     family = "hawkes"
@@ -41,7 +40,7 @@ class Posterior(posteriors.Posterior):
 
     @property
     def free(self) -> tuple[str, ...]:
-        """The parameters that were sampled.
+        """The names of the sampled parameters.
 
         Returns
         -------
@@ -51,7 +50,7 @@ class Posterior(posteriors.Posterior):
 
     @property
     def fixed(self) -> dict[str, float]:
-        """The values of parameters that were not sampled.
+        """The values of the parameters that were not sampled, by name.
 
         Returns
         -------
@@ -64,12 +63,12 @@ class Posterior(posteriors.Posterior):
         return self.kind.units()
 
     def _about(self):
-        """Return the kind of the parameters, and the error of log-likelihoods."""
+        """Return the arguments that define the class of the parameters, and the error of log-likelihoods."""
         return {"parameters": self.kind.spec, "attained_error": self.attained_error}
 
     @classmethod
     def _known(cls, about, fixed):
-        """Return the parameters' names, and what gives `start` and the error by a first draw."""
+        """Return the parameters' names, and a function from a first draw to `start` and `attained_error`."""
         spec = json.loads(about["parameters"])
         kind = Parameters if spec is None else compose(**spec)
         free = [name for name in kind.names() if name not in fixed]
@@ -81,7 +80,8 @@ class Posterior(posteriors.Posterior):
         return kind.names(), own
 
     def converged(self) -> Posterior:
-        """Return the same draws with notes, each a warning too, if they have not converged.
+        """Return the same draws, with notes if they have not converged; each note is also issued as a
+        warning.
 
         Returns
         -------
@@ -97,12 +97,12 @@ class Posterior(posteriors.Posterior):
         return replace(self.start, **dict(zip(self.names, values.tolist())))
 
     def params(self, chain: int, draw: int) -> ParametersBase:
-        """Return one draw as parameters.
+        """Return draw number `draw` of chain number `chain` as parameters.
 
         Parameters
         ----------
         chain, draw : int
-            Their numbers, from 0.
+            Numbers from 0 on.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Posterior(posteriors.Posterior):
         return self._params(self.draws[chain, draw])
 
     def mean(self) -> ParametersBase:
-        """Return posterior means as parameters.
+        """Return the posterior means as parameters.
 
         Returns
         -------
@@ -125,12 +125,12 @@ class Posterior(posteriors.Posterior):
         return self._params(self.draws.mean(axis=(0, 1)))
 
     def thinned(self, n_draws: int) -> Iterator[ParametersBase]:
-        """Return draws as parameters, evenly spaced over all chains.
+        """Return an iterator over about n_draws draws as parameters, evenly spaced over all chains.
 
         Parameters
         ----------
         n_draws : int
-            About how many; all of them, where there are fewer.
+            Approximate number of draws; all draws if there are fewer.
 
         Yields
         ------

@@ -1,11 +1,11 @@
-"""Priors as data, and the coordinates that they are stated in.
+"""Priors as coefficients, and the coordinates in which they are defined.
 
-Lengths and durations have their prior on the reciprocal, everything else on itself, as in the paper: on mu0,
-theta, omega, 1/h, 1/tau_x and 1/tau_t. A log-density is
+Lengths and durations have their prior on the reciprocal, all other parameters on the parameter itself, as in
+the paper: on mu0, theta, omega, 1/h, 1/tau_x and 1/tau_t. A log-density is
 
     c_0 log v + c_1 v + c_2 v^2 + c_3 (log v)^2 + constant    for low < v < high,
 
-which holds half-normal, gamma, log-normal and uniform densities, so kernels need no branch for them.
+which includes half-normal, gamma, log-normal and uniform densities, so that kernels require no branch.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .parameters import check_positive
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A density of one coordinate, up to a constant; made by the functions below.
+    """A prior density of one coordinate, up to a constant; constructed by the functions below.
 
     Parameters
     ----------
     coefficients : tuple of 4 floats
     low, high : float
-        Where the density is positive.
+        Bounds of the interval with positive density.
     text : str
-        In words.
+        A description in words.
     """
 
     coefficients: tuple[float, float, float, float]
@@ -41,17 +41,17 @@ class Prior:
     text: str
 
     def log_density(self, v: float) -> float:
-        """Return the logarithm of the density, up to a constant.
+        """Return the logarithm of the density at v, up to a constant.
 
         Parameters
         ----------
         v : float
-            Of the coordinate.
+            Value of the coordinate.
 
         Returns
         -------
         float
-            Minus infinity where the density is 0.
+            Minus infinity if the density is 0.
         """
         if not self.low < v < self.high:
             return -math.inf
@@ -59,8 +59,8 @@ class Prior:
         return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
 
     def draw(self, random: np.random.Generator) -> float:
-        """Return a value, by inverting the distribution function on a grid of 10,001 logarithms: for
-        calibration and starts.
+        """Draw a value, for calibration and starts, by inversion of the distribution function on a grid of
+        10,001 logarithms.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Prior:
 
 
 def half_normal(sd: float) -> Prior:
-    """Return half of a normal density around 0.
+    """Return a half-normal prior: the positive half of a normal density with mean 0.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def half_normal(sd: float) -> Prior:
 
 
 def gamma(shape: float, rate: float) -> Prior:
-    """Return a gamma density, proportional to v^(shape - 1) exp(-rate v).
+    """Return a gamma prior, with density proportional to v^(shape - 1) exp(-rate v).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def gamma(shape: float, rate: float) -> Prior:
 
 
 def log_normal(median: float, sd: float) -> Prior:
-    """Return a log-normal density.
+    """Return a log-normal prior, given its median and the standard deviation of the logarithm.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def log_normal(median: float, sd: float) -> Prior:
 
 
 def uniform(low: float, high: float) -> Prior:
-    """Return a constant density between two bounds.
+    """Return a uniform prior between `low` and `high`.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def uniform(low: float, high: float) -> Prior:
 
 
 def coordinate_name(params_type, name):
-    """Return '1/h' for the length h, 'theta' for theta."""
+    """Return the name of a parameter's coordinate: '1/h' for the length h, 'theta' for theta."""
     return f"1/{name}" if is_reciprocal(params_type, name) else name
 
 
@@ -178,14 +178,14 @@ def coordinate_of(params, name):
 
 @functools.cache
 def is_reciprocal(params_type, name):
-    """Return True if a parameter's coordinate is its reciprocal: it is a length or a duration."""
+    """Return True if a parameter's coordinate is its reciprocal, because it is a length or a duration."""
     return params_type.units()[name] in ("km", "h")
 
 
 @functools.cache
 def default_priors(params_type):
-    """Return the paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound,
-    where one has any."""
+    """Return the paper's priors: half-normal with sd 1 on mu0 and sd 10 on other coordinates, and
+    restricted to values above the lower bound of a parameter that has one."""
     least = params_type.triggering.least
     return {
         coordinate_name(params_type, name): _half_normal_above(least[name])
@@ -202,7 +202,7 @@ def _half_normal_above(low):
 
 
 def check_priors(priors, params_type):
-    """Return the priors of all coordinates: those given, and the defaults."""
+    """Return the priors of all coordinates: the given ones, and defaults for the others."""
     found = default_priors(params_type).copy()
     if priors is None:
         return found
@@ -218,7 +218,7 @@ def check_priors(priors, params_type):
 
 
 def cut_priors(priors, params_type, least):
-    """Return the priors, with no density where a parameter is below its bound in `least`."""
+    """Return the priors, truncated so that no parameter is below its bound in `least`."""
     cut = {}
     for name, bound in least.items():
         coordinate = coordinate_name(params_type, name)
@@ -235,13 +235,13 @@ def cut_priors(priors, params_type, least):
 
 
 def in_words(priors, params_type, free):
-    """Return the priors of the free parameters' coordinates as text."""
+    """Return descriptions of the priors of the free parameters, by coordinate."""
     names = [coordinate_name(params_type, name) for name in free]
     return {name: priors[name].text for name in names}
 
 
 def check_start(params, priors, free):
-    """Refuse a start that the priors of the free parameters exclude."""
+    """Raise InputError if `params` have no density under the priors of the free parameters."""
     for name in free:
         coordinate, v = coordinate_of(params, name)
         prior = priors[coordinate]
@@ -253,7 +253,7 @@ def check_start(params, priors, free):
 
 
 def log_prior(params, priors, free):
-    """Return the sum of log-densities of the free parameters' coordinates."""
+    """Return the sum of the log prior densities of the free parameters' coordinates."""
     value = 0.0
     for coordinate, v in (coordinate_of(params, name) for name in free):
         value += priors[coordinate].log_density(v)
@@ -261,8 +261,8 @@ def log_prior(params, priors, free):
 
 
 def slopes_of_prior(values, params_type, priors, free):
-    """Return the derivatives of `log_prior` in the logarithms of the free parameters, at values of these;
-    both have the shape (n_places, n_free)."""
+    """Return the derivatives of `log_prior` in the logarithms of the free parameters, given their values;
+    both arrays have the shape (n_places, n_free)."""
     reciprocal = np.array([is_reciprocal(params_type, name) for name in free])
     c = np.transpose([priors[coordinate_name(params_type, name)].coefficients for name in free])
     v = np.where(reciprocal, 1.0 / values, values)

@@ -1,11 +1,11 @@
-"""Define regions of events: a box, or polygons, with holes or without, as a map has them.
+"""Regions of observation: a box, or polygons, with or without holes, as from a map.
 
-The mass of a normal density with sd w about a point inside a polygon is a sum over its edges: with the edge's
-line at the signed distance d from the point, and s along it,
+The mass of a normal density with sd w about a point inside a polygon is a sum over its edges: with d the
+signed distance from the point to the line of the edge, and s the position along it,
 
     1 / (2 pi)  sum_edges  integral d (1 - exp(-(d^2 + s^2) / (2 w^2))) / (d^2 + s^2) ds
 
-which is the integral in polar coordinates about the point, wherever that lies.
+which is the integral in polar coordinates about the point, for points inside and outside the polygon.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from portable.errors import InputError, ShapeError
 from ..shared.checks import check_numbers
 from ..shared.extras import need
 
-# of an edge's integral, even on a scale that is linear within w and logarithmic beyond
+# Nodes and weights of an edge's integral, on a scale that is linear within w and logarithmic beyond.
 _NODES, _SHARES = np.polynomial.legendre.leggauss(48)
 
 
 class Box:
-    """All places between two corners."""
+    """The region between two corners."""
 
     def __init__(self, low, high):
         self.low, self.high = low, high
@@ -40,7 +40,7 @@ class Box:
         return random.uniform(self.low, self.high, (n, len(self.low)))
 
     def mass(self, places, widths):
-        """Return the mass inside of a normal density about each place."""
+        """Return the mass inside the region of a normal density about each place, with sds `widths`."""
         mass = np.ones(len(places))
         for column, low, high in zip(places.T, self.low, self.high):
             mass *= _normal_cdf((high - column) / widths) - _normal_cdf((low - column) / widths)
@@ -48,13 +48,13 @@ class Box:
 
 
 class Polygon:
-    """All places within a polygon of shapely's, or within several."""
+    """The region within a polygon or multipolygon of shapely."""
 
     def __init__(self, shape):
         shapely = need("shapely", "maps", "polygons")
         self.shape, self.area = shape, shape.area
         self.low, self.high = np.reshape(shape.bounds, (2, 2))
-        # outer rings go round to the left, holes to the right, so that masses add up
+        # outer rings are counterclockwise and holes clockwise, so that the masses of holes are subtracted
         parts = shapely.get_parts(shapely.orient_polygons(shape))
         rings = [np.array(ring.coords)[:, :2] for part in parts for ring in (part.exterior, *part.interiors)]
         self.begin = np.concatenate([ring[:-1] for ring in rings])
@@ -66,7 +66,7 @@ class Polygon:
         return shapely.intersects_xy(self.shape, *places.T)
 
     def draw(self, random, n):
-        """Draw places, by rejection."""
+        """Draw n uniform locations by rejection."""
         found = np.empty((0, 2))
         while len(found) < n:
             some = random.uniform(self.low, self.high, (2 * n, 2))
@@ -74,7 +74,7 @@ class Polygon:
         return found[:n]
 
     def mass(self, places, widths):
-        """Return the mass inside of a normal density about each place."""
+        """Return the mass inside the region of a normal density about each place, with sds `widths`."""
         return np.array([self._mass(*one) for one in zip(places, widths)])
 
     def _mass(self, place, w):
@@ -91,8 +91,8 @@ class Polygon:
 
 
 def read_polygon(source):
-    """Return a valid polygon of shapely's, or several, from one; from GeoJSON (a file, a mapping, or what
-    has `__geo_interface__`); from WKT; or from a ring's vertices."""
+    """Return a valid Polygon or MultiPolygon of shapely, given one; GeoJSON (a file, a mapping, or an
+    object with `__geo_interface__`); WKT; or the vertices of a ring."""
     shapely = need("shapely", "maps", "polygons")
     source = getattr(source, "__geo_interface__", source)
     if not isinstance(source, (Path, str, Mapping)):
@@ -119,7 +119,7 @@ def read_polygon(source):
 
 
 def region_of(box_km, polygon, locations):
-    """Return A Box, that of the events if nothing is given, or a Polygon that holds all events."""
+    """Return a Polygon that contains all events, or a Box, by default the bounding box of the events."""
     if polygon is None:
         if box_km is not None:
             return Box(*check_box(box_km, locations.shape[1]))
@@ -145,7 +145,7 @@ def _normal_cdf(z):
 
 
 def check_box(box_km, n_dims=None):
-    """Return lower and upper corner, shape (2, n_dims)."""
+    """Return the lower and upper corner of a box, shape (2, n_dims)."""
     box = check_numbers(box_km, "box_km", 2)
     if box.shape[1] != 2 or box.shape[0] not in ((1, 2, 3) if n_dims is None else (n_dims,)):
         raise ShapeError(

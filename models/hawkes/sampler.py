@@ -1,5 +1,6 @@
-"""Sample from the posterior: by Algorithm 1 of Holbrook et al., random-scan adaptive Metropolis-Hastings with
-several chains at once; and by the no-U-turn sampler of nutpie on log-parameters, fed by our gradient."""
+"""Sample from the posterior, by Algorithm 1 of Holbrook et al., random-scan adaptive Metropolis-Hastings
+with several chains at once; or by the no-U-turn sampler of nutpie on log-parameters, with the gradient of
+`Likelihood`."""
 
 from __future__ import annotations
 
@@ -30,11 +31,12 @@ from .priors import check_start, in_words, log_prior
 from .spread_chains import SpreadChains
 
 
-_REPLAYS = 4  # of 25 steps each between two looks at the chains
-# Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants
-# them.
+_REPLAYS = 4  # replays, of 25 steps each, between two checks of the chains
+# Range of the starts around the posterior mode, in standard errors: wider than the posterior, as R-hat
+# requires.
 _DISPERSION = 4.0
-# standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
+# Width of a proposal in posterior standard deviations: the optimal normal proposal in one dimension (Gelman,
+# Roberts and Gilks 1996).
 _WIDTH = 2.4
 
 
@@ -53,45 +55,44 @@ def sample_posterior(
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Posterior:
-    """Return draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
+    """Draw from the posterior of the parameters by Algorithm 1 of Holbrook et al. (2021).
 
-    Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's
-    coordinate (its reciprocal for lengths and durations), with the ratio of proposal densities. Its width is
-    multiplied by clip(acceptance rate / 0.44, 0.5, 2) after 5, 6, 8, ... proposals (ceil(b^1.1)), for ever.
-    Chains of a place advance together, without the host.
+    Each step changes one parameter, chosen at random, by a normal proposal truncated at 0 in the parameter's
+    coordinate (its reciprocal for lengths and durations), with the Metropolis-Hastings ratio of proposal
+    densities. The proposal's width is multiplied by clip(acceptance rate / 0.44, 0.5, 2) after 5, 6, 8, ...
+    proposals (ceil(b^1.1)), throughout the chain. Chains on one space advance together, without the host.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events. Its error_bound is the relative error that leaving out pairs may cause in any
-        log-likelihood met; proposals whose bound is larger are evaluated again with more pairs. Where it has
-        a client or a list of spaces, their places share the chains, and draws are the same for any number of
-        them.
+        Of the events. Its error_bound limits the relative error of every log-likelihood due to omitted pairs;
+        proposals with a larger bound are evaluated again with more pairs. If it has a client or a list of
+        spaces, the chains are divided among these, and the draws do not depend on their number.
     n_chains : int, default 4
-        Chains that advance together.
+        Number of chains, which advance together.
     n_draws, n_warmup : int
-        Of each chain, kept and not kept, as of `sample_nuts`. The paper's 10,000 hold the 1,000 that it
-        discards; for chains as long as these, give n_draws=9_000.
+        Draws of each chain that are kept and discarded, as in `sample_nuts`. The paper's 10,000 include the
+        1,000 that it discards; for chains of the same length, use n_draws=9_000.
     n_thin : int, default 1
-        Steps per draw, of which the last is kept, in warm-up too. With as many as free parameters a draw is a
-        sweep over about all.
+        Steps per draw, of which the last is kept, also in warm-up. With the number of free parameters, each
+        of these changes about once per draw.
     start : Parameters, or a sequence of n_chains of them, optional
-        Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values:
-        four standard errors around the posterior mode that is found from there.
+        Initial values of the chains, and values of the fixed parameters. If only one or none is given, the
+        posterior mode is found from it, and chains begin within four standard errors of the mode.
     fixed : sequence of str
     priors : dict, optional
-        Priors by coordinate; the paper's where none is given (`portable.models.hawkes.priors`).
+        Priors by coordinate; other coordinates have the paper's priors (`portable.models.hawkes.priors`).
     least : dict, optional
-        Lower bounds of free parameters, by name, below which their priors are cut off: of h, for example,
-        the rounding of places. A single start is moved to them.
+        Lower bounds of free parameters, by name, at which their priors are truncated; for h, for example, the
+        rounding of locations. A single start is moved to the bounds.
     seed : int, 0 to 2^64 - 1
         Random numbers are a function of (seed, chain, step): equal seeds give equal draws on every space,
-        unless rounding turns a decision, which happens once in about 10^8 steps.
+        unless rounding changes a decision, about once in 10^8 steps.
     progress : bool
-        Show steps a second and acceptance rates while sampling (rich).
+        Show steps per second and acceptance rates while sampling (rich).
     checkpoint : path, optional
-        A folder that keeps draws and state every few seconds. The same call goes on from there to the same
-        draws; one for more draws adds to them.
+        A folder in which draws and state are stored every few seconds. A repeated call resumes from there and
+        gives the same draws; a call for more draws extends them.
 
     Returns
     -------
@@ -100,12 +101,12 @@ def sample_posterior(
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C; its attribute `posterior` has what was drawn until then.
+        After Ctrl-C; its attribute `posterior` has the draws until then.
     DTypeError, InputError
         An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other
         chains, or in use.
     StorageError
-        The checkpoint cannot be written; what was kept before stays.
+        The checkpoint cannot be written; earlier contents remain.
 
     Warns
     -----
@@ -147,7 +148,7 @@ def sample_posterior(
 
 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
-    """Return the settings that determine the draws of chains, but for their length."""
+    """Return the settings that determine the draws of chains, except their length."""
     sums, background = likelihood.sums, likelihood.background
     return {
         "locations": sums.locations,
@@ -170,8 +171,8 @@ def _settings(likelihood, n_chains, thin, seed, given, free, priors):
 
 
 def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
-    """Return the starts of chains, the widths of their first proposals or None, and the size of the
-    log-likelihood."""
+    """Return the starts of the chains, the widths of their first proposals or None, and the magnitude of
+    the log-likelihood."""
     found, kind = store.get("start"), type(given[0])
     if found is not None:
         return [kind(*row) for row in found["values"].tolist()], found.get("widths"), float(found["scale"])
@@ -187,7 +188,7 @@ def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
 
 
 def _run(chains, stored, progress):
-    """Advance until all chains have ended; the KeyboardInterrupt that came before, or None."""
+    """Advance until all chains have ended; return the KeyboardInterrupt that stopped them, or None."""
     with bar(progress, "{task.fields[rates]}") as shown:
         task = shown.add_task(f"{chains.n_chains} chains", total=chains.n_steps, rates="")
         try:
@@ -195,7 +196,7 @@ def _run(chains, stored, progress):
                 done = chains.advance(_REPLAYS)
                 if progress:
                     shown.update(task, completed=done, rates=_rates(chains, shown.tasks[0].speed or 0.0))
-                if stored.add_look(chains) and not stored.ended:  # over parts that were kept already
+                if stored.add_look(chains) and not stored.ended:  # later parts are already in the checkpoint
                     chains.restore(stored.arrays())
         except KeyboardInterrupt as error:
             return error
@@ -203,7 +204,7 @@ def _run(chains, stored, progress):
 
 
 def _rates(chains, speed):
-    """Say how fast chains are, and how many proposals they accept."""
+    """Return a message with the chains' speed and acceptance rates."""
     tallies = chains.array("tallies").sum(axis=0)
     rates = tallies[:, ck.ACCEPTED] / np.maximum(tallies[:, ck.TRIED], 1)
     text = "  ".join(f"{name} {rate:.0%}" for name, rate in zip(chains.free, rates))
@@ -243,8 +244,8 @@ def _check_starts(start, n_chains):
 
 
 def _disperse(likelihood, start, free, priors, least, n_chains, seed):
-    """Draw starts around the posterior mode, by the host's generator of the same seed, and return widths for
-    the first proposals."""
+    """Draw starts around the posterior mode with NumPy's generator of the same seed; return them and the
+    widths of the first proposals."""
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     random = np.random.default_rng(seed)
     errors = np.minimum(np.sqrt(np.maximum(np.diag(log_covariance), 0.0)), 0.25)
@@ -253,18 +254,18 @@ def _disperse(likelihood, start, free, priors, least, n_chains, seed):
         values = {}
         for name, width in zip(free, _DISPERSION * errors):
             value = getattr(mode, name) * float(np.exp(width * random.uniform(-1.0, 1.0)))
-            # below its bound: as far above it
+            # reflect values below the bound, in the logarithm
             values[name] = least[name] ** 2 / value if value < least.get(name, 0.0) else value
         starts.append(replace(mode, **values))
         try:
             check_start(starts[-1], priors, free)
-        except InputError:  # beyond the edge of a bounded prior: the mode itself is within
+        except InputError:  # outside the support of a bounded prior, which contains the mode
             starts[-1] = mode
     return starts, _WIDTH * errors
 
 
 class _NoDensity(ValueError):
-    """Tells nutpie to end a trajectory here."""
+    """A signal for nutpie to end a trajectory at this point."""
 
     is_recoverable = True
 
@@ -282,20 +283,19 @@ def sample_nuts(
     seed: int = 0,
     progress: bool = False,
 ) -> Posterior:
-    """Return draws from the posterior by the no-U-turn sampler of nutpie.
+    """Draw from the posterior of the parameters by the no-U-turn sampler of nutpie.
 
-    It moves the logarithms of the free parameters, in units of their standard errors around the posterior
-    mode and along the axes of its covariance, from one gradient of the log-likelihood after the other. Chains
-    run in turn.
+    It samples the logarithms of the free parameters, whitened by the covariance at the posterior mode, with
+    one gradient of the log-likelihood per step. Chains run one after the other.
 
     Parameters
     ----------
     likelihood : Likelihood
     n_chains : int
     n_draws, n_warmup : int
-        Of each chain, kept and not kept.
+        Draws of each chain that are kept and discarded.
     start : Parameters, optional
-        Where the search for the mode begins, and what the fixed parameters are.
+        Initial values of the search for the mode, and values of the fixed parameters.
     fixed, priors, least
         As in `sample_posterior`.
     seed : int, 0 to 2^64 - 1
@@ -321,7 +321,8 @@ def sample_nuts(
     """
     check_likelihood(likelihood)
     n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
-    n_warmup, seed = check_count(n_warmup, "n_warmup", 50), check_seed(seed)  # fewer do not find a step size
+    # fewer do not suffice for the step size
+    n_warmup, seed = check_count(n_warmup, "n_warmup", 50), check_seed(seed)
     check_flag(progress, "progress")
     start = check_params(START if start is None else start)
     free, priors, least, cut = check_target(likelihood, start, fixed, priors, least)
@@ -364,7 +365,7 @@ def sample_nuts(
         seed=seed,
         complete=draws.shape[1] == n_draws,
     )
-    if not found.complete:  # nutpie takes Ctrl-C for itself, and gives what all chains have
+    if not found.complete:  # nutpie handles Ctrl-C itself, and returns the draws that all chains have
         raise stopped(KeyboardInterrupt(), found)
     return found.converged()
 
@@ -377,13 +378,13 @@ def _nutpie():
 
 
 class _Target:
-    """The log-posterior of whitened log-parameters y: z = mode + axes y."""
+    """The log-posterior of whitened log-parameters y, with z = mode + axes y."""
 
     def __init__(self, likelihood, mode, log_covariance, free, priors):
         self._objective = Objective(likelihood, mode, free, priors, with_jacobian=True)
         self._mode = self._objective.place(mode)
         curvatures, axes = np.linalg.eigh(np.minimum(log_covariance, 1.0 / np.finfo(float).eps))
-        # An axis along which the mode says nothing is taken as wide as a prior may be.
+        # An axis without information at the mode gets the standard deviation 1 of the logarithm.
         self._axes = axes * np.sqrt(np.clip(curvatures, 1e-12, 1.0))
         self._priors, self._free, self.worst = priors, free, 0.0
 
@@ -403,7 +404,7 @@ class _Target:
     def first(self, seed):
         y = np.random.default_rng(seed).normal(0.0, 0.5, len(self._free))
         while not math.isfinite(self._log_prior(self._mode + self._axes @ y)):
-            y *= 0.9  # beyond a bound; the mode is within
+            y *= 0.9  # outside a bound; the mode is inside
         return y
 
     def _log_prior(self, z):

@@ -1,5 +1,4 @@
-"""Simulation with known parents: immigrants and their offspring, generation by generation or forward in
-time."""
+"""Simulation with known parents: immigrants and their offspring, by generations or forward in time."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Simulation(NamedTuple):
 
     @property
     def marks(self) -> Floats:
-        """Refuse to give marks, which only a `MarkedSimulation` has.
+        """Raise AttributeError, because only a `MarkedSimulation` has marks.
 
         Returns
         -------
@@ -52,7 +51,7 @@ class Simulation(NamedTuple):
 
 
 class MarkedSimulation(NamedTuple):
-    """Simulation with marks less the reference's, shape (n_events,); otherwise as `Simulation`."""
+    """A simulation with marks less the reference mark, shape (n_events,); other fields as in `Simulation`."""
 
     locations: Floats
     times: Floats
@@ -73,13 +72,13 @@ def simulate(
     marks: _Draw | ArrayLike | None = None,
     max_events: int = 10_000_000,
 ) -> Simulation | MarkedSimulation:
-    """Draw events with known parents, from theta and the triggering function of `params`.
+    """Simulate events with known parents, from theta and the triggering function of `params`.
 
-    Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every
-    event then has a Poisson(theta) number of offspring, delayed and displaced as the triggering function
-    says. Offspring may leave the box, as the likelihood assumes; those after horizon_h are not observed. The
-    background of the likelihood is a kernel density over the observed events, which cannot be drawn before
-    they are: mu0 is not used here, tau_x and tau_t only around centres.
+    The number of immigrants is Poisson; they are uniform in the box and in [0, horizon_h], or around given
+    centres. Every event has a Poisson(theta) number of offspring, with delays and displacements from the
+    triggering function. Offspring may leave the box, as the likelihood assumes; offspring after horizon_h are
+    not observed. The background of the likelihood is a kernel density over the observed events, and cannot be
+    simulated beforehand: mu0 is not used here, and tau_x and tau_t only with centres.
 
     Parameters
     ----------
@@ -87,36 +86,36 @@ def simulate(
     n_immigrants : float
         Expected number of immigrants.
     horizon_h : float, hours
-        Time that is simulated.
+        Length of the simulation.
     box_km : sequence of (low, high), one a dimension, kilometres
         1, 2 or 3 pairs; the default is a square of 10 km.
     centres : (locations, times), optional
-        Events whose kernel density, with tau_x and tau_t cut off at 0 and horizon_h, immigrants are drawn
-        from instead.
+        Events from whose kernel density immigrants are drawn instead, with bandwidths tau_x and tau_t,
+        truncated at 0 and horizon_h.
     immigrants : callable (random, n), optional
-        Draws locations and times of n immigrants instead.
+        Returns locations and times of n immigrants instead.
     method : {"branching", "thinning"}, default "branching"
-        Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same
-        distribution. Thinning needs a triggering function that falls with the delay.
+        By generations, or forward in time by Ogata's thinning: a slow, independent implementation of the same
+        distribution. Thinning requires a triggering function that decreases with the delay.
     seed : int or numpy.random.Generator, default 0
         Equal seeds give equal events.
     marks : callable (random, n), or array-like, optional
-        For triggering functions that use marks: n of them less the reference's, at least 0; or marks to draw
-        from with replacement. By default Gutenberg and Richter's law with b = 1, exponential with mean
+        For triggering functions that use marks: returns n marks less the reference mark, at least 0; or marks
+        to draw from with replacement. By default the Gutenberg-Richter law with b = 1: exponential with mean
         log10(e).
     max_events : int, default 10,000,000
-        More are refused: with theta >= 1 the generations grow without end.
+        More events raise InputError: with theta >= 1 the generations may grow without end.
 
     Returns
     -------
     Simulation
-        Named tuple (locations, times, parents); with marks a MarkedSimulation, which has them last.
+        Named tuple (locations, times, parents); with marks a MarkedSimulation, with marks as the last field.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        An argument of a wrong type or shape, or out of range; a triggering function that the method or the
-        dimensions do not fit; more events than `max_events`.
+        An argument of a wrong type or shape, or out of range; a triggering function that does not fit the
+        method or the dimensions; more events than `max_events`.
 
     Examples
     --------
@@ -159,7 +158,7 @@ def simulate(
 
 
 def _marks_of(marks, trigger):
-    """Return a function that draws so many marks."""
+    """Return a function (random, n) that draws n marks."""
     if not trigger.marked:
         if marks is not None:
             raise InputError("marks are given, but the triggering function of params wants none")
@@ -175,13 +174,12 @@ def _marks_of(marks, trigger):
 
 
 def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
-    """Return events and their offspring until horizon_h, generation by generation: locations, times,
-    parents, marks."""
+    """Return events and their offspring until horizon_h, by generations: locations, times, parents, marks."""
     n, n_dims = locations.shape
     trigger, p = params.triggering, params.trigger_values
     marks = draw_marks(random, n)
     found = [(locations, times, np.full(n, -1), marks)]
-    # first: number of the generation's first event, counting generation after generation
+    # first: number of the generation's first event among all generations
     n_events, first = n, 0
     while n:
         kappa = trigger.productivity(marks, p) if trigger.marked else 1.0
@@ -202,11 +200,11 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
 
 
 def _thin(params, locations, times, horizon_h, max_events, random):
-    """Return offspring forward in time: a candidate at the present intensity is kept with the share that
-    is left of it then."""
+    """Return immigrants and offspring simulated forward in time: a candidate drawn at the current
+    intensity is accepted with probability equal to the intensity at its time over that bound."""
     p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
     q = params.kernel_values
-    # without space, value at distance 0 is the density of delays
+    # with the scale for 0 dimensions, the value at distance 0 is the density of delays
     scale = params.theta * float(trigger.scale(0, q))
 
     def weights(now):
@@ -215,7 +213,7 @@ def _thin(params, locations, times, horizon_h, max_events, random):
     order = np.argsort(times, kind="stable")
     waiting = [(times[k], locations[k], -1) for k in order][::-1]
     events, active, now = [], [], 0.0
-    spent = trigger.reach_h(p, 40.0, 0.0)  # exp(-40) of an intensity is none
+    spent = trigger.reach_h(p, 40.0, 0.0)  # an intensity reduced by exp(-40) is negligible
     while waiting or active:
         active = [event for event in active if now - event[0] < spent]
         bound = weights(now).sum()
@@ -241,15 +239,15 @@ def _thin(params, locations, times, horizon_h, max_events, random):
 
 
 def sort_events(times, parents):
-    """Return the order of time, and the parents of events in that order."""
+    """Return the order of the events in time, and the parents of the sorted events."""
     order = np.argsort(times, kind="stable")
     place = np.append(np.argsort(order), -1)
     return order, place[parents[order]]
 
 
 def _around(centres, params, horizon_h, n, random):
-    """Return draws from the kernel density of the centres, cut off at 0 and the horizon by drawing
-    again."""
+    """Return n draws from the kernel density of the centres, truncated in time to 0 and the horizon by
+    rejection."""
     locations, times = centres
     which, moments = np.empty(n, np.int64), np.full(n, -1.0)
     while (outside := (moments < 0.0) | (moments > horizon_h)).any():

@@ -1,8 +1,8 @@
-"""Chains of Algorithm 1, of which each place advances some.
+"""Chains of Algorithm 1, divided among workers and spaces.
 
-What chains have in common is decided by the caller, from what all have come to: the parameters for which
-pairs are listed, and when. A chain's random numbers are numbered by the chain, and its sums are those of the
-common list. So draws have the same bits for any number of places.
+The caller makes the decisions that concern all chains, from the states of all: when pairs are listed, and for
+which parameters. The random numbers of a chain depend on its number only, and its sums are over the common
+list. Draws therefore have the same bits for any number of workers and spaces.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .shared import Piece
 
 
 class Request(NamedTuple):
-    """Request to places: continue from the look of that number.
+    """A request to workers and spaces: continue the chains from check number `number`.
 
     Attributes
     ----------
     number : int
     range : Range
-        That is listed.
+        The range of the current list of pairs.
     is_new : bool
-        It is to be listed now, and chains are to go on from there.
+        True if this range must be listed before the chains continue.
     arrays : dict
-        The memory of all chains, but for draws.
+        The memory of all chains, except draws.
     replays : int
     """
 
@@ -43,8 +43,8 @@ class Request(NamedTuple):
 
 
 class Advance:
-    """A method for `sharding.Shards`, whose shards are chains. A place has Chains of those that are asked of
-    it, as they were after its last look; others it makes from what they remember.
+    """A method for `sharding.Shards`, whose shards are chains. It keeps the Chains of the last request; if
+    a request is for others, it rebuilds them from the memory in the request.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Advance:
     starts : list of Parameters
         Of all chains.
     options : tuple
-        Of `Chains`, behind the starts.
+        The arguments of `Chains` after the starts.
     common : Common
     space : str or Space
     """
@@ -68,7 +68,8 @@ class Advance:
         return piece
 
     def advance(self, pieces, look):
-        """Return each chain's memory after some steps more; of draws those since the last look."""
+        """Advance the chains of `pieces`, and yield each chain's memory, with the draws since the last
+        request."""
         own = list(pieces)
         first, end = own[0].begin, own[-1].end
         if self._at != (first, end, look.number):
@@ -78,7 +79,7 @@ class Advance:
             self._chains.restart() if look.is_new else self._chains.catch_up()
         elif look.is_new:
             self._chains.list_anew(look.range)
-        self._at = None  # until all of it is done
+        self._at = None  # invalid until the replays have succeeded
         self._chains.replay(look.replays)
         self._at = first, end, look.number + 1
         found = self._chains.arrays()
@@ -91,7 +92,7 @@ class Advance:
 
 
 class SpreadChains:
-    """Chains as `chains.Chains`, for a Likelihood that places share."""
+    """The interface of `chains.Chains` for a Likelihood that is divided among workers or spaces."""
 
     def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
         self.free, self.thin, self.n_steps, self.n_chains = free, thin, n_rows * thin, len(starts)
@@ -115,15 +116,16 @@ class SpreadChains:
 
     @property
     def counts(self):
-        """Return the counts of all chains, as of the last look."""
+        """Return the counts of all chains at the last check."""
         return self._memory["counts"]
 
     def array(self, name):
-        """Return an array of the chains' memory."""
+        """Return an array of the chains' memory by name."""
         return self._memory[name]
 
     def advance(self, replays):
-        """Return some steps more; how many all chains have done since the beginning."""
+        """Advance all chains by some replays; return the number of steps that every chain has completed
+        since the beginning."""
         arrays = {name: array for name, array in self._memory.items() if name != "draws"}
         before = arrays["counts"][:, ck.STEP] // self.thin
         look = Request(self._number, self.range, self._is_new, arrays, replays)
@@ -138,12 +140,12 @@ class SpreadChains:
         return int(self.counts[:, ck.STEP].min())
 
     def snapshot(self):
-        """Return everything that the rest of the chains depends on."""
+        """Return the complete state of the chains, from which they can be continued."""
         arrays = {name: array.copy() for name, array in self._memory.items()}
         return arrays | self.lists.arrays(self.range)
 
     def restore(self, arrays):
-        """Go on from a snapshot."""
+        """Continue from the arrays of a snapshot."""
         self._memory = {name: np.array(arrays[name]) for name in self._memory}
         self.range, self._is_new = self.lists.restore(arrays), True
-        self._number += 1  # what places have is of another past
+        self._number += 1  # invalidates the chains that workers and spaces hold

@@ -1,12 +1,13 @@
-"""Events in time alone, with one exponential decay and a constant background: the likelihood in O(N).
+"""Events in time only, with one exponential decay and a constant background: the likelihood in O(N).
 
     lambda(t_n) = mu + theta omega A_n,        A_n = sum_{t_k < t_n} exp(-omega (t_n - t_k))
     log L       = sum_n log lambda(t_n) - mu T - theta sum_n (1 - exp(-omega (T - t_n)))
 
 A_n follows from A_(n-1) by a product and a sum, and so do its moments B_n = sum (t_n - t_k) exp(-omega (t_n -
-t_k)), of which the derivative in omega is made. Such steps compose: events are cut into blocks, every block
-is summed from nothing, what comes before a block is added up over blocks (a scan), and every block is walked
-again from there. Events at one time do not excite each other.
+t_k)), from which the derivative in omega is computed. This recurrence is linear, so it is computed in
+parallel: events are divided into blocks, each block is summed from an initial state of 0, a scan over blocks
+adds the contributions of earlier blocks, and each block is traversed again from its true initial state.
+Events at equal times do not excite each other.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from .parameters import check_positive
 from .residuals import Residuals, residuals_of
 from .significance import FACTOR, N_OMEGA, SLOWEST, best_shares, stands_out
 
-_BLOCK, _MOST_BLOCKS = 256, 16_384  # events of a block: at least, and as many as make at most so many blocks
+_BLOCK, _MOST_BLOCKS = 256, 16_384  # least number of events per block; largest number of blocks
 _NAMES = "mu", "theta", "omega"
-_TESTED = 20_000  # events, the first, that a test looks at
+_TESTED = 20_000  # the test uses at most this number of events, the first ones
 
 
 @dataclass(frozen=True)
 class TemporalFit(Shown):
-    """Maximum likelihood of events in time alone.
+    """Maximum likelihood estimates for events in time only.
 
     Attributes
     ----------
@@ -59,15 +60,17 @@ class TemporalFit(Shown):
     omega : float, an hour
     log_likelihood : float
     standard_errors : dict
-        Infinite where the events say nothing.
+        Infinite if the events carry no information.
     converged : bool
     notes : tuple of str
-        That there is no evidence of triggering, if so.
+        A note if there is no evidence of triggering.
     p_value : float or None
-        Of the test of no triggering: the share of draws of a constant rate, the events among them, in which
-        events follow each other as closely. A rate that changes makes it small as well.
+        Of the test of no triggering: the share of data sets (simulated at a constant rate, and the observed
+        one) that are at least as clustered as the observed events. A rate that varies in time also makes it
+        small.
     profile : tuple or None
-        Thetas, and how far the log-likelihood is below its maximum at each, over the delays that were tested.
+        Values of theta, and how far the log-likelihood, maximised over the tested delays, is below its
+        maximum at each.
     """
 
     mu: float
@@ -82,17 +85,17 @@ class TemporalFit(Shown):
 
     @property
     def params(self) -> Mutual:
-        """The parameters as those of one type that excites itself."""
+        """The parameters as `Mutual` of one type that excites itself."""
         return Mutual([self.mu], [[self.theta]], self.omega)
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion."""
+        """Akaike's information criterion."""
         return 6.0 - 2.0 * self.log_likelihood
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Return confidence limits, from the standard error of the parameter's logarithm; those of theta
-        reach 0 unless the test rejects "no triggering" at 1 - level.
+        """Return confidence limits of a parameter, from the standard error of its logarithm; the interval
+        of theta includes 0 unless the test rejects "no triggering" at 1 - level.
 
         Parameters
         ----------
@@ -102,7 +105,7 @@ class TemporalFit(Shown):
         Returns
         -------
         low, high : float
-            (0, inf) for a parameter that the events say nothing about.
+            (0, inf) for a parameter about which the events carry no information.
 
         Raises
         ------
@@ -119,15 +122,15 @@ class TemporalFit(Shown):
 
 @pk.function
 def step_on(dt, omega, a, b):
-    """Return a and B at a time dt later."""
+    """Return the decayed sums A and B at a time dt later."""
     decay = pk.fast_exp(-omega * dt)
     return decay * a, decay * (b + dt * a)
 
 
 @pk.kernel
 def sum_blocks(k, block, omega, t, sums):
-    """Compute A and B of a block's events alone at its last event, that one included. An exponential and 8
-    bytes per event."""
+    """Compute A and B at the last event of block k, from the block's events only, including the last. An
+    exponential and 8 bytes per event."""
     begin = k * block
     end = min(begin + block, t.shape[0])
     a = 0.0
@@ -142,17 +145,17 @@ def sum_blocks(k, block, omega, t, sums):
 
 @pk.kernel
 def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
-    """Return a block's part of the log-likelihood, of sum 1 / lambda, sum A / lambda, sum (A - omega B) /
-    lambda, and of the offspring.
+    """Return block k's contributions to the sums of log lambda, of 1 / lambda, A / lambda, (A - omega B) /
+    lambda, and of the offspring until the horizon and their derivative in omega.
 
-    before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Events at one
-    time wait until it is over.
+    before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Tied events
+    are added to A only after the last of them.
     """
     begin = k * block
     end = min(begin + block, t.shape[0])
     a = before[0, k]
     b = before[1, k]
-    waiting = share[k]  # events of earlier blocks at the time of this block's first
+    waiting = share[k]  # events of earlier blocks that are tied with this block's first event
     a -= waiting
     logs = 0.0
     inverse = 0.0
@@ -185,7 +188,8 @@ def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
 
 @pk.kernel
 def ratios_in_time(w, r, t, omega, scale, q):
-    """Compute scale A_n of each event of draw r, for one omega. An exponential and 12 bytes per event."""
+    """Compute scale * A_n at each event of data set r, for one omega. An exponential and 12 bytes per
+    event."""
     a = 0.0
     waiting = 0.0
     for i in range(t.shape[0]):
@@ -199,13 +203,13 @@ def ratios_in_time(w, r, t, omega, scale, q):
 
 
 class TemporalLikelihood:
-    """The log-likelihood of events in time alone, prepared for many evaluations of O(N).
+    """The log-likelihood of events in time only, prepared for many evaluations of O(N).
 
     Parameters
     ----------
     times : array-like, shape (n_events,), hours, ascending
     horizon_h : float, optional
-        End of observation; the last event if not given. It begins with the first.
+        End of observation; the last event if not given. Observation begins at the first event.
     space : str or Space, optional
 
     Raises
@@ -316,14 +320,15 @@ class TemporalLikelihood:
         *,
         n_simulations: int = 199,
     ) -> TemporalFit:
-        """Maximise the likelihood by Newton's method on the logarithms, and test for triggering.
+        """Maximise the likelihood by Newton's method in the logarithms of the parameters, and test for
+        triggering.
 
         Parameters
         ----------
         mu, theta, omega : float, optional
-            Where to begin.
+            Initial values.
         n_simulations : int
-            Draws of a constant rate without triggering, for the test; 0 leaves it out.
+            Data sets simulated at a constant rate without triggering, for the test; 0 omits the test.
 
         Returns
         -------
@@ -332,7 +337,7 @@ class TemporalLikelihood:
         Raises
         ------
         DTypeError, FiniteError, InputError
-            A start is no positive finite number; the times span no time.
+            An initial value is no positive finite number; all times are equal.
         """
         check_enough(self.n_events)
         if not self.horizon_h > 0.0:
@@ -341,7 +346,8 @@ class TemporalLikelihood:
         start = 0.7 * rate if mu is None else mu, theta, rate if omega is None else omega
         top = climb(_Objective(self, self._checked(*start)), MAX_ITER, 1e-10)
         found = dict(zip(_NAMES, np.exp(top.z).tolist()))
-        errors = np.where(np.isnan(top.errors), math.inf, top.errors)  # at its bound omega is unknown
+        # the error of omega is unknown if omega is at its bound
+        errors = np.where(np.isnan(top.errors), math.inf, top.errors)
         p_value, profile, said = None, None, ()
         if check_count(n_simulations, "n_simulations", 0):
             p_value, profile = self._test(n_simulations)
@@ -355,14 +361,14 @@ class TemporalLikelihood:
 
     @functools.cached_property
     def mutual(self) -> MutualLikelihood:
-        """The same events as a `MutualLikelihood` of one type, which takes several decays and a begin of its
-        own."""
+        """The same events as a `MutualLikelihood` of one type, which supports several decays and another
+        beginning of observation."""
         times, horizon = self.origin_h + self._t.to_numpy(), self.origin_h + self.horizon_h
         types = np.zeros(self.n_events, np.int64)
         return MutualLikelihood(times, types, horizon_h=horizon, space=self.space)
 
     def residuals(self, params: TemporalFit | Mutual) -> Residuals:
-        """Return residuals by time rescaling.
+        """Return the residuals of the events by time rescaling, given parameters.
 
         Parameters
         ----------
@@ -380,7 +386,7 @@ class TemporalLikelihood:
         return residuals_of(self.mutual.expected(getattr(params, "params", params)))
 
     def intensity(self, params: TemporalFit | Mutual, times: ArrayLike) -> Floats:
-        """Return the rate at some times.
+        """Return the rate at the given times.
 
         Parameters
         ----------
@@ -401,19 +407,19 @@ class TemporalLikelihood:
     def forecast(
         self, params: TemporalFit | Mutual, hours: float, *, n_draws: int = 500, seed: int = 0
     ) -> Forecast:
-        """Draw what happens after the record.
+        """Simulate events after the end of observation.
 
         Parameters
         ----------
         params : TemporalFit, or Mutual of one type
         hours : float
-            After the end of observation.
+            Length of the forecast, from the end of observation on.
         n_draws, seed : int
 
         Returns
         -------
         Forecast
-            Places have no columns.
+            Its locations have no columns.
 
         Raises
         ------
@@ -423,12 +429,13 @@ class TemporalLikelihood:
         return self.mutual.forecast(params, hours, n_draws=n_draws, seed=seed)
 
     def _test(self, n_simulations):
-        """Return the p-value of no triggering, and the profile of theta, of the first events."""
+        """Return the p-value of no triggering, and the profile of theta, from the first _TESTED events."""
         times = self._t.to_numpy()[:_TESTED]
         n, span = len(times), float(self.horizon_h if self.n_events <= _TESTED else times[-1])
         if not times[-1] > 0.0:
             return 1.0, None
-        last = n - 1 if span == times[-1] else n  # an event that ends the record ends it in draws, too
+        # if the last event ends the record, it also ends the simulated records
+        last = n - 1 if span == times[-1] else n
         draws = np.repeat(times[:, None], 1 + n_simulations, axis=1)
         random = np.random.default_rng(62)
         draws[1:last, 1:] = np.sort(random.uniform(0.0, span, (last - 1, n_simulations)), axis=0)
@@ -448,11 +455,12 @@ class TemporalLikelihood:
 
 
 class _Objective(Differentiable):
-    """The log-likelihood as a function of the parameters' logarithms, for `climb`."""
+    """The log-likelihood as a function of the logarithms of the parameters, for `climb`."""
 
     def __init__(self, likelihood, start):
         self.likelihood, self.start = likelihood, start
-        # a delay longer than the record is no other than a rate, and theta then has no bound
+        # a mean delay longer than the record cannot be distinguished from a constant rate, and theta is then
+        # unbounded
         self.low = np.array([-30.0, -30.0, -math.log(likelihood.horizon_h)])
 
     def place(self, params):
@@ -465,8 +473,8 @@ class _Objective(Differentiable):
 
 
 def _scan(sums, lengths, gaps, omega):
-    """Return a and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) +
-    the block's own, one by one."""
+    """Return A and B of all earlier blocks at the first event of each block, by the recurrence (a, b) ->
+    decay (a, b + dt a) plus the block's sums."""
     before = np.empty_like(sums)
     a = b = 0.0
     for k, (own_a, own_b, length, gap) in enumerate(zip(*sums.tolist(), lengths.tolist(), gaps.tolist())):
