@@ -151,7 +151,8 @@ def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
     random, path = default_rng(3), tmp_path / "events.csv"
     rows = np.column_stack([random.normal(size=(60, 2)), np.sort(random.uniform(0.0, 1000.0, 60))])
     path.write_text("x_km,y_km,t_hours\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
-    common = ["fit", str(path), "--draws", "40", "--warmup", "10", "--figures", "none", "--space", "serial"]
+    common = ["fit", str(path), *"--draws 40 --warmup 10 --figures none --space serial".split()]
+    common += ["--background", "paper"]
     found = []
     for n_workers in (1, 3):
         address = cluster_of(n_workers).scheduler_info(n_workers=-1)["address"]
