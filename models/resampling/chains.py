@@ -1,9 +1,9 @@
-"""Kernels of schemes that look at single weights: Metropolis, Megopolis, rejection, killing.
+"""Kernels of schemes that compare single weights: Metropolis, Megopolis, rejection, killing.
 
 Arguments beyond those of `spreading`
     k         draw, of row r; its chain starts at particle k mod n
     n_steps   B
-    bound     shape (n_rows,), float64: w_max, scaled as the weights are
+    bound     shape (n_rows,), float64: w_max, scaled like the weights
 """
 
 import portable as pk
@@ -11,13 +11,13 @@ import portable as pk
 from .spreading import key
 from .weighing import fixed, ordered, real, scale, scaled, tile_of
 
-SEGMENT = 32  # particles that Megopolis moves together: a warp
+SEGMENT = 32  # particles that Megopolis shifts together: a warp
 
 
 @pk.function
 def proposal(seed, stream, draw, n):
-    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from
-    53."""
+    """Draw (j, u): j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from 53
+    bits."""
     w = pk.random.words(seed, stream, draw)
     j = (pk.uint64(w[1]) * n + ((pk.uint64(w[0]) * n) >> 32)) >> 32
     u = real((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11)) * 2.0**-53
@@ -26,8 +26,8 @@ def proposal(seed, stream, draw, n):
 
 @pk.kernel
 def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
-    """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8
-    bytes out."""
+    """Run a Metropolis chain of B steps from particle k mod n. A block of random bits and one gathered weight
+    a step, 8 bytes out."""
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
@@ -43,12 +43,12 @@ def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
 
 @pk.kernel
 def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
-    """A Metropolis chain whose proposals are particle k's, shifted by an offset that all chains of a row
-    share.
+    """Run a Metropolis chain whose proposals are particle k mod n, shifted by an offset that all chains of a
+    row share.
 
-    Neighbours read neighbours: segments move as a whole and rotate in themselves (Chesser, Emerson and Fehr,
-    2021); where n is no multiple of SEGMENT, the row rotates. Half a block of random bits and a neighbouring
-    weight a step.
+    Neighbouring chains read neighbouring weights: segments are shifted as a whole and rotated within
+    (Chesser, Emerson and Fehr, 2021); if n is not a multiple of SEGMENT, the whole row is rotated. Half a
+    block of random bits and a neighbouring weight a step.
     """
     n = w.shape[1]
     row_scale = scale(extremes, r, 0, log)
@@ -70,8 +70,8 @@ def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
 
 @pk.kernel
 def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
-    """First particle k mod n, then uniform ones until one is accepted. A block and a gather each, 8 bytes
-    out."""
+    """Propose particle k mod n first, then uniform ones, until one is accepted. A block of random bits and a
+    gathered weight each, 8 bytes out."""
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     draw = step
@@ -85,15 +85,14 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
 
 @pk.kernel
 def excess(r, k, log, w, extremes, bound, ancestors, weights):
-    """max(w_a / bound, 1) of ancestor a: what partial rejection control leaves of its weight. 24 bytes."""
+    """Compute max(w_a / bound, 1) of ancestor a, its weight after partial rejection control. 24 bytes."""
     x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log))
     weights[r, k] = max(x / bound[r], 1.0)
 
 
 @pk.function
 def find(cumulative, r, position):
-    """Return the first i with cumulative[r, i] > position, by bisection; empty intervals are never
-    found."""
+    """Return the first i with cumulative[r, i] > position, by bisection; empty intervals are never found."""
     low = 0
     high = cumulative.shape[1] - 1
     while low < high:
@@ -107,7 +106,7 @@ def find(cumulative, r, position):
 
 @pk.function
 def scan_range(team, r, begin, end, row_scale, w, carry, cumulative):
-    """Q_i of a range of a row, before which the sum is `carry`; returns that at its end."""
+    """Compute Q_i over a range of a row, before which the sum is `carry`; return the sum at its end."""
     for base in range(begin, end, team.size):
         i = base + team.rank
         q = pk.uint64(0)
@@ -122,14 +121,14 @@ def scan_range(team, r, begin, end, row_scale, w, carry, cumulative):
 
 @pk.kernel
 def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
-    """Q_i; one team per tile. One read of the weights, 8 bytes out."""
+    """Compute Q_i over a tile; one team per tile. One read of the weights, 8 bytes out."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     scan_range(team, r, begin, end, scale(extremes, r, bits, log), w, sums[r, tile], cumulative)
 
 
 @pk.function
 def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
-    """k with probability w_k / w_max, else a multinomial draw."""
+    """Return k with probability w_k / w_max, otherwise a multinomial draw."""
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
     if u * largest_scaled(extremes, r, row_scale) >= scaled(pk.float64(w[r, k]), row_scale):
@@ -140,7 +139,7 @@ def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
 
 @pk.kernel
 def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancestors):
-    """Particle k survives with probability w_k / w_max; else a multinomial draw takes its place."""
+    """Keep particle k with probability w_k / w_max; otherwise a multinomial draw replaces it."""
     row_scale = scale(extremes, r, 0, log)
     total = sums[r, sums.shape[1] - 1]
     ancestors[r, k] = survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step)
@@ -148,5 +147,5 @@ def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancest
 
 @pk.function
 def largest_scaled(extremes, r, row_scale):
-    """w_max, scaled as the weights are."""
+    """Return w_max, scaled like the weights."""
     return scaled(ordered(extremes[r, 0]), row_scale)

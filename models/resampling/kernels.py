@@ -11,8 +11,8 @@ from .weighing import ordered, part_of, tile_of
 
 @pk.kernel
 def moments(team, tile_size, log, w, extremes, found):
-    """Sums over a tile of w_i relative to the largest of its row, and of its square; one team per tile. 4 or
-    8 bytes."""
+    """Add up w_i / w_max and its square over a tile, w_max the largest weight of the row; one team per tile.
+    4 or 8 bytes."""
     r, tile, begin, end = part_of(team, tile_size, w.shape[1])
     largest = ordered(extremes[r, 0])
     total, squares = 0.0, 0.0
@@ -28,7 +28,8 @@ def moments(team, tile_size, log, w, extremes, found):
 
 @pk.kernel
 def log_likelihoods(r, log_likelihood, n_params, params, data, found):
-    """The value of a function at row r of params, which it reads once; its data by what it does."""
+    """Compute a function's value at row r of params, which is read once; the function determines the reads of
+    `data`."""
     own = pk.local(n_params, params.dtype)
     own[:n_params] = params[r]
     found[r] = log_likelihood(own, data)
@@ -36,25 +37,25 @@ def log_likelihoods(r, log_likelihood, n_params, params, data, found):
 
 @pk.kernel
 def bounds(i, r, x):
-    """x_i twice, for its smallest and its largest. 8 bytes."""
+    """Return x_i twice, for its minimum and its maximum. 8 bytes."""
     return x[r, i], x[r, i]
 
 
 @pk.kernel
 def fill(r, i, number, x):
-    """x_i = number. 8 bytes."""
+    """Set x_i = number. 8 bytes."""
     x[r, i] = number
 
 
 @pk.kernel
 def count(r, k, ancestors, offspring):
-    """Add one to the ancestor's offspring. One atomic, 8 bytes in."""
+    """Add 1 to the offspring of ancestor a_k. One atomic, 8 bytes in."""
     pk.atomic_add(offspring, (r, ancestors[r, k]), 1)
 
 
 @pk.kernel
 def sum_tiles(team, tile_size, x, sums):
-    """The sum of a tile of whole numbers; one team per tile. 8 bytes a number."""
+    """Add up a tile of whole numbers; one team per tile. 8 bytes a number."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, x.shape[1])
     total = pk.int64(0)
     for i in team.thread_range(begin, end):
@@ -66,7 +67,7 @@ def sum_tiles(team, tile_size, x, sums):
 
 @pk.kernel
 def scan_tiles(team, tile_size, sums, x, cumulative):
-    """x_0 + ... + x_i from what lies before each tile; one team per tile. 16 bytes a number."""
+    """Compute x_0 + ... + x_i, from the sum before each tile; one team per tile. 16 bytes a number."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, x.shape[1])
     carry = pk.int64(sums[r, tile])
     for first in range(begin, end, team.size):
@@ -82,16 +83,17 @@ def scan_tiles(team, tile_size, sums, x, cumulative):
 
 @pk.kernel
 def claim(r, k, ancestors, owner):
-    """The lowest k with a_k = i owns slot i: one atomic, 8 bytes in."""
+    """Make the lowest k with a_k = i the owner of slot i. One atomic, 8 bytes in."""
     pk.atomic_min(owner, (r, ancestors[r, k]), k)
 
 
 @pk.kernel
 def settle(r, k, ancestors, owner, permuted):
-    """Every draw finds its slot: owners theirs, any other follows owners from slot k to a free one.
+    """Find the slot of draw k: its own if it owns one; otherwise start at slot k and follow owners to a free
+    slot.
 
-    Each slot has one owner and each owner one slot, so no two walks meet: nothing is atomic. Two reads for
-    each slot passed, 8 bytes out.
+    Each slot has at most one owner and each owner one slot, so no two walks reach the same slot, and no
+    atomics are needed. Two reads for each slot passed, 8 bytes out.
     """
     n = ancestors.shape[1]
     slot = pk.int64(ancestors[r, k])

@@ -1,9 +1,9 @@
-"""The launches of every scheme, in order. Nothing here waits for the space: a filter calls these at every
+"""The launches of every scheme, in order. None of them waits for the space, as a filter calls them at every
 step.
 
-Each takes the `Tables` of weights whose extremes and sums are known (extremes alone for metropolis,
-megopolis, rejection), seed and step as uint64 (the key, and the first draw of the call), and fills ancestors,
-a View of int64, shape (n_rows, n_ancestors).
+Each scheme is given the `Tables` of weights with their extremes and sums (metropolis, megopolis and rejection
+require only extremes), and seed and step as uint64 (the key, and the first draw of the call), and fills
+ancestors, a View of int64, shape (n_rows, n_ancestors).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..shared.launches import launch
 from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
 from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 
-_ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
+_ONE_BY_ONE = 4096  # indices that divide a row's draws beyond the Poisson counts among them
 
 
 def _spread(scheme, tables, draws, seed, step, ancestors):
@@ -47,7 +47,7 @@ def multinomial(tables, seed, step, ancestors):
     _spread(spreading.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
 
 
-FROM_LOGS = systematic, stratified, multinomial  # also of RELATIVE log-weights
+FROM_LOGS = systematic, stratified, multinomial  # schemes that accept RELATIVE log-weights too
 
 
 def residual(tables, seed, step, ancestors):
@@ -97,7 +97,8 @@ def ssp(tables, seed, step, ancestors):
 
 
 def sum_up(counts, sums):
-    """Return the sum before each tile of whole numbers, and at the end the sum of all."""
+    """Replace `sums` by the sum of whole numbers before each tile, and in the last column by the sum of
+    all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     launch(teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
     launch(row_policy(n_rows, n_tiles), weighing.add_up, sums)
@@ -128,9 +129,9 @@ def permute(ancestors, owner, permuted):
     launch(ancestors.shape, kernels.settle, ancestors, owner, permuted)
 
 
-# Of each scheme what its kernel of short rows takes first, the members of its team where the space lets one
-# choose (spreading.BANKS at most where they spread), and the room that it wants: its name, its length for n
-# weights and m draws, and its type.
+# For each scheme: its kernel of short rows and that kernel's first arguments; the number of members of a team
+# if the space allows a choice (spreading.BANKS at most for schemes that spread); and its workspace: name,
+# length for n weights and m draws, and type.
 _RECORDS = "records", lambda n, m: m // 4 + 1, np.uint64
 _ROW = small_kernels.spread_row
 OF_SHORT_ROWS = {
@@ -158,8 +159,8 @@ def short_rows(scheme, log, values, keys, ancestors, room):
 
 
 class ShortRow:
-    """A scheme of OF_SHORT_ROWS for one vector of n weights of the host, prepared: its arrays are kept, and a
-    call copies into them.
+    """A prepared launch of a scheme of OF_SHORT_ROWS for one vector of n weights on the host: its arrays are
+    kept, and a call copies into them.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ class ShortRow:
         self.run = pk.plan(*launch)
 
     def __call__(self, weights, seed, step):
-        """Return ancestors, until the next call."""
+        """Draw ancestors; the returned View is overwritten by the next call."""
         self.key[0], self.key[1] = seed, step
         pk.deep_copy(self.keys, self.key)
         pk.deep_copy(self.values, weights)

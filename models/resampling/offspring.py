@@ -16,14 +16,14 @@ from .weights import TEAM, RowsOrVector, on, teams, tile_size
 
 
 def count_offspring(ancestors, n):
-    """Return offspring of rows of ancestors, a View of shape (n_rows, n)."""
+    """Count the offspring of each particle in rows of ancestors; a View of shape (n_rows, n)."""
     offspring = pk.zeros((ancestors.shape[0], n), np.int64)
     launch(ancestors.shape, kernels.count, ancestors, offspring)
     return offspring
 
 
 def accumulate(offspring):
-    """Return cumulative offspring of rows of offspring, a View of the same shape."""
+    """Add up rows of offspring cumulatively; a View of the same shape."""
     (n_rows, n), cumulative = offspring.shape, pk.empty(offspring.shape, np.int64)
     n_tiles = -(-n // tile_size(n))
     sums = pk.empty((n_rows, n_tiles + 1), np.uint64)
@@ -34,12 +34,12 @@ def accumulate(offspring):
 
 
 def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
-    """Return the same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition
-    (9), Codes 9 and 10).
+    """Permute ancestors for propagation in place, so that o_i > 0 implies a_i = i (condition (9), Codes 9 and
+    10).
 
-    A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle
-    a_i while others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the
-    same everywhere, and that of the serial Code 9.
+    A particle with offspring keeps its place, so that particle i may be overwritten by a copy of particle a_i
+    while others are read. Among draws of one ancestor the one of lowest number gets the ancestor's slot: the
+    result is the same on every space, and equals that of the serial Code 9.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
     Raises
     ------
     ShapeError, DTypeError, InputError
-        An ancestor that is no number of a particle.
+        An ancestor is outside 0 to n - 1.
     """
     with on(space):
         rows = RowsOrVector(check_rows(ancestors, "ancestors", kinds="iu"))
@@ -72,7 +72,7 @@ def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
 
 
 def permuted(ancestors):
-    """Return rows of ancestors permuted, a new View."""
+    """Permute rows of ancestors into a new View."""
     owner, result = pk.empty(ancestors.shape, np.int64), pk.empty(ancestors.shape, np.int64)
     launches.permute(ancestors, owner, result)
     return result

@@ -1,17 +1,18 @@
-"""Kernels of SSP resampling: fractional parts meet in pairs until all are 0 or 1 (Srinivasan's sampling
-process).
+"""Kernels of SSP resampling: fractional parts are combined in pairs until all are 0 or 1 (Srinivasan's
+sampling process).
 
-e_i = M q_i / Q is a whole part and a fraction f_i / Q, with f_i a whole number. Two fractions meet; their sum
-stays: one of them becomes 0 or Q, the other takes the rest and meets the next. Chances are such that
-expectations stay. Sums are of whole numbers, so that the last fraction is 0 exactly. Any order of meetings
-will do: here items are cut into groups of LANES * SPAN, a lane takes the items of its group that lie LANES
-apart, what is left of each lane meets again, and so on until one is left.
+e_i = M q_i / Q is a whole part plus a fraction f_i / Q, with f_i a whole number. A pair of fractions keeps
+its sum: one of them becomes 0 or Q, the other takes the rest and is paired with the next. The probabilities
+are such that expectations are kept. Sums are of whole numbers, so that the last fraction is exactly 0. Pairs
+may be formed in any order: here items are cut into groups of LANES * SPAN, a lane takes the items of its
+group that lie LANES apart, the remainders of all lanes form the next level, and so on until one is left.
 
 Arguments beyond those of `spreading`
-    later      compile-time: whether there was a level before, whose remains are read instead of weights
-    n_lanes    of a row; the last group may have fewer than LANES
-    items      shape (n_rows, n_items), int64: their particles; next_items is the next level's, shape (n_rows,
-               n_lanes)
+    later      compile-time: True at all levels after the first, which read the remainders of the level before
+               instead of weights
+    n_lanes    lanes of a row; the last group may have fewer than LANES
+    items      shape (n_rows, n_items), int64: the particles of the items; next_items is the next level's,
+               shape (n_rows, n_lanes)
     parts      shape (n_rows, n_items), int64: f, 0 to Q - 1; next_parts is the next level's
     offspring  shape (n_rows, n), int64
 """
@@ -26,11 +27,11 @@ SPAN, LANES = 16, 32
 
 @pk.function
 def meeting(part, other, whole, u):
-    """(whether the first takes the rest, the rest, whether one has become whole) of two fractions; u is
-    uniform.
+    """Pair two fractions f, g (part, other) of Q (whole) by a uniform u; return (True if f takes the rest,
+    the rest, True if one has become Q).
 
-    Below Q together, the first keeps all with a chance of f / (f + g); above, it becomes whole with (Q - g) /
-    (2 Q - f - g).
+    If f + g < Q, f takes all with probability f / (f + g); otherwise f becomes whole with probability (Q - g)
+    / (2 Q - f - g), and g takes the rest.
     """
     both = part + other
     over = both >= whole
@@ -41,8 +42,8 @@ def meeting(part, other, whole, u):
 
 @pk.function
 def meet_group(team, later, level, r, group, n_lanes, n_items, of_row, items, left, offspring):
-    """The meetings of a group of row r, whose (items, parts), those that are left, and offspring are
-    given."""
+    """Combine the fractions of a group of row r in pairs; `items` and `left` are (items, parts) before and
+    after, `offspring` is the row's."""
     row_scale, n_draws, w, total, seed, step = of_row
     begin = group * (LANES * SPAN)
     end = min(begin + LANES * SPAN, n_items)
@@ -68,7 +69,7 @@ def meet_group(team, later, level, r, group, n_lanes, n_items, of_row, items, le
                 stays, part, over = meeting(
                     part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
                 )
-                if over and not stays:  # the one held has become whole
+                if over and not stays:  # the item held so far has become whole
                     offspring[held] = held_o + 1
                 o += pk.where(over and stays, 1, 0)
                 if not later:
@@ -102,8 +103,8 @@ def meet(
     next_parts,
     offspring,
 ):
-    """The meetings of a group; one team per group. One read of the weights at level 0, a block of random bits
-    an item."""
+    """Combine the fractions of a group in pairs; one team per group. One read of the weights at level 0, a
+    block of random bits an item."""
     n_lanes = next_items.shape[1]
     n_groups = (n_lanes + LANES - 1) // LANES
     r = team.league_rank // n_groups

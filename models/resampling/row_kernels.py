@@ -1,19 +1,20 @@
-"""A filter whose rows are short: a team takes a row through all steps in one launch; notation as in
+"""A particle filter for short rows: one team takes a row through all steps in one launch; notation as in
 `portable.models.resampling.filter_kernels`.
 
-Particles, weights and likelihoods are those of the kernels that take a step each, to the last bit: random
-numbers have the same numbers, weights are the same whole numbers, and maxima and sums of whole numbers do not
-depend on their order. (Means do, to rounding.) All that a step leaves for the next one stands in memory, so
-that launches may be cut between any two steps.
+Particles, weights and likelihoods are bitwise those of the kernels that take one step per launch: random
+numbers have the same indices, weights are the same whole numbers, and maxima and sums of whole numbers do not
+depend on their order. (Means agree up to rounding.) The state after each step is in memory, so that launches
+may be split between any two steps.
 
 Arguments beyond those of `filter_kernels`
     seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the
              `horizon`
     first    the number, in its bank, of row 0 here: random numbers are those of row first + r, or, if not
              `numbered`, those of row 0 with the row's keys
-    n_free   parameters that each particle has of its own, behind its state: their places in params are
-             `free`, their limits and the sds of their moves at step 0 and later in `limits` and `sds`, shape
-             (n_free, 2), and they walk on a line as those of `portable.models.resampling.priors` do
+    n_free   number of parameters that vary between particles, stored after a particle's state: their indices
+             in params are `free`, their limits and the standard deviations of their moves, at step 0 and at
+             later steps, are `limits` and `sds`, shape (n_free, 2); they move on the real line, to which
+             `portable.models.resampling.priors` transforms them
     totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
 """
 
@@ -25,20 +26,20 @@ from .filter_kernels import Model, begin_particle, known, move, upper_squared, u
 from .spreading import Row, below_systematic, key, one_start, parts_over
 from .weighing import WEIGHTS, fixed, order, ordered, real, relative, scale
 
-OWN = pk.uint64(1 << 31)  # draws of a step that belong to the model, before those that move parameters
-MOST = 4096  # particles of a row that one team takes
+OWN = pk.uint64(1 << 31)  # first draw of a step that moves parameters; lower ones belong to the model
+MOST = 4096  # largest number of particles of a row that one team takes
 
 
 @pk.function
 def seed_of(seeds, r, t, horizon):
-    """Return the key of a row at step t."""
+    """Return the key of row r at step t."""
     return seeds[r, min(t * seeds.shape[1] // horizon, seeds.shape[1] - 1)]
 
 
 @pk.function
 def sort_row(team, r, n, slot, x, keys, items, places):
-    """places[r, j] becomes the particle whose first component comes j-th: a bitonic sort of a power of two of
-    keys in scratch."""
+    """Sort particles by their first component: places[r, j] is the j-th particle. A bitonic sort of a power
+    of two of keys in scratch."""
     size = keys.shape[0]
     for k in team.thread_range(size):
         keys[k] = math.inf
@@ -72,11 +73,11 @@ def sort_row(team, r, n, slot, x, keys, items, places):
 
 @pk.function
 def spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, ancestors):
-    """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so
-    far is the parent's.
+    """Draw systematic ancestors of a row: mark the first draw of each parent with the parent's place; the
+    running maximum of the marks gives the parent of every draw.
 
-    With `in_order`, places[r, j] is the particle that comes j-th, and draws follow that order. `drawn` has
-    the row's number in its bank, seed and step.
+    With `in_order`, places[r, j] is the j-th particle, and draws follow that order. `drawn` holds the row's
+    number in its bank, seed and step.
     """
     number, seed, step = drawn
     n = w.shape[1]
@@ -116,7 +117,8 @@ def spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, anc
 
 @pk.function
 def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, params):
-    """Move the parameters of particle k, which stand behind the state of particle a, and hand them over."""
+    """Move the parameters of particle k, stored after the state of particle a, and write them to x and
+    params."""
     for p in range(n_free):
         sd = sds[p, min(t, 1)]
         z = x[old, n_dims + p, r, a] + sd * pk.random.normal(seed, stream, user_draw(t) + OWN + pk.uint64(p))
@@ -130,8 +132,8 @@ def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds
 
 @pk.function
 def look_around(team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w):
-    """Leave in w the weights of particles times what `look_ahead` expects of the observation; return the sum
-    of their whole numbers, and the logarithm of the largest."""
+    """Set w to the weights of particles times the observation's likelihood as predicted by `look_ahead`;
+    return the sum of their whole numbers and the logarithm of the largest."""
     state = pk.local(n_dims, x.dtype)
     largest = -math.inf
     for k in team.thread_range(w.shape[1]):
@@ -194,11 +196,11 @@ def filter_rows(
     sizes,
     means,
 ):
-    """Steps begin .. end - 1 of a row; one team per row, scratch for n int32, and for n_sorted numbers
-    and their places.
+    """Filter steps begin .. end - 1 of a row; one team per row, with scratch for n int32, and for n_sorted
+    numbers and their places.
 
-    A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64,
-    which stay in a cache.
+    Cost of a particle and step: its random numbers, about two exponentials, and 8 (3 n_dims + 6) bytes in
+    float64, which stay in a cache.
     """
     r = team.league_rank
     number = first + r

@@ -1,4 +1,4 @@
-"""The schemes: weights become ancestors."""
+"""Resampling schemes, which compute ancestors from weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .small_kernels import MOST as SHORT
 from .weighing import ordered_numpy
 from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
 
-# More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
+# A draw that takes more proposals than this on average is refused: other schemes are faster by orders of
+# magnitude.
 _MOST_PROPOSALS = 2**20
 
 Rows: TypeAlias = Union[ArrayLike, pk.View]
@@ -30,7 +31,7 @@ Degenerate: TypeAlias = Literal["raise", "uniform"]
 
 
 class Call:
-    """One checked call of a scheme: weights, tables, key, options."""
+    """One checked call of a scheme: its weights, tables, key and options."""
 
     def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate, space):
         self.seed, self.step = check_seed(seed), check_count(step, "step", 0, 2**31 - 1) << 32
@@ -41,23 +42,23 @@ class Call:
         self.n_ancestors = (
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
         )
-        self.short = None  # what a launch that takes short rows found of them
-        self.is_lent = False  # whether ancestors stand where the next call's will
+        self.short = None  # extremes of short rows, once a launch for short rows has found them
+        self.is_lent = False  # True if the next call overwrites the ancestors
 
     @functools.cached_property
     def tables(self):
-        """Tables of the weights, whose extremes are known."""
+        """Tables of the weights, with their extremes."""
         tables = Tables(self.weights.values, self.weights.log, self.n_ancestors, ROOM)
         tables.find_extremes()
         return tables
 
     def check(self):
-        """Raise if the weights are of no use."""
+        """Raise an error if the weights are unusable."""
         if self.short is not None or not self.tables.is_usable(self.weights.log):
             self.largest()
 
     def largest(self):
-        """Return the largest of each row where there are tables; raises if the weights are of no use."""
+        """Return the largest weight of each row if there are tables; raise if the weights are unusable."""
         if self.short is None:
             return self.tables.check(self.weights, self.degenerate_allowed)
         extremes = self.short.to_numpy()
@@ -67,7 +68,7 @@ class Call:
         return None
 
     def draw(self, scheme, *options, sums=True):
-        """Return ancestors by rows, from sums over the weights or without."""
+        """Draw ancestors of each row by a scheme; `sums`: add up the weights first."""
         weights, shape = self.weights, (self.weights.n_rows, self.n_ancestors)
         if scheme in launches.OF_SHORT_ROWS and max(weights.n, self.n_ancestors) <= SHORT:
             return self._draw_short(scheme, shape)
@@ -78,10 +79,10 @@ class Call:
         return ancestors
 
     def _draw_short(self, scheme, shape):
-        """Return the same of short rows, in one launch."""
+        """Draw ancestors of short rows in one launch."""
         weights = self.weights
         self.is_lent = weights.is_vector and not weights.as_view
-        if self.is_lent:  # copies of a short row cost a fraction of what views and a launch do
+        if self.is_lent:  # for a short row, copies cost a fraction of views and a launch
             given = weights.in_floats()
             form = scheme, weights.log, weights.n, shape[1], given.dtype
             row = ROWS(launches.ShortRow, *form, space=self.space)
@@ -95,8 +96,8 @@ class Call:
 
 
 class Scheme(Protocol):
-    """Return ancestors of rows of weights; `options` are n_steps and error_bound, or max_weight, of those
-    that have them.
+    """Draw ancestors for rows of weights; `options` are n_steps and error_bound, or max_weight, if the scheme
+    has them.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class Scheme(Protocol):
         Order the ancestors for propagation in place: o_i > 0 implies a_i = i (see `permute`; M = n only).
     output : {"ancestors", "offspring", "cumulative"}
     on_degenerate : {"raise", "uniform"}
-        What becomes of a row without a positive weight: an error, or equal weights.
+        Treatment of a row without a positive weight: an error, or equal weights.
     space : str or Space, optional
         Where to compute; the default space if not given.
 
@@ -146,8 +147,11 @@ class Scheme(Protocol):
 
 
 def _prepared_ancestors(launch, weights, log_weights, seed, step, space):
-    """Return ancestors of a short vector like one before in this thread, or None: where its type, seed or
-    weights want to be looked at, or nothing is prepared. Checks would take longer than the work."""
+    """Draw ancestors of a short vector by a launch that an earlier call in this thread has prepared.
+
+    Return None if nothing is prepared, or if the type, the seed or the weights need the full checks, which
+    would take longer than the work.
+    """
     log = weights is None
     given = log_weights if log else weights
     plain = type(given) is np.ndarray and given.ndim == 1 and (log or log_weights is None)
@@ -162,7 +166,7 @@ def _prepared_ancestors(launch, weights, log_weights, seed, step, space):
 
 
 def _scheme(draw: Callable[..., pk.View]) -> Scheme:
-    """Return a public scheme of `draw(call)`, which gives ancestors by rows."""
+    """Make a public scheme of `draw(call)`, which draws ancestors of each row."""
     launch = getattr(launches, draw.__name__)
     is_short = launch in launches.OF_SHORT_ROWS
 
@@ -192,7 +196,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
                     f"{call.weights.n}"
                 )
             ancestors = draw(call, **options)
-            call.check()  # all is queued by now: the only wait
+            call.check()  # everything is queued by now: this is the only wait
             found = call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
             return found.copy() if call.is_lent else found
 
@@ -212,54 +216,55 @@ def _as_asked(ancestors, n, permuted, output):
 
 @_scheme
 def systematic(call):
-    """Return one random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
+    """Systematic resampling, with one random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
     return call.draw(launches.systematic)
 
 
 @_scheme
 def stratified(call):
-    """Return one draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors ascend."""
+    """Stratified resampling, with one draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors
+    ascend."""
     return call.draw(launches.stratified)
 
 
 @_scheme
 def multinomial(call):
-    """Independent draws, in ascending order: a single pass over weights and draws (see
+    """Multinomial resampling: independent draws, sorted, in a single pass over weights and draws (see
     `portable.models.resampling.strata`)."""
     return call.draw(launches.multinomial)
 
 
 @_scheme
 def residual(call):
-    """floor(e_i) copies of each particle; the remaining draws are multinomial from the residues. Ancestors
-    ascend."""
+    """Residual resampling: floor(e_i) copies of each particle; the remaining draws are multinomial from the
+    residues. Ancestors ascend."""
     return call.draw(launches.residual)
 
 
 @_scheme
 def ssp(call):
-    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. `|o_i - e_i|` < 1, ancestors
-    ascend."""
+    """Srinivasan's sampling process: fractional parts of e_i are combined in pairs until all are whole. `|o_i
+    - e_i|` < 1, ancestors ascend."""
     return call.draw(launches.ssp)
 
 
 @_scheme
 def metropolis(call, *, n_steps=None, error_bound=0.01):
-    """B = n_steps Metropolis steps of a chain that starts at particle k (k mod n if M > n): no sums over the
-    weights.
+    """Metropolis resampling: B = n_steps steps of a chain that starts at particle k (k mod n if M > n),
+    without sums over the weights.
 
-    Biased towards the start: E[o] = 1^T P^B. Without n_steps, B is that of `metropolis_steps` for the given
-    error_bound. A particle of weight zero keeps its place only if each of its B proposals has weight zero
+    Biased towards the start: E[o] = 1^T P^B. If n_steps is not given, B is that of `metropolis_steps` for
+    error_bound. A particle of weight zero is its own ancestor only if each of its B proposals has weight zero
     too."""
     return call.draw(launches.metropolis, _steps(call, n_steps, error_bound), sums=False)
 
 
 @_scheme
 def megopolis(call, *, n_steps=None, error_bound=0.01):
-    """Metropolis whose chains share their offsets, so that neighbours read neighbours; options as
-    `metropolis`.
+    """Metropolis resampling with offsets that all chains share, so that neighbouring chains read neighbouring
+    weights; options as in `metropolis`.
 
-    Each chain is that of `metropolis`; chains of one call depend on each other.
+    Each chain has the law of one of `metropolis`; the chains of one call depend on each other.
     """
     return call.draw(launches.megopolis, _steps(call, n_steps, error_bound), sums=False)
 
@@ -275,17 +280,19 @@ def _steps(call, n_steps, error_bound):
 
 @_scheme
 def rejection(call, *, max_weight=None):
-    """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased where n
-    divides M.
+    """Rejection resampling: proposals until one is accepted, the first of them particle k (k mod n if M > n).
+    Unbiased if n divides M.
 
     max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given.
-    One below the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
+    It is refused if it is below the largest weight, or so high that more than 2^20 proposals a draw are
+    expected.
     """
     return call.draw(launches.rejection, _bound(call, max_weight, capped=False), sums=False)
 
 
 def _bound(call, max_weight, capped):
-    """Return w_max of each row, scaled as the weights are: a View. `capped`: it may lie below the largest."""
+    """Compute w_max of each row, scaled like the weights, as a View; with `capped` it may lie below the
+    largest weight."""
     largest = call.largest()
     call.tables.add_up()
     means = call.tables.sums.to_numpy()[:, -1] / 2.0**call.tables.bits / call.weights.n
@@ -310,12 +317,12 @@ def _bound(call, max_weight, capped):
 
 
 def _scaled(weight, largest, usable, log):
-    """Return a weight in the units of `weighing.scale` with bits = 0; 1 in rows without use."""
+    """Scale a weight to the units of `weighing.scale` with bits = 0; 1 in unusable rows."""
     if log:
         return np.where(usable, np.exp(np.minimum(weight - np.where(usable, largest, 0.0), 700.0)) / 2.0, 1.0)
     shift = np.frexp(largest)[1]
     half = -shift // 2
-    with np.errstate(over="ignore"):  # a max_weight beyond all bounds is refused by the caller
+    with np.errstate(over="ignore"):  # the caller refuses an infinite max_weight
         return np.where(usable, weight * np.ldexp(1.0, half) * np.ldexp(1.0, -shift - half), 1.0)
 
 
@@ -330,15 +337,16 @@ def partial_rejection(
     on_degenerate: Degenerate = "raise",
     space: pk.SpaceLike | None = None,
 ) -> tuple[ArrayOrView, ArrayOrView]:
-    """Partial rejection control: `rejection` with a max_weight that may lie below the largest weight.
+    """Resample by partial rejection control: `rejection` with a max_weight that may lie below the largest
+    weight.
 
-    Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so
-    that weighted draws are unbiased: E sum_k [a_k = i] max(w_i / v, 1) is proportional to w_i.
+    In the draw, a weight counts only up to max_weight = v; ancestor a then carries the rest, max(w_a / v, 1),
+    so that weighted draws are unbiased: E sum_k [a_k = i] max(w_i / v, 1) is proportional to w_i.
 
     Parameters
     ----------
     max_weight : float, positive (a log-weight with log_weights=)
-        v_max: lower ones make draws faster, and weights less even.
+        Lower values make draws faster, and the carried weights less even.
     weights, log_weights, seed, step, n_ancestors, on_degenerate, space : as in `rejection`
 
     Returns
@@ -363,7 +371,8 @@ def partial_rejection(
 
 @_scheme
 def killing(call):
-    """Particle k survives with probability w_k / w_max; else a multinomial draw replaces it. M = n only."""
+    """Killing: particle k survives with probability w_k / w_max; otherwise a multinomial draw replaces it. M
+    = n only."""
     if call.n_ancestors != call.weights.n:
         raise InputError(
             f"n_ancestors is {call.n_ancestors}; killing makes as many as particles, {call.weights.n}"

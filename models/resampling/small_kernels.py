@@ -1,15 +1,15 @@
-"""Kernels that take a short row from weights to ancestors in one launch, a team a row; the notation is that
-of `portable.models.resampling`.
+"""Kernels that take short rows from weights to ancestors in one launch, one team per row; the notation is
+that of `portable.models.resampling`.
 
-Launches cost a thousand particles more time than their work does. Ancestors are those of the kernels that
-take tiles, to the last one: both add up whole numbers, and draw random numbers of the same place.
+For a thousand particles, launches take longer than the work. Ancestors are identical to those of the kernels
+that take tiles: both add up whole numbers, and draw the random numbers of the same indices.
 
 Arguments beyond those of `spreading`
     extremes   shape (n_rows, 3), int64: the largest and smallest weight of each row, by `weighing.order`, and
                1 where a row has no positive weight, a negative one or one that is not finite, else 0
     keys       uint64: seed and step, a pair of numbers or an array
     records, cumulative, offspring
-               room as in `strata`, `chains` and `pairing`; 0 for schemes that want none
+               workspace as in `strata`, `chains` and `pairing`; 0 for schemes that need none
 """
 
 import portable as pk
@@ -21,13 +21,13 @@ from .spreading import BANKS, ITEMS, WINDOW, n_strata
 from .strata import TILE, draw_one, fill_tile, lay_tile, weigh_range
 from .weighing import MOST_BITS, extremes_of, order, scale, sum_of_range
 
-MOST = TILE  # particles and draws of a row: one tile of strata, and numbers q of all MOST_BITS
-FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first meetings of a row leave, and the second
+MOST = TILE  # particles and draws of a row: one tile of strata, and numbers q of MOST_BITS each
+FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first level of pairs leaves, and the second
 
 
 @pk.function
 def look_over(team, r, log, w, extremes):
-    """Extremes of a row, and whether it is of no use; returns its scale and Q."""
+    """Find the extremes of a row, and mark an unusable one; return the row's scale and Q."""
     n = w.shape[1]
     largest, smallest = extremes_of(team, r, 0, n, w)
     if team.single():
@@ -42,7 +42,7 @@ def look_over(team, r, log, w, extremes):
 
 @pk.function
 def draw_all(team, r, wanted, seed, step, records):
-    """Multinomial draws of a row in ascending order: `strata` in one tile."""
+    """Draw the multinomial positions of a row in ascending order, as `strata` in one tile."""
     drawn = fill_tile(team, r, 0, wanted, seed, step, records)
     team.barrier()
     n = pk.uint64(n_strata(wanted))
@@ -55,7 +55,7 @@ def draw_all(team, r, wanted, seed, step, records):
 
 @pk.kernel
 def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, records, keys, ancestors):
-    """Ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
+    """Draw the ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
     shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
     marks = team.scratch(WINDOW, pk.int32)
     seed, step = keys[0], keys[1]
@@ -70,7 +70,7 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
         total = left
     if below is spreading.below_multinomial:
         draw_all(team, r, wanted, seed, step, records)
-    # A row has fewer draws than a stretch, so that none is written: the ancestors stand in for stretches
+    # a row has fewer draws than a stretch, so that no stretch is written: `ancestors` is passed in its place
     spreading.spread_range(
         team,
         spreading.Scheme(begin_row, below, residues, offspring),
@@ -96,8 +96,8 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
 
 @pk.kernel
 def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
-    """SSP ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw, and 8 a
-    particle."""
+    """Draw SSP ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw,
+    and 8 a particle."""
     shelf = team.scratch((BANKS, ITEMS + 1), pk.int64)
     marks = team.scratch(WINDOW, pk.int32)
     items = team.scratch(FIRST, pk.int64)
@@ -146,8 +146,8 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
 
 @pk.kernel
 def kill_row(team, log, w, extremes, cumulative, keys, ancestors):
-    """Survivors of a row and what takes the others' place; one team per row. Reads the weights four times,
-    writes 16 bytes a particle."""
+    """Keep survivors of a row and replace the other particles; one team per row. Reads the weights four
+    times, writes 16 bytes a particle."""
     r = team.league_rank
     n = w.shape[1]
     row_scale, total = look_over(team, r, log, w, extremes)

@@ -1,18 +1,17 @@
 """Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of
 `portable.models.resampling`.
 
-A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans
-its tile and writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the
-particle, more by the whole team, which finds the O_i of such heavy particles in scratch, and stretches of
-LONG, which are left to `fill_stretches`, by teams of their own.
+A particle's cumulative offspring O_i follow from Q_i by arithmetic, without a search. So a team scans its
+tile and writes each particle's number to its places O_(i-1) .. O_i - 1. If these are few, the member that
+owns the particle writes them. If they are many, the whole team writes them, from the O_i of such heavy
+particles in scratch; aligned stretches of LONG places are left to `fill_stretches`, which has separate teams.
 
 Arguments beyond those of `weighing`
     seed, step   uint64: the key, and the first draw of this call
-    sums         shape (n_rows, n_tiles + 1), uint64: q before each tile, and at the end Q
-    draws        of multinomial schemes, else 0: (wanted, records) as in `portable.models.resampling.strata`,
-    and of
-                 residual resampling (wanted, records, copies, residues): whole copies and what they leave,
-                 both as `sums`
+    sums         shape (n_rows, n_tiles + 1), uint64: the sum of q before each tile, and Q in the last column
+    draws        of multinomial schemes (wanted, records) as in `portable.models.resampling.strata`; of
+                 residual resampling (wanted, records, copies, residues), where copies and residues are whole
+                 copies and their remainders, laid out like `sums`; 0 for other schemes
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
 """
 
@@ -38,10 +37,10 @@ from .weighing import (
 
 LONG = 4096  # places in a stretch
 GROUP = 16  # stretches of a team
-ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
-BANKS = 32  # members of a team at most
-WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
-SPAN = 12  # draws that a member fills in at first: most often that is all of them
+ITEMS = 8  # neighbours that a member scans serially; a team spreads those of all its members at once
+BANKS = 32  # largest number of members of a team
+WINDOW = 2 * ITEMS * BANKS  # draws that are written from marks; if there are more, particles are heavy
+SPAN = 12  # draws that a member fills in first: in most cases all of them
 REST = WINDOW // BANKS - SPAN
 LOW = 2**32 - 1
 FEW = 128  # multinomial draws that are drawn one by one
@@ -54,8 +53,8 @@ def key(r, k):
 
 
 class Row(NamedTuple):
-    """Facts of a row for a scheme: the beginning of its draws, Q, equal parts of it and their number over
-    Q, and its key."""
+    """Quantities of a row for a scheme: the start of its draws, Q, the number of equal parts of Q and that
+    number over Q, the key, and the multinomial draws."""
 
     r: Any
     start: Any
@@ -69,11 +68,11 @@ class Row(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """Way in which a scheme spreads a row: the number at which its draws begin, and the cumulative
-    offspring `below` a scanned position.
+    """Rule by which a scheme spreads a row: `begin_row` gives the start of its draws, `below` the cumulative
+    offspring at a scanned position.
 
-    What is scanned are weights, what whole copies leave of them (`residues`, with copies scanned beside), or
-    counts (`offspring`: w is int64).
+    The scanned numbers are weights, the remainders after whole copies (`residues`, with the copies scanned
+    too), or counts (`offspring`: w is int64).
     """
 
     begin_row: Any
@@ -84,7 +83,7 @@ class Scheme(NamedTuple):
 
 @pk.function
 def one_start(r, total, seed, step):
-    """Return the one random number of systematic resampling, in [0, Q)."""
+    """Draw the one random number of systematic resampling, in [0, Q)."""
     return pk.uint64(pk.random.randint(seed, key(r, 0), step, total))
 
 
@@ -92,8 +91,9 @@ def one_start(r, total, seed, step):
 def below_systematic(position, row):
     """Count the positions floor((k Q + start) / M) below Q_i: the k with k < y = (Q_i M - start) / Q.
 
-    1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it
-    says how many; else the products do, exactly.
+    1 + y is computed as a whole number of steps of 2^-20, with an error of at most two steps: unless y is
+    that near to a whole number, its whole part is the count; otherwise products of whole numbers decide
+    exactly.
     """
     steps = pk.bits(
         pk.fma(
@@ -105,7 +105,7 @@ def below_systematic(position, row):
     k = (steps >> 20) & MOST
     if ((steps + 4) & (2**20 - 1)) < 8:
         k = (((steps + 2**19) >> 20) & MOST) - 1
-        # of 64 bits, and right although products wrap
+        # 64 bits: correct although the products wrap
         rest = pk.int64(position * row.parts - pk.uint64(k) * row.total - row.start)
         k += pk.where(rest > 0, 1, 0)
     return k
@@ -113,10 +113,11 @@ def below_systematic(position, row):
 
 @pk.function
 def ends_in_steps(position, row, before, own, own_end):
-    """below_systematic less `before` at a position and, in own_end, behind each of ITEMS neighbours.
+    """Compute below_systematic less `before` at a position and, into own_end, after each of ITEMS neighbours.
 
-    Returns that of the position, and whether one is in doubt: counts are whole parts of numbers in steps of
-    2^-19, right to two of them, and one of these is within four steps of a whole number.
+    Return the count at the position, and True if any count is in doubt: counts are whole parts of numbers in
+    steps of 2^-19, with an error of at most two steps, and one of these numbers is within four steps of a
+    whole number.
     """
     origin = COARSE - real(row.start) / real(row.total) - pk.float64(before)
     here = pk.fma(real(position), row.ratio, origin)
@@ -139,16 +140,16 @@ def no_start(r, total, seed, step):
 
 @pk.function
 def below_stratified(position, row):
-    """Count the positions below Q_i as below_systematic, with a start of its own in every stratum: k
-    counts where u_k < part."""
+    """Count the positions below Q_i as below_systematic, but with a separate uniform u_k in each stratum: k
+    counts if u_k < part."""
     k, part = place(position, row)
     return k + pk.where(pk.random.uniform(row.seed, key(row.r, k), row.step) < part, 1, 0)
 
 
 @pk.function
 def below_multinomial(position, row):
-    """Return the draws of earlier strata, and those of its own that are below; these have 32 bits, four to
-    a block."""
+    """Count the multinomial draws below Q_i: those of earlier strata, and those below it in its own stratum,
+    which have 32 bits each, four to a block."""
     b, part = place(position, row)
     record = row.draws[1][row.r, b >> 2]
     shift = pk.uint64((b & 3) << 3)
@@ -170,10 +171,11 @@ def below_multinomial(position, row):
 
 @pk.function
 def place(position, row):
-    """(k, part): which of equal parts of Q a position is in, or `parts` at its end, and how far from 0 to 1.
+    """Return (k, part): the number of the equal part of Q that a position is in, or `parts` at the end of Q,
+    and the position within it, from 0 to 1.
 
-    Right to parts 2^-51 and never descending: from 2,048 parts on less than what weights lose on their way to
-    whole numbers.
+    Accurate to parts 2^-51 and never descending: from 2,048 parts on, that is less than weights lose when
+    they are rounded to whole numbers.
     """
     y = min(real(position) * row.ratio, real(row.parts))
     whole = pk.floor(y)
@@ -182,20 +184,20 @@ def place(position, row):
 
 @pk.function
 def as_number(whole):
-    """Return a whole float64 from 0 to below WHOLE as an int64: no conversion, as in `fixed`."""
+    """Convert a whole float64 from 0 to below WHOLE to int64 by its bits, as in `fixed`."""
     return pk.int64(pk.bits(whole + WHOLE) ^ WHOLE_BITS)
 
 
 @pk.function
 def parts_over(total, parts):
-    """parts / total, so that total times it does not fall short of parts."""
+    """Compute parts / total, rounded so that total times it is at least parts."""
     ratio = real(parts) / real(total)
     return pk.where(real(total) * ratio < real(parts), ratio * (1.0 + 2.0**-52), ratio)
 
 
 @pk.function
 def below_in_block(words, n_here, limit):
-    """Count the words below a limit, of the first n_here."""
+    """Count the words below a limit, among the first n_here."""
     found = 0
     for m in range(4):
         found += pk.where(n_here > m and pk.int64(words[m]) < limit, 1, 0)
@@ -204,13 +206,13 @@ def below_in_block(words, n_here, limit):
 
 @pk.function
 def n_strata(n_draws):
-    """B, the strata of multinomial draws; at least 1."""
+    """Compute B, the number of strata of multinomial draws; at least 1."""
     return pk.where(n_draws < FEW, max(n_draws, 1), n_draws - pk.int64(10.0 * pk.sqrt(pk.float64(n_draws))))
 
 
 @pk.function
 def residue_bits(n, n_draws, total):
-    """Bits that a residue loses, so that the sum of all stays below 2^62."""
+    """Compute the number of bits to drop from each residue, so that their sum stays below 2^62."""
     return max(0, exponent_of(min(n, n_draws)) + exponent_of(pk.int64(total)) - 62)
 
 
@@ -242,10 +244,11 @@ def spread_range(
     shelf,
     marks,
 ):
-    """Ancestors of particles begin .. end - 1, before which the sum is `carry` of `total`.
+    """Write the ancestors that descend from particles begin .. end - 1, before which the sum is `carry` of
+    `total`.
 
-    Of residues `weight` is Q, and `copies` are the whole copies before; `shelf` and `marks` are scratch,
-    of a row a member and of WINDOW places.
+    For residues, `weight` is Q, and `copies` is the number of whole copies before; `shelf` and `marks` are
+    scratch, of a row for each member and of WINDOW places.
     """
     own = pk.local(ITEMS, pk.uint64)
     own_whole = pk.local(ITEMS, pk.int64)
@@ -258,13 +261,13 @@ def spread_range(
         per_weight = real(n_draws) / real(weight)
         lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
     below = scheme.below
-    total = pk.where(total > 0, total, pk.uint64(1))  # of what weighs nothing nothing will be drawn
+    total = pk.where(total > 0, total, pk.uint64(1))  # a range whose total is zero gets no draws
     ratio = parts_over(total, parts)
     start = scheme.begin_row(r, total, seed, step)
     row = Row(r, start, total, parts, ratio, seed, step, wanted, draws)
     before = below(carry, row) + copies
     at_once = ITEMS * team.size
-    mine = ITEMS * team.rank  # neighbours are one member's
+    mine = ITEMS * team.rank  # each member takes consecutive particles
     for k in team.thread_range(WINDOW):
         marks[k] = 0
     for first in range(begin, end, at_once):
@@ -349,10 +352,10 @@ def spread(
     ancestors,
     stretches,
 ):
-    """Ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
+    """Write the ancestors of a tile of particles; one team per tile. Reads the weights once, writes 8 bytes a
     draw."""
     n_tiles, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
-    # a row a member, which do not all begin in one bank
+    # one row per member, padded so that rows begin in different banks of memory
     shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
     marks = team.scratch(WINDOW, pk.int32)
     weight = sums[r, n_tiles]
@@ -394,10 +397,10 @@ def spread(
 
 @pk.function
 def take(team, w, r, begin, end, row_scale, shelf):
-    """Numbers of a row from `begin` on to the shelf, ITEMS for each member, all loads under way at once;
-    RELATIVE ones as weights.
+    """Load numbers of a row from `begin` on into the shelf, ITEMS for each member, with all loads in flight
+    at once; convert RELATIVE log-weights to weights.
 
-    Beyond the end stands what weighs nothing, of RELATIVE in a row of no use 1.
+    Past the end the shelf gets numbers of weight zero (RELATIVE ones in an unusable row: 1).
     """
     x = pk.local(ITEMS, w.dtype)
     top = pk.local(1, w.dtype)
@@ -410,7 +413,7 @@ def take(team, w, r, begin, end, row_scale, shelf):
             x[m] = -math.inf if row_scale.log else 0
             if begin + m * team.size + team.rank < end:
                 x[m] = w[r, begin + m * team.size + team.rank]
-    team.barrier()  # all have read what stood there
+    team.barrier()  # all members have read the previous numbers
     for m in range(ITEMS):
         before = m * team.size  # whole rows of the shelf, if teams are wide: one address serves all m
         place = before % ITEMS + team.rank
@@ -422,12 +425,12 @@ def take(team, w, r, begin, end, row_scale, shelf):
 
 @pk.function
 def write_from_marks(team, r, before, here, marks, ancestors):
-    """Write ancestors from marks: at the beginning of a parent's draws stands its number, and the largest
-    so far is the ancestor.
+    """Write ancestors from marks: each parent has put its number at the first of its draws, and the running
+    maximum is the ancestor.
 
-    Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide
-    team pass on what they found in many steps, so each looks at neighbours by itself first; a narrow one
-    moves as a pack, draw by draw.
+    Marks of earlier particles need not be cleared: they are smaller than the mark of the first draw. A scan
+    over a wide team takes many steps, so that there each member first scans consecutive draws serially; a
+    narrow team scans draw by draw.
     """
     if team.size == BANKS:
         parent = fill_in(team, 0, SPAN, pk.int32(0), marks)
@@ -454,8 +457,8 @@ def write_from_marks(team, r, before, here, marks, ancestors):
 
 @pk.function
 def fill_in(team, begin, span, parent, marks):
-    """`span` places a member, from `begin` on, get the largest so far, at least `parent`; returns the
-    last's."""
+    """Replace `span` marks of each member, from `begin` on, by the running maximum, at least `parent`; return
+    the last one."""
     row = pk.local(span, pk.int32)
     mine = begin + span * team.rank
     for m in range(span):
@@ -472,8 +475,8 @@ def fill_in(team, begin, span, parent, marks):
 
 @pk.function
 def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
-    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`; ends
-    item by item."""
+    """Write ancestors of heavy particles, one particle after another, each by all members; leave whole
+    stretches to `fill_stretches`. `ends` are read item by item."""
     low = before
     for i in range(length):
         high = before + ends[i % ITEMS * team.size + i // ITEMS]
@@ -493,7 +496,7 @@ def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
 
 @pk.function
 def as_it_is(position, row):
-    """Scanned offspring are cumulative offspring."""
+    """Return scanned offspring, which are cumulative offspring already."""
     return pk.int64(position)
 
 
@@ -507,8 +510,8 @@ OFFSPRING = Scheme(no_start, as_it_is, _NO, _YES)
 
 @pk.kernel
 def fill_stretches(team, n_stretches, stretches, ancestors):
-    """LONG draws of one particle, where `spread` left them; a team for GROUP stretches. 8 bytes in, 8 bytes a
-    draw out."""
+    """Write the stretches of LONG draws of one particle that `spread` left; one team for GROUP stretches. 8
+    bytes in, 8 bytes a draw out."""
     n_groups = (n_stretches + GROUP - 1) // GROUP
     r = team.league_rank // n_groups
     begin = team.league_rank % n_groups * GROUP
@@ -522,6 +525,6 @@ def fill_stretches(team, n_stretches, stretches, ancestors):
             if owner >= 0:
                 for k in team.thread_range(s * LONG, (s + 1) * LONG):
                     ancestors[r, k] = owner
-        team.barrier()  # all have read them
+        team.barrier()  # all members have read the stretches
         for s in team.thread_range(begin, end):
             stretches[r, s] = -1

@@ -1,17 +1,16 @@
 """Kernels of multinomial draws in ascending order, without a search or a sort.
 
-M independent uniform positions are cut into B strata of equal size. How many fall into a stratum is
-Poisson(1) for each, independently, but for what is missing to M: given their sum L <= M the counts are those
-of L independent positions, and M - L further positions are drawn one by one. B is M - 10 sqrt(M), so that L >
-M has a probability below 10^-20 (draws beyond the M-th are dropped). Below a hundred draws all are drawn one
-by one.
+M independent uniform positions are divided into B strata of equal size. The counts of the strata are
+independent Poisson(1) numbers plus a correction: given their sum L <= M they are the counts of L independent
+positions, and M - L further positions are drawn one by one. B is M - 10 sqrt(M), so that L > M has a
+probability below 10^-20 (draws beyond the M-th are dropped). Fewer than FEW draws are all drawn one by one.
 
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
-    records  shape (n_rows, more than B / 4), uint64: the draws of strata 4 g, ..., 4 g + 3 in 8 bits each,
-             the first lowest, and above them 32 bits, the draws before these strata. (That four strata have
-             more than 255 draws has a probability below 10^-300.)
-    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of TILE strata
+    records  shape (n_rows, more than B / 4), uint64: the counts of strata 4 g, ..., 4 g + 3 in 8 bits each,
+             the first in the lowest, and above them, in 32 bits, the number of draws before these strata.
+             (Four strata have more than 255 draws with a probability below 10^-300.)
+    before   shape (n_rows, n_tiles + 1), uint64: number of draws before a tile of TILE strata
 """
 
 import math
@@ -27,18 +26,18 @@ EXTRA = 2**31  # the first draw of positions that are drawn one by one
 
 
 def poisson_quantiles():
-    """P(c <= k) for Poisson(1) in units of 2^-32, until it is 1."""
+    """Compute P(c <= k) for Poisson(1) in units of 2^-32, until it is 1."""
     terms = [math.exp(-1.0) / math.factorial(k) for k in range(13)]
     return tuple(round(math.fsum(terms[: k + 1]) * 2**32) for k in range(12))
 
 
 QUANTILES = poisson_quantiles()
-COMMON = 5  # counts beyond it are one in 1,700
+COMMON = 5  # larger counts have a probability of 1 / 1,700
 
 
 @pk.function
 def poisson(word):
-    """Return A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to
+    """Draw a Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and accurate to
     2^-32."""
     count = pk.uint32(0)
     for k in range(COMMON):
@@ -51,21 +50,21 @@ def poisson(word):
 
 @pk.kernel
 def begin_draws(r, n_draws, wanted, before):
-    """M draws in each row, none drawn yet. 16 bytes."""
+    """Set the number of draws of each row to M, and the number drawn so far to 0. 16 bytes."""
     wanted[r] = n_draws
     before[r, before.shape[1] - 1] = pk.uint64(0)
 
 
 @pk.kernel
 def begin_residual_draws(r, n_draws, copies, wanted, before):
-    """The draws that whole copies leave. 24 bytes."""
+    """Set the number of draws of each row to M less its whole copies. 24 bytes."""
     wanted[r] = n_draws - pk.int64(copies[r, copies.shape[1] - 1])
     before[r, before.shape[1] - 1] = pk.uint64(0)
 
 
 @pk.function
 def weigh_range(team, r, begin, end, row_scale, n_draws, total, w):
-    """(whole copies floor(M q / Q), what they leave, M q mod Q) of a range of a row, summed up."""
+    """Add up the whole copies floor(M q / Q) and the remainders M q mod Q over a range of a row."""
     ratio = pk.float64(n_draws) / real(total)
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
     whole = pk.int64(0)
@@ -81,7 +80,7 @@ def weigh_range(team, r, begin, end, row_scale, n_draws, total, w):
 
 @pk.kernel
 def weigh_residues(team, tile_size, bits, log, w, extremes, sums, n_draws, copies, offsets):
-    """Whole copies of a tile, and what they leave; one team per tile. One read of the weights."""
+    """Add up whole copies and remainders over a tile; one team per tile. One read of the weights."""
     n_tiles, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, log)
     whole, left = weigh_range(team, r, begin, end, row_scale, n_draws, sums[r, n_tiles], w)
@@ -92,14 +91,15 @@ def weigh_residues(team, tile_size, bits, log, w, extremes, sums, n_draws, copie
 
 @pk.function
 def sum_of_counts(record):
-    """Return all draws of a record's strata: the product's fourth byte adds up the bytes of the first
-    factor."""
+    """Add up the counts of a record's four strata: the fourth byte of the product is the sum of the first
+    factor's bytes."""
     return (((record & LOW) * 0x01010101) >> 24) & 255
 
 
 @pk.function
 def fill_tile(team, r, tile, wanted, seed, step, records):
-    """Poisson counts of a tile of strata; returns their sum. A block of random bits for four strata."""
+    """Draw the Poisson counts of a tile of strata; return their sum. A block of random bits for four
+    strata."""
     n = n_strata(wanted)
     last = 0 if wanted < FEW else n
     drawn = pk.uint64(0)
@@ -117,8 +117,8 @@ def fill_tile(team, r, tile, wanted, seed, step, records):
 
 @pk.kernel
 def fill_strata(team, wanted, seed, step, records, before):
-    """Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out for four
-    strata."""
+    """Draw the Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out
+    for four strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -130,7 +130,7 @@ def fill_strata(team, wanted, seed, step, records, before):
 
 @pk.function
 def draw_one(r, j, n, seed, step, records):
-    """Draw j of those that the Poisson counts leave, into one of n strata; returns its number."""
+    """Draw position j of those beyond the Poisson counts, uniformly among n strata; return its stratum."""
     words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
     b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
     pk.atomic_add(records, (r, b // 4), pk.uint64(1) << pk.uint64(8 * (b % 4)))
@@ -139,7 +139,7 @@ def draw_one(r, j, n, seed, step, records):
 
 @pk.kernel
 def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
-    """Draw the rest that the Poisson counts leave of M, `stride` indices of a row at a time. A block of
+    """Draw the M - L positions beyond the Poisson counts, `stride` indices of a row at a time. A block of
     random bits and two atomics for each draw."""
     missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
@@ -152,8 +152,8 @@ def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
 
 @pk.function
 def lay_tile(team, r, tile, carry, wanted, records):
-    """Counts of a tile, before which there are `carry` draws, get the draws before them; beyond the last
-    stratum stands M."""
+    """Add to each record of a tile the number of draws before it, from `carry` before the tile; the record
+    after the last stratum gets M."""
     n = n_strata(wanted)
     end = min((tile + 1) * RECORDS, (n + 3) // 4)
     for first in range(tile * RECORDS, end, team.size):
@@ -172,8 +172,8 @@ def lay_tile(team, r, tile, carry, wanted, records):
 
 @pk.kernel
 def lay_strata(team, wanted, before, records):
-    """Counts get the draws before them, and beyond the last stratum M; one team per tile of strata. 16 bytes
-    for four strata."""
+    """Add to each record the number of draws before it, and M after the last stratum; one team per tile of
+    strata. 16 bytes for four strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles

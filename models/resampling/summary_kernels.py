@@ -1,8 +1,8 @@
-"""Kernels of what is asked of particles beside their means; notation as in
+"""Kernels of summaries of particles in addition to means; notation as in
 `portable.models.resampling.filter_kernels`.
 
-Weights w are those that a step leaves, the largest of a row 1; sums holds Q, the sum of their whole numbers
-q, in its last column.
+Weights w are those after a step, relative to the largest of a row; sums holds Q, the sum of their whole
+numbers q, in its last column.
 """
 
 import portable as pk
@@ -16,7 +16,7 @@ LOWEST = -NAN - 1  # below the `order` of every number
 def moment_sums(
     team, moment, n_dims, n_moments, tile_size, bits, t, slot, x, params, w, extremes, sums, parts
 ):
-    """Sums of q times each moment over a tile; one team per tile. Reads weights and states."""
+    """Add up q times each moment over a tile; one team per tile. Reads weights and states."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, WEIGHTS)
     state = pk.local(n_dims, x.dtype)
@@ -37,7 +37,7 @@ def moment_sums(
 
 @pk.kernel
 def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
-    """Sums of q times the squared distance from the mean over a tile; one team per tile. Reads weights and
+    """Add up q times the squared distance from the mean over a tile; one team per tile. Reads weights and
     states."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, w.shape[1])
     row_scale = scale(extremes, r, bits, WEIGHTS)
@@ -53,11 +53,11 @@ def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, par
 
 @pk.kernel
 def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
-    """The least state with a share of at least levels[j] of the weights at or below it; one team per row,
-    component and level.
+    """Find the smallest state with at least a share levels[j] of the weights at or below it; one team per
+    row, component and level.
 
-    By halving the whole numbers that order float64 like themselves: 64 passes over the row, and the same bits
-    everywhere.
+    Bisects the whole numbers that are ordered like float64: 64 passes over the row, and the same bits on
+    every space.
     """
     n_dims = x.shape[1]
     j = team.league_rank % levels.shape[0]
@@ -65,7 +65,7 @@ def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
     r = team.league_rank // (levels.shape[0] * n_dims)
     row_scale = scale(extremes, r, bits, WEIGHTS)
     wanted = levels[j] * real(sums[r, sums.shape[1] - 1])
-    low = pk.int64(LOWEST)  # no state is at or below it, all are at or below high
+    low = pk.int64(LOWEST)  # no state is at or below low, and all states are at or below high
     high = pk.int64(NAN)
     for _ in range(64):
         middle = (low >> 1) + (high >> 1) + (low & high & 1)

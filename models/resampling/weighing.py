@@ -1,21 +1,21 @@
-"""Kernels that bring weights to whole numbers q_i and add them up; the notation is that of
+"""Kernels that convert weights to whole numbers q_i and add them up; the notation is that of
 `portable.models.resampling`.
 
-Rows are weight vectors of their own, one for each filter. A row is cut into n_tiles tiles, a team each;
-totals of tiles become what lies before each tile, on the device, so that no number travels to the host
-between kernels.
+Each row is the weight vector of one filter. A row is cut into n_tiles tiles, one team each; on the device,
+the totals of tiles are replaced by the sums before each tile, so that no number travels to the host between
+kernels.
 
 Arguments that recur
-    tile_size    numbers of a tile; a league has n_rows * n_tiles teams
-    sweep        numbers of a team where tiles do not matter
+    tile_size    numbers in a tile; a league has n_rows * n_tiles teams
+    sweep        numbers for each team of kernels that need no tiles
     bits         b, at most MOST_BITS: the largest q of a row lies in [2^(b - 1), 2^b]
     log          compile-time: w holds WEIGHTS, LOGS, or a filter's RELATIVE log-weights: their exponentials
-                 with the largest of the row as 1, rounded to the type of w, are the weights (1 in a row of no
-                 use), and extremes are those of the log-weights, of which only the largest need be known
+                 relative to the largest of the row, rounded to the type of w, are the weights (1 in an
+                 unusable row), and extremes are those of the log-weights, of which only the largest is needed
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
     extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if
                  the row idles
-    offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
+    offsets      shape (n_rows, n_tiles + 1), uint64: the sum of q before each tile, and Q in the last column
 """
 
 import math
@@ -28,28 +28,28 @@ import portable as pk
 from .checks import MOST
 
 WEIGHTS, LOGS = 0, 1
-IN_FLIGHT = 8  # loads that a member has under way
-RELATIVE = 2  # a third kind of w
-NONE = -(2**63)  # `order` of no number
+IN_FLIGHT = 8  # loads that a member has in flight
+RELATIVE = 2  # the third kind of w: relative log-weights
+NONE = -(2**63)  # below the `order` of every number
 NAN = 2**63 - 1  # `order` of NaN
-INFINITE, LOWEST = 0x7FF << 52, -(0x7FF << 52) - 1  # of infinity, and of that below 0
-WHOLE = 2.0**52  # from here on float64 are whole numbers, with distance 1 and patterns in a row
-WHOLE_BITS = 1075 << 52  # its pattern
-MOST_BITS = 51  # of q: less than WHOLE
-STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in the lowest 51 bits, in steps of 2^-20
-COARSE = 1.5 * 2.0**33 + 1  # the same, in steps of 2^-19, so that the whole part ends where 32 bits do
+INFINITE, LOWEST = 0x7FF << 52, -(0x7FF << 52) - 1  # `order` of infinity, and 1 below that of -infinity
+WHOLE = 2.0**52  # from here on float64 are whole numbers 1 apart, with consecutive bit patterns
+WHOLE_BITS = 1075 << 52  # bit pattern of WHOLE
+MOST_BITS = 51  # largest number of bits of q: q is less than WHOLE
+STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in its lowest 51 bits, in steps of 2^-20
+COARSE = 1.5 * 2.0**33 + 1  # the same in steps of 2^-19, so that the whole part ends at bit 32
 
 
 @pk.function
 def real(q):
-    """Return the float64 of a whole number below 2^63: of an int64 machines convert it sooner than of a
-    uint64."""
+    """Convert a whole number below 2^63 to float64, via int64, which machines convert faster than uint64."""
     return pk.float64(pk.int64(q))
 
 
 @pk.function
 def part_of(team, size, n):
-    """Return (row, part, begin, end) of a team, of teams for all parts of `size` in rows of n."""
+    """Return (row, part, begin, end) of a team, if there is one team for each part of `size` numbers in rows
+    of n."""
     n_parts = (n + size - 1) // size
     part = team.league_rank % n_parts
     begin = part * size
@@ -58,8 +58,8 @@ def part_of(team, size, n):
 
 @pk.function
 def tile_of(team, sums, tile_size, n, backwards=False):
-    """Return (tiles of a row, row, tile, begin, end) of a team, of teams for all tiles of all rows; where
-    `backwards` the last tile comes first, as it is still in a cache."""
+    """Return (tiles of a row, row, tile, begin, end) of a team, if there is one team for each tile of all
+    rows; with `backwards` the last tile comes first, as it is still in a cache."""
     n_tiles = sums.shape[1] - 1
     tile = team.league_rank % n_tiles
     if backwards:
@@ -70,39 +70,39 @@ def tile_of(team, sums, tile_size, n, backwards=False):
 
 @pk.function
 def order(x):
-    """Return a whole number by which float64 order like themselves; NaN is the largest."""
+    """Map a float64 to an int64 of the same order; NaN is the largest."""
     bits = pk.bits(x)
     return pk.where(pk.isnan(x), pk.int64(NAN), pk.where(bits < 0, bits ^ NAN, bits))
 
 
 @pk.function
 def ordered(number):
-    """Return the float64 of an `order`, NaN of NAN."""
+    """Return the float64 whose `order` is a number; NaN for NAN."""
     return pk.from_bits64(pk.where(number < 0, number ^ NAN, number))
 
 
 def ordered_numpy(numbers):
-    """`ordered` of an int64 array."""
+    """Compute `ordered` of an int64 array."""
     return np.where(numbers < 0, numbers ^ NAN, numbers).view(np.float64)
 
 
 @pk.function
 def power(e):
-    """2^e, for e from -1022 to 1023."""
+    """Compute 2^e, for e from -1022 to 1023."""
     return pk.from_bits64((pk.int64(e) + 1023) << 52)
 
 
 @pk.function
 def exponent(x):
-    """Return the e with 2^(e - 1) <= x < 2^e, of a positive finite number."""
+    """Return the e with 2^(e - 1) <= x < 2^e, for a positive finite x."""
     e = (pk.bits(x) >> 52) & 2047
-    lifted = (pk.bits(x * 2.0**54) >> 52) & 2047  # subnormal numbers have no exponent of their own
+    lifted = (pk.bits(x * 2.0**54) >> 52) & 2047  # the bits of subnormal numbers have no exponent
     return pk.where(e == 0, lifted - 54, e) - 1022
 
 
 class Scale(NamedTuple):
-    """Scale of a row: whether its weights are of use, the largest of them, which LOGS are less, two factors
-    of a weight and what is added, and the kind of w."""
+    """Scale of a row: True if its weights are usable, their largest, which LOGS are relative to, three
+    numbers to scale a weight by (two factors and a term), and the kind of w."""
 
     usable: Any
     largest: Any
@@ -112,9 +112,12 @@ class Scale(NamedTuple):
 
 @pk.function
 def scale(extremes, r, bits, log):
-    """Return the Scale of a row: q = (w or exp(w - largest)) times two factors, one after the
-    other, so that neither overflows; or factors[2], 1, throughout a row that has no positive weight, a
-    negative one or one that is not finite (of RELATIVE the largest weight is 1 all the same)."""
+    """Compute the Scale of a row: q = (w or exp(w - largest)) times two factors, one after the other, so that
+    neither product overflows.
+
+    In an unusable row (no positive weight, or a negative or non-finite one), q = factors[2] = 1 for all
+    weights; for RELATIVE log-weights, a largest weight of 1 is assumed there.
+    """
     largest = ordered(extremes[r, 0])
     smallest = ordered(extremes[r, 1])
     if log != WEIGHTS:
@@ -123,7 +126,7 @@ def scale(extremes, r, bits, log):
     else:
         usable = largest > 0.0 and largest < math.inf and smallest >= 0.0
         shift = bits - exponent(pk.where(usable, largest, 1.0))
-    half = shift >> 1 if log == WEIGHTS else 0  # of exponentials one factor will do
+    half = shift >> 1 if log == WEIGHTS else 0  # exponentials need one factor only
     factors = pk.local(3, pk.float64)  # powers of two: exact
     factors[0] = power(half)
     factors[1] = power(shift - half)
@@ -133,14 +136,14 @@ def scale(extremes, r, bits, log):
 
 @pk.function
 def relative(log_w, usable, largest):
-    """exp(log_w), with the largest as 1; 1 in a row of no use."""
+    """Compute exp(log_w - largest); 1 in an unusable row."""
     return pk.exp_nonpositive(pk.where(usable, log_w - largest, 0.0))
 
 
 @pk.function
 def relative_to(x, scale):
-    """Return a weight over the largest, or over 1; 0 in a row without use. RELATIVE ones come as
-    `relative` has them."""
+    """Return a weight relative to the largest (LOGS) or unchanged; 0 in an unusable row. RELATIVE weights are
+    those of `relative` already."""
     if scale.log == RELATIVE:
         w = pk.float64(x)
     elif scale.log == LOGS:
@@ -152,7 +155,7 @@ def relative_to(x, scale):
 
 @pk.function
 def scaled(x, scale):
-    """Return a weight times the factors of its row's scale, 1 in a row without use."""
+    """Return a weight times the factors of its row's scale; 1 in an unusable row."""
     w = relative_to(x, scale)
     if scale.log == WEIGHTS:
         w *= scale.factors[0]
@@ -161,8 +164,8 @@ def scaled(x, scale):
 
 @pk.function
 def fixed(x, scale):
-    """q of a weight. Added to 2^52 it is rounded to a whole number, of which the pattern tells how many: a
-    conversion, which must look for what lies beyond the integers, takes three times as long."""
+    """Compute q of a weight: the sum with 2^52 is rounded to a whole number, which its bits give directly; a
+    conversion, which also handles numbers beyond the integers, takes three times as long."""
     w = relative_to(x, scale)
     if scale.log == WEIGHTS:
         w *= scale.factors[0]
@@ -172,12 +175,12 @@ def fixed(x, scale):
 
 @pk.function
 def split(position, parts, total, ratio):
-    """(k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a product of
-    128 bits.
+    """Return (k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a
+    product of 128 bits.
 
-    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total: position * ratio is right to 2^-20,
-    so that the estimate of k is right or too small by one; the rest then fits into 64 bits and is right
-    although the products wrap.
+    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total. position * ratio is accurate to
+    2^-20, so that the estimate of k is exact or too small by one; the rest then fits into 64 bits and is
+    exact although the products wrap.
     """
     steps = pk.bits(pk.fma(real(position), ratio, STEPS - 2.0**-18))
     k = ((steps >> 20) & MOST) - 1  # no conversion, as in `fixed`
@@ -188,7 +191,8 @@ def split(position, parts, total, ratio):
 
 @pk.kernel
 def begin(team, extremes, stretches):
-    """Rows without a weight seen yet, and no stretches; one team per row. 24 bytes and 8 a stretch."""
+    """Initialize rows: extremes of no weights, and no stretches; one team per row. 24 bytes and 8 a
+    stretch."""
     r = team.league_rank
     if team.single():
         extremes[r, 0] = NONE
@@ -200,7 +204,7 @@ def begin(team, extremes, stretches):
 
 @pk.function
 def extremes_of(team, r, begin, end, w):
-    """(largest, smallest) of a range of a row, NaN if there is one."""
+    """Return (largest, smallest) of a range of a row; NaN if the range contains one."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
     highs = pk.local(IN_FLIGHT, w.dtype)
@@ -228,8 +232,8 @@ def extremes_of(team, r, begin, end, w):
 
 @pk.kernel
 def find_extremes(team, sweep, w, extremes):
-    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two
-    atomics a team."""
+    """Find the largest and smallest weight of a row; one team for `sweep` weights. One read of the weights,
+    two atomics a team."""
     r, _, begin, end = part_of(team, sweep, w.shape[1])
     largest, smallest = extremes_of(team, r, begin, end, w)
     if team.single():
@@ -239,7 +243,7 @@ def find_extremes(team, sweep, w, extremes):
 
 @pk.function
 def sum_of_range(team, r, begin, end, row_scale, w):
-    """Return the sum of q over a range of a row."""
+    """Add up q over a range of a row."""
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
     x = pk.local(IN_FLIGHT, w.dtype)
@@ -256,7 +260,7 @@ def sum_of_range(team, r, begin, end, row_scale, w):
 
 @pk.kernel
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
-    """The sum of q over a tile; one team per tile. One read of the weights."""
+    """Add up q over a tile; one team per tile. One read of the weights."""
     _, r, tile, begin, end = tile_of(team, offsets, tile_size, w.shape[1], True)
     total = sum_of_range(team, r, begin, end, scale(extremes, r, bits, log), w)
     if team.single():
@@ -265,10 +269,10 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
 
 @pk.function
 def lay_out(team, r, offsets, shelf):
-    """Return totals of tiles, which stand on the shelf, become what lies before each tile; returns their
-    sum."""
+    """Turn the totals of tiles, in `shelf`, into the sums before each tile, in `offsets`; return the sum of
+    all."""
     last = offsets.shape[1] - 1
-    # neighbours are one member's: one scan for all; odd, as memory has banks
+    # consecutive tiles belong to one member: one scan for all; an odd number avoids conflicts of memory banks
     share = (last + team.size - 1) // team.size | 1
     team.barrier()
     begin = min(team.rank * share, last)
@@ -292,8 +296,8 @@ def lay_out(team, r, offsets, shelf):
 
 @pk.kernel
 def add_up(team, offsets):
-    """Totals of tiles become what lies before each tile; one team per row, with scratch for them. 16 bytes a
-    tile."""
+    """Replace the totals of tiles by the sums before each tile; one team per row, with scratch for the
+    totals. 16 bytes a tile."""
     shelf = team.scratch(offsets.shape[1], pk.uint64)
     for tile in team.thread_range(offsets.shape[1] - 1):
         shelf[tile] = offsets[team.league_rank, tile]
