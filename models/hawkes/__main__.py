@@ -54,7 +54,7 @@ from .catalogue import read_hours, write_table, read_table
 from .calibration import calibrate_noise, coverage, mutual_coverage
 
 console = Console(highlight=False, markup=False)
-# tables of `--out`, none of which may be read
+# tables written to `--out`; none of them may be an input file
 _WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"
 _SHOWN = {
     "r_hat": ("R-hat", "{:.3f}"),
@@ -65,7 +65,7 @@ _SHOWN = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command with arguments `argv`; return the exit status."""
     return command.run("hawkes", _parser(), argv)
 
 
@@ -80,7 +80,7 @@ def _parser():
 
 
 class _Job(NamedTuple):
-    """Input of a command; `earlier` is the fit that it names, if it names one."""
+    """The input of a command; `earlier` is the earlier fit that an option names, or None."""
 
     options: Any
     folder: Path
@@ -95,17 +95,18 @@ class _Job(NamedTuple):
         return fit(self.likelihood, fixed=self.fixed, least=self.options.least, **how)
 
     def params(self):
-        """Return the parameters of the earlier fit, or those of the posterior mode."""
+        """Return the parameters of the earlier fit, or the posterior mode."""
         if isinstance(self.earlier, Posterior):
             return self.earlier.mean()
         return self.earlier or self.fit(posterior=True).params
 
     def sample(self, method="metropolis"):
-        """Draw from the posterior; Ctrl-C leaves what was drawn in a file."""
+        """Draw from the posterior; on Ctrl-C, save the draws until then."""
         sampler = sample_nuts if method == "nuts" else sample_posterior
         asked = command.given(self.options, sampler) | {"start": self.start, "fixed": self.fixed}
         if self.options.background != "paper" and "omega" in self.start.names():
-            # longer delays than the record are no other than background, and theta then has no bound
+            # mean delays longer than the record cannot be distinguished from background, and theta is then
+            # unbounded
             asked["least"] = (asked["least"] or {}) | {"omega": 1.0 / self.likelihood.horizon_h}
         asked = {name: value for name, value in asked.items() if value is not None}
         try:
@@ -118,7 +119,7 @@ class _Job(NamedTuple):
             raise
 
     def draw(self, name, figure, *args):
-        """Write a figure, unless none are wanted."""
+        """Write the figure that `figure(*args)` returns, unless --figures is none."""
         kind = self.options.figures
         if kind != "none":
             found = figure(*args)
@@ -131,7 +132,7 @@ def _note(text):
 
 
 def _prepare(options):
-    """Read the events and make their likelihood, a _Job."""
+    """Read the events and construct their likelihood; return a _Job."""
     method = getattr(options, "method", "metropolis")
     if getattr(options, "checkpoint", None) and method != "metropolis":
         raise InputError(f"--checkpoint keeps draws of --method metropolis; --method {method} keeps nothing")
@@ -139,7 +140,8 @@ def _prepare(options):
     _check_background(options)
     folder = check_folder(options.out, "--out", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
-    earlier = parts.read_earlier(options)  # a misspelt name is reported before anything is computed
+    # read first, so that a misspelt name is reported before anything is computed
+    earlier = parts.read_earlier(options)
     options.least = None if options.least_h is None else {"h": options.least_h}
     events, start = _read(options)
     _need_writers(options)
@@ -152,7 +154,7 @@ def _prepare(options):
 
 
 def _read(options):
-    """Read the events; where estimates begin."""
+    """Read the events; return them and the initial parameters."""
     options.reference_mark, options.end = map(parts.number_or_text, (options.reference_mark, options.end))
     events = read_catalogue(options.events, **command.given(options, read_catalogue))
     if options.jitter is not None:
@@ -164,13 +166,14 @@ def _read(options):
 
 
 def _how(options):
-    """Return the options of the likelihood."""
+    """Return the keyword arguments of the likelihood."""
     names = "dtype", "error_bound", "space", "repeats", "horizon_h", "client"
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _with_paper(options, events, start):
-    """Return the likelihood with the paper's background, a start, and what stays fixed."""
+    """Return the likelihood with the paper's background, the initial parameters, and the names of the
+    fixed ones."""
     likelihood = events.likelihood(background_self=not options.sample_tau, **_how(options))
     unasked = (
         " (unless given, those of gunfire in Washington, D.C.: is this such? --tau-x, --tau-t, --sample-tau,"
@@ -183,7 +186,8 @@ def _with_paper(options, events, start):
 
 
 def _with_fitted(options, events, start):
-    """Return the same with a background that is fitted in turns with the triggering."""
+    """Return the likelihood with a background fitted alternately with the triggering, the initial
+    parameters, and the names of the fixed ones."""
     how = command.given(options, fit_background) | {"horizon_h": events.horizon_h} | _how(options)
     if events.marks is not None:
         how |= {"marks": events.marks, "reference_mark": events.reference_mark}
@@ -201,7 +205,7 @@ def _with_fitted(options, events, start):
 
 
 def _check_background(options):
-    """Refuse options of the paper's background with another."""
+    """Raise InputError if options of the paper's background are combined with another background."""
     if options.polygon and options.background == "paper":
         raise InputError("--polygon is for a fitted background, and --background is paper; leave one out")
     asked = {"--tau-x": "tau_x", "--tau-t": "tau_t", "--sample-tau": "sample_tau", "--cluster": "client"}
@@ -214,8 +218,8 @@ def _check_background(options):
 
 
 def _need_writers(options):
-    """Ask for the libraries that results are written with before anything is drawn, not after an hour of
-    it."""
+    """Import the libraries that write results, so that a missing one is reported before sampling, not
+    after an hour."""
     method = getattr(options, "method", None)
     if method in ("metropolis", "nuts"):
         for module in ("arviz_base", "arviz_stats", "h5netcdf"):
@@ -233,7 +237,7 @@ def run_fit(options):
         f"largest bound of a log-likelihood's relative error: {bound:.1e}; last sums: {job.likelihood.method}"
     )
     for note in said:
-        if not note.startswith("no evidence"):  # which stands above
+        if not note.startswith("no evidence"):  # already printed with the test
             _note(note)
     values = asdict(params)
     units = {name: params.unit(name) for name in values | rows}
@@ -244,7 +248,8 @@ def run_fit(options):
 
 
 def _by_optimum(job):
-    """Maximise: rows of the table, parameters, the error's bound, notes."""
+    """Maximise the likelihood or posterior; return rows of the table, parameters, the error bound, and
+    notes."""
     options = job.options
     found = job.fit(posterior=options.method == "mode", n_simulations=options.n_simulations)
     rows = {}
@@ -256,7 +261,7 @@ def _by_optimum(job):
 
 
 def _by_draws(job):
-    """Sample: the same."""
+    """Sample the posterior; return rows of the table, parameters, the error bound, and notes."""
     posterior = job.sample(job.options.method)
     rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
     params = posterior.mean()
@@ -267,7 +272,7 @@ def _by_draws(job):
 
 
 def run_probabilities(options):
-    """Say who was triggered, by whom, and how large families are; CSV and figures."""
+    """Estimate the parents of events, and the sizes of their clusters; write CSV and figures."""
     job = _prepare(options)
     likelihood, events = job.likelihood, job.events
     params, columns = _probabilities(job)
@@ -286,7 +291,7 @@ def run_probabilities(options):
 
 
 def _probabilities(job):
-    """Return parameters, and columns of the probabilities of having been triggered."""
+    """Return the parameters, and columns of the probabilities of having been triggered."""
     params = job.earlier
     if isinstance(params, ParametersBase):
         return params, {"probability": job.likelihood.excitation_probabilities(params)}
@@ -297,7 +302,7 @@ def _probabilities(job):
 
 
 def _axes(locations):
-    """Return columns of places by their names."""
+    """Return columns of locations by their names."""
     return {f"{axis}_km": column for axis, column in zip("xyz", locations.T)}
 
 
@@ -324,7 +329,7 @@ def run_residuals(options):
 
 
 def run_forecast(options):
-    """Forecast how many events come after the record, with intervals; a posterior predictive check."""
+    """Forecast the number of events after the record, with intervals; a posterior predictive check."""
     job = _prepare(options)
     found, n_draws = job.earlier or job.params(), options.n_draws
     ahead = forecast(job.likelihood, found, options.hours, n_draws=n_draws, seed=options.seed)
@@ -367,7 +372,7 @@ def run_compare(options):
 
 
 def _read_types(options):
-    """Read times and types of events; their MutualLikelihood."""
+    """Read times and types of events; return their MutualLikelihood."""
     check_outputs(options, "out", "json", inputs=("events",))
     time = options.time
     name, table = read_table(options.events, (time, options.type))
@@ -379,7 +384,7 @@ def _read_types(options):
 
 
 def run_mutual(options):
-    """Fit types that excite one another, in time: who influences whom, with intervals."""
+    """Fit mutually exciting types of events in time: their influences on each other, with intervals."""
     likelihood = _read_types(options)
     found = fit_mutual(likelihood, options.rates, fixed_rates=options.fixed_rates)
     graph, rates = found.graph(options.level), found.params.rates
@@ -404,7 +409,7 @@ def run_mutual(options):
 
 
 def run_simulate(options):
-    """Draw events with known parents, as CSV."""
+    """Simulate events with known parents, as CSV."""
     check_outputs(options, "out")
     if len(options.box_km) % 2:
         raise InputError(
@@ -448,7 +453,7 @@ def run_calibrate(options):
 
 
 def _print_shares(options, shares):
-    """Print shares of data sets; the exit status is 1 where some are outside their limits."""
+    """Print shares of data sets; return exit status 1 if some are outside their limits."""
     _print_table(
         ("over simulated sets", "share", "of a right method"),
         [(one.what, f"{one.share:.1%}", f"{one.low:.1%} to {one.high:.1%}") for one in shares],
@@ -464,7 +469,7 @@ def _fail(text):
 
 
 def _print_rows(rows, kind):
-    """Print numbers that fit 80 columns; fit.json has all of them, and all digits."""
+    """Print the table of parameters within 80 columns; fit.json has all columns and digits."""
     shown = {name: _SHOWN.get(name, (name, "{:.4g}")) for name in next(iter(rows.values()))}
     shown = {name: style for name, style in shown.items() if style}
     cells = []

@@ -1,14 +1,13 @@
-"""Calibrate samplers, intervals and the test over simulated data sets.
+"""Calibrate samplers, intervals and the test of triggering on simulated data sets.
 
-`calibrate` is simulation-based calibration (Talts, Betancourt, Simpson, Vehtari, Gelman 2018): parameters
-are drawn from priors, events from parameters, and posteriors from events; the rank of the true
-parameter among independent posterior draws is then uniform. The kernel density (1) is not a model that events
-can be drawn from, so the background is uniform over a box and given to the likelihood as known.
+`calibrate` is simulation-based calibration (Talts, Betancourt, Simpson, Vehtari, Gelman 2018): parameters are
+drawn from priors, events from parameters, and posteriors from events; the rank of the true parameter among
+independent posterior draws is then uniform. Events cannot be simulated from the kernel density (1), so the
+background is uniform over a box and given to the likelihood as known.
 
-`coverage`, `mutual_coverage` and `calibrate_noise` count how often intervals hold the truth and how often the
-test rejects, over data sets that are fitted as an analyst would fit them, the background among what is
-estimated. The noise has no triggering: places of one of six shapes, and times even over a year or of a yearly
-season.
+`coverage`, `mutual_coverage` and `calibrate_noise` estimate the coverage of intervals and the rejection rate
+of the test, over data sets that are analysed like real data, with an estimated background. The noise has no
+triggering: places have one of six distributions, and times are uniform over a year or have a yearly season.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PRIORS = {
     "omega": log_normal(1.0, 0.4),
     "1/h": log_normal(5.0, 0.4),
 }
-# how each samples: the length of the first chains, and options
+# for each method: the sampler, the length of the first chains, and options
 _SAMPLERS = {
     "metropolis": (sample_posterior, 4_000, {"n_warmup": 500}),
     "nuts": (sample_nuts, 300, {"n_chains": 2, "n_warmup": 150}),
@@ -57,7 +56,8 @@ _SIDE_KM, _HORIZON_H, _KNOWN_IMMIGRANTS = 10.0, 1000.0, 250.0
 
 @dataclass(frozen=True)
 class Calibration(Ranks):
-    """Ranks of true parameters among posterior draws, and of how many events and draws.
+    """Ranks of true parameters among posterior draws, with the least effective sample size and number of
+    events.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def calibrate(
     jobs: int = 1,
     client: object = None,
 ) -> Calibration:
-    """Calibrate a sampler by simulation.
+    """Calibrate a sampler by simulation-based calibration.
 
     Parameters
     ----------
@@ -91,16 +91,16 @@ def calibrate(
     n_sets : int
         Simulated data sets, of at least 200 events each.
     n_kept : int
-        Draws of each posterior that are kept; n_kept + 1 ranks are shared out among at most 20 boxes.
+        Draws of each posterior that are kept; the n_kept + 1 ranks are divided into at most 20 bins.
     least_ess : int
-        Chains are made twice as long until every parameter has that many effective draws.
+        Effective draws of every parameter; the length of chains is doubled until they have them.
     seed : int
     space : str or Space, optional
     progress : bool
     jobs : int
-        Processes that share the data sets out, each on one core unless a space is named.
+        Processes that the data sets are divided among, each on one core unless a space is named.
     client : distributed.Client or "local", optional
-        Whose workers share them out in place of `jobs`.
+        Divide the data sets among the workers of this client instead of `jobs`.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def calibrate(
 
 
 def _ranks(method, n_kept, least_ess, seed, space, k):
-    """Return for data set k the ranks of the true parameters, the least effective sample size, and the
+    """Return the ranks of the true parameters of data set k, the least effective sample size, and the
     number of events."""
     truth, likelihood = _data_set([seed, k], space)
     posterior, ess = _sample(method, likelihood, least_ess, seed + k)
@@ -131,7 +131,7 @@ def _ranks(method, n_kept, least_ess, seed, space, k):
 
 
 def _data_set(seed, space):
-    """Return parameters from the priors, and the likelihood of events drawn with them."""
+    """Return parameters drawn from the priors, and the likelihood of events simulated with them."""
     random = np.random.default_rng(seed)
     while True:
         values = {}
@@ -139,7 +139,8 @@ def _data_set(seed, space):
             v = PRIORS[coordinate_name(Parameters, name)].draw(random)
             values[name] = 1.0 / v if is_reciprocal(Parameters, name) else v
         truth = Parameters(tau_x=1.0, tau_t=1.0, **values)
-        if truth.theta >= 1.0:  # its clusters have no mean size; the prior says so once in ten thousand draws
+        # the mean cluster size is infinite; this happens about once in ten thousand draws of the prior
+        if truth.theta >= 1.0:
             continue
         made = simulate(
             truth,
@@ -148,8 +149,8 @@ def _data_set(seed, space):
             box_km=((0.0, _SIDE_KM),) * 2,
             seed=random,
         )
-        # Observation begins with the first event, before which there was nothing: of the prior, next to
-        # nothing is lost.
+        # Small data sets are discarded, which hardly changes the prior. Observation begins at the first
+        # event.
         if len(made.times) >= 200:
             break
     inside = ((made.locations >= 0.0) & (made.locations <= _SIDE_KM)).all(axis=1)
@@ -164,7 +165,8 @@ def _data_set(seed, space):
 
 
 def _sample(method, likelihood, least_ess, seed):
-    """Return a posterior with enough effective draws of every parameter, and how many the worst has."""
+    """Return a posterior with at least `least_ess` effective draws of every parameter, and the smallest
+    number of effective draws."""
     sampler, length, how = _SAMPLERS[method]
     how = how | {"start": Parameters(1.0, 1.0, 1.0, 0.4, 1.0, 0.2), "priors": PRIORS, "seed": seed}
     while True:
@@ -177,7 +179,7 @@ def _sample(method, likelihood, least_ess, seed):
 
 
 BACKGROUNDS = ("constant", "piecewise", "declustered", "paper")
-# Minutes and metres; days and hundreds of metres.
+# Clusters within minutes and metres, and within days and hundreds of metres.
 CLUSTERS = {
     "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
     "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
@@ -189,21 +191,21 @@ _YEAR_H, _IMMIGRANTS, _TOWN_KM = 8766.0, 300.0, 0.4
 _BOX = ((0.0, _SIDE_KM),) * 2
 _TOWNS = np.array([[3.0, 3.5], [7.5, 6.0]])
 _CENTRES = np.array([[2.5, 3.0], [7.0, 2.0], [5.0, 7.5]])
-_TOGETHER = 8  # sets a launch
+_TOGETHER = 8  # data sets per launch
 _TRIGGERED = Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
 _MUTUAL_H, _MU = 3_000.0, (0.2, 0.1, 0.05)  # some 1,700 events
 _INFLUENCE = np.array([[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]])
 
 
 class Share(NamedTuple):
-    """A share of data sets, and the limits that a right method keeps.
+    """A share of data sets, and the limits that a correct method meets.
 
     Attributes
     ----------
     what : str
     share, low, high : float
     judged : bool
-        There are sets enough for the limits to count.
+        True if there are enough data sets to compare with the limits.
     """
 
     what: str
@@ -214,11 +216,11 @@ class Share(NamedTuple):
 
 
 def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **how: Any) -> list[Share]:
-    """Return how often 90 % intervals hold the truth, for clusters in space and time.
+    """Estimate the coverage of 90 % intervals, for clusters in space and time with a given `background`.
 
     Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all
-    events); their rate is three times as high in the second half for "piecewise"; and half of them gather
-    about three centres for "declustered".
+    events); their rate is three times as high in the second half for "piecewise"; and half of them are near
+    three centres for "declustered".
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
     Returns
     -------
     list of Share
-        Of a right method and 200 sets each is between 0.84 and 0.96 in 995 of 1,000 cases.
+        For a correct method and 200 sets, each share is between 0.84 and 0.96 in 995 of 1,000 cases.
     """
     check_choice(background, "background", BACKGROUNDS)
     check_choice(clusters, "clusters", (*CLUSTERS, "both"))
@@ -249,11 +251,12 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
 
 
 def mutual_coverage(*, n_sets: int = 200, **how: Any) -> list[Share]:
-    """Return how often 90 % intervals hold the truth, for three types that excite one another.
+    """Estimate the coverage of 90 % intervals, for three mutually exciting types.
 
-    A decay whose rate is estimated; two of known rates, each with its own ratios; Omori's law. The shares are
-    of all sets and entries: of mu, of influences above 0, of those that are 0, which the cut at 0 makes
-    conservative, and of the rate if it is estimated.
+    There are three cases: a decay whose rate is estimated; two decays of known rates with separate ratios;
+    Omori's law. The shares are over all sets and entries: of mu, of influences above 0, of influences equal
+    to 0, whose intervals are conservative because they are truncated at 0, and of the rate if it is
+    estimated.
 
     Parameters
     ----------
@@ -281,18 +284,19 @@ def calibrate_noise(
     n_triggered: int | None = None,
     **how: Any,
 ) -> list[Share]:
-    """Return how often the default analysis rejects noise, finds triggering, and covers the truth.
+    """Estimate how often the default analysis rejects noise, detects triggering, and covers the true
+    parameters.
 
     Parameters
     ----------
     n_sets : int
         Sets without triggering, of each shape.
     n_events : int
-        Events of a set
+        Events of a set.
     n_simulations : int
-        Draws of each test without triggering
+        Simulated data sets without triggering, for each test.
     n_triggered : int, optional
-        Sets with triggering, shapes in turn; a fifth of `n_sets` by default
+        Sets with triggering, for all shapes in turn; a fifth of `n_sets` by default.
     **how
         seed, space, jobs, progress and client, as in `calibrate`.
 
@@ -328,7 +332,7 @@ def _means(
     progress=False,
     client=None,
 ) -> dict[str, float]:
-    """Average what `one(seed, space, number)` returns for each data set, by name."""
+    """Return the averages, by name, of the results of `one(seed, space, number)` over n data sets."""
     one = functools.partial(one, check_seed(seed), space_of(space, jobs, client))
     how = {"jobs": jobs, "description": description, "progress": progress, "client": client, "space": space}
     found = map_numbers(one, check_count(n, "n_sets"), **how)
@@ -336,7 +340,7 @@ def _means(
 
 
 def _held(found, truth, names):
-    """Tell for each parameter whether its interval holds the truth."""
+    """Return, for each parameter, True if its interval contains the true value."""
     held = {}
     for name in names:
         low, high = found.interval(name, LEVEL)
@@ -345,7 +349,8 @@ def _held(found, truth, names):
 
 
 def _clustered(background, truth, seed, space, k):
-    """Fit clusters about immigrants: which intervals hold the truth, and the estimates."""
+    """Return, for data set k of clusters about immigrants, which intervals contain the true values, and
+    the estimates."""
     made = simulate(
         truth,
         n_immigrants=_IMMIGRANTS,
@@ -365,7 +370,7 @@ def _clustered(background, truth, seed, space, k):
 
 
 def _mutual(kind, seed, space, k):
-    """Fit three types: the shares of intervals that hold the truth."""
+    """Return, for data set k of three types, which intervals contain the true values."""
     rates, weights = np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None
     if kind == "omori":
         rates, weights = omori_rates(1.5, 0.5, within_h=_MUTUAL_H)
@@ -381,14 +386,14 @@ def _mutual(kind, seed, space, k):
 
 
 def _noise(shape, n_sets, n_events, n_simulations, seed, space, k):
-    """Test sets of one shape without triggering, some together: which of them are rejected."""
+    """Return, for several sets of one shape without triggering, True for each set that the test rejects."""
     numbers = range(k * _TOGETHER, min((k + 1) * _TOGETHER, n_sets))
     at, sets = list(SHAPES).index(shape), []
     for number in numbers:
         places, times = SHAPES[shape](np.random.default_rng([seed, at, number]), n_events)
         order = np.argsort(times, kind="stable")
         sets.append((places[order], times[order]))
-    # draws of their own for each shape, so that shapes are tests that do not depend on each other
+    # separate random numbers for each shape, so that the results of shapes are independent
     seeds = [seed + len(SHAPES) * number + at for number in numbers]
     found = several_tests(sets, n_simulations=n_simulations, seeds=seeds, space=space)
     return {"rejected": [_rejects(test) for test in found]}
@@ -399,7 +404,8 @@ def _rejects(test):
 
 
 def _found(n_events, n_simulations, seed, space, k):
-    """Analyse a set with triggering: whether it is found, and which intervals hold the truth."""
+    """Return, for data set k with triggering, True if the test rejects, and which intervals contain the
+    true values."""
     shape = list(SHAPES)[k % len(SHAPES)]
     horizon = 3.0 * _YEAR_H if shape == "season" else _YEAR_H
     made = simulate(
@@ -428,14 +434,14 @@ def _disc(random, n):
 
 
 def _l_shaped(random, n):
-    """Draw from the square without its upper right quarter."""
+    """Draw places uniformly from the square without its upper right quarter."""
     places = random.uniform(0.0, 0.5 * _SIDE_KM, (n, 2))
     quarter = random.integers(0, 3, n)
     return places + 0.5 * _SIDE_KM * np.array([[0, 0], [1, 0], [0, 1]])[quarter], _year(random, n)
 
 
 def _towns(random, n):
-    """Draw half of the events even, half in two towns."""
+    """Draw half of the places uniformly, half in two towns."""
     places, times = _square(random, n)
     in_town = random.random(n) < 0.5
     some = _TOWNS[random.integers(0, 2, n)] + random.normal(0.0, _TOWN_KM, (n, 2))
@@ -443,14 +449,14 @@ def _towns(random, n):
 
 
 def _gradient(random, n):
-    """Draw from a density that rises from 0 on one side."""
+    """Draw places from a density that increases linearly from 0 at one side."""
     places, times = _square(random, n)
     places[:, 0] = _SIDE_KM * np.sqrt(random.random(n))
     return places, times
 
 
 def _season(random, n):
-    """Draw at a rate of 1 + 0.8 sin in three years, by rejection."""
+    """Draw times over three years at a rate proportional to 1 + 0.8 sin(2 pi t / year), by rejection."""
     places, times = random.uniform(0.0, _SIDE_KM, (n, 2)), np.empty(0)
     while len(times) < n:
         some = random.uniform(0.0, 3.0 * _YEAR_H, 2 * n)
@@ -460,13 +466,13 @@ def _season(random, n):
 
 
 def _late(random, n):
-    """Draw three times as many in the second half."""
+    """Draw three times as many events in the second half of the year as in the first."""
     times = random.uniform(0.0, 0.5 * _YEAR_H, n) + 0.5 * _YEAR_H * (random.random(n) < 0.75)
     return random.uniform(0.0, _SIDE_KM, (n, 2)), times
 
 
 def _gathered(random, n):
-    """Draw half uniform, half about three centres, within the square."""
+    """Draw half of the places uniformly, half about three centres, within the square."""
     places = random.uniform(0.0, _SIDE_KM, (n, 2))
     near = random.random(n) < 0.5
     outside = near.copy()

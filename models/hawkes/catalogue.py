@@ -1,5 +1,5 @@
-"""Read events as an analyst has them: CSV (also gzipped), Parquet, npz or a data frame, with named columns,
-stated units, dates, names and marks; and join results to the table again."""
+"""Read events from CSV (also gzipped), Parquet, npz or a data frame, with named columns, stated units,
+dates, names and marks; and join results to the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
 TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
-_MOST_OFF = 0.05  # of a distance on a plane, silently
+_MOST_OFF = 0.05  # largest relative error of projected distances without a warning
 _WORDS = {
     "min": "min minute minutes",
     "s": "s sec second seconds",
@@ -42,7 +42,7 @@ _WORDS = {
 
 
 def read_table(source, wanted):
-    """Return a name for messages and the wanted columns, of a file or of a table."""
+    """Return a name of the source for messages, and the wanted columns, of a file or of a table in memory."""
 
     def pick(names):
         missing = [name for name in wanted if name not in names]
@@ -79,7 +79,8 @@ def _of_file(path, pick):
 
 
 def numbers_of(column, name, path):
-    """Return a column as float64; the first entry that is not a finite number is named with its row."""
+    """Return a column as float64; raise FiniteError with the row of the first entry that is not a finite
+    number."""
     words = None
     try:
         values = np.asarray(column, dtype=np.float64)
@@ -128,7 +129,7 @@ def _warn_of_plane(latitude, middle):
 
 
 def warn_of_units(places, times, length_unit, time_unit, lonlat):
-    """Warn of columns whose names speak of another unit: t_minutes read as hours is wrong by a factor of
+    """Warn of columns whose names mention another unit: t_minutes read as hours is wrong by a factor of
     sixty."""
     for names, unit, units in (
         (() if lonlat else places, length_unit, LENGTHS_KM),
@@ -184,27 +185,27 @@ _HOUR = np.timedelta64(1, "h")
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Events in the order of time, with what the table said of each.
+    """Events in the order of time, with the columns of their table.
 
     Attributes
     ----------
     locations : ndarray, shape (n_events, n_dims), kilometres
     times : ndarray, shape (n_events,), hours since the first
     rows : ndarray of int, shape (n_events,)
-        Which row of the table each event was, from 0.
+        The row of the table that each event comes from, from 0.
     ids : ndarray, shape (n_events,)
-        What the column of names said; the rows' numbers, from 1, if there is none.
+        Names of the events from their column; without one, the numbers of the rows from 1.
     marks, reference_mark : ndarray, float or None
     horizon_h : float or None
         End of the record, hours since the first event; None if it was not given.
     origin : numpy.datetime64 or None
-        When the first event was, where times are dates.
+        Date and time of the first event, if times are dates.
     columns : dict
-        The table's places and times as they were, in the table's order.
+        The table's columns of places and times, unchanged, in the table's order.
     index : pandas.Index or None
-        The table's, if it was a DataFrame.
+        Of the table, if it was a DataFrame.
     centre : ndarray, shape (2,), or None
-        Longitude and latitude of the place (0, 0), where places were degrees.
+        Longitude and latitude of the point (0, 0), if places were degrees.
     """
 
     locations: Array
@@ -220,12 +221,12 @@ class Catalogue:
     centre: Floats | None = None
 
     def polygon(self, source: Any) -> Any:
-        """Return a polygon in kilometres, projected as the places were.
+        """Return a polygon in kilometres, with the projection of the places.
 
         Parameters
         ----------
         source : as for `fit_background(polygon=...)`
-            Of longitudes and latitudes, where the places were.
+            In longitudes and latitudes, if the places were.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class Catalogue:
         Raises
         ------
         InputError, DTypeError, FiniteError
-            It is no polygon, or beyond 180 and 90 degrees; shapely is not installed.
+            The source is no polygon, or exceeds 180 or 90 degrees; shapely is not installed.
         """
         shape = read_polygon(source)
         if self.centre is None:
@@ -245,7 +246,7 @@ class Catalogue:
         )
 
     def likelihood(self, **options: Any) -> Likelihood:
-        """Return the likelihood of these events, marks and end of record included.
+        """Return the likelihood of these events, with their marks and end of record.
 
         Parameters
         ----------
@@ -259,7 +260,7 @@ class Catalogue:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, OrderError, InputError
-            As `Likelihood`.
+            As in `Likelihood`.
         """
         own = {"horizon_h": self.horizon_h}
         if self.marks is not None:
@@ -267,12 +268,12 @@ class Catalogue:
         return Likelihood(self.locations, self.times, **own | options)
 
     def joined(self, **results: ArrayLike) -> Any:
-        """Return the table's columns with results beside them, row by row of the table.
+        """Return the table's columns followed by columns of results, in the order of the table's rows.
 
         Parameters
         ----------
         **results : array-like, shape (n_events,)
-            In the order of time, as everything here returns them.
+            In the order of time, as returned by the functions of this package.
 
         Returns
         -------
@@ -284,7 +285,7 @@ class Catalogue:
         ShapeError
             A result does not have one number per event.
         """
-        back = np.argsort(self.rows)  # from the order of time to the table's
+        back = np.argsort(self.rows)  # from the order of time to that of the table
         table = {"id": self.ids[back]} | self.columns
         for name, values in results.items():
             values = np.asarray(values)
@@ -298,7 +299,7 @@ class Catalogue:
         return need("pandas", "files", "data frames").DataFrame(table, index=self.index)
 
     def dates(self, times: ArrayLike) -> Array:
-        """Return times as dates.
+        """Return times as dates, if the table had dates.
 
         Parameters
         ----------
@@ -307,7 +308,7 @@ class Catalogue:
         Returns
         -------
         ndarray of datetime64[us], shape of times
-            The hours themselves where the table had no dates.
+            Without dates, the times unchanged.
         """
         times = np.asarray(times, dtype=np.float64)
         if self.origin is None:
@@ -329,7 +330,7 @@ def read_catalogue(
     lonlat: bool = False,
     date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
-    """Read events from a file or a data frame, with names, dates and marks.
+    """Read the events of a file or a data frame, with names, dates and marks.
 
     Parameters
     ----------
@@ -337,26 +338,27 @@ def read_catalogue(
         A file is .csv, .csv.gz, .parquet (needs pyarrow) or .npz; commas or semicolons separate cells of CSV.
     places : sequence of 1 to 3 column names
     time : str
-        Column of times: numbers, or dates and times. Dates may be pandas', with time zones or without, or
-        text such as 2026-01-31 12:30 or 1/31/2026: see `portable.models.shared.dates.as_dates`.
+        Column of times: numbers, or dates and times. Dates may be those of pandas, with time zones or
+        without, or text such as 2026-01-31 12:30 or 1/31/2026: see `portable.models.shared.dates.as_dates`.
     ids : str, optional
-        Column of names of events; the rows' numbers if not given.
+        Column of names of events; the numbers of the rows if not given.
     marks : str, optional
-        Column of marks, such as magnitudes, by which offspring grow as exp(alpha (mark - reference)).
+        Column of marks, such as magnitudes; the number of offspring is proportional to exp(alpha (mark -
+        reference)).
     reference_mark : float or str, optional
-        Number, or column, of the mark that theta holds for; the smallest if not given. Marks below a column's
-        count as at it: a catalogue's completeness.
+        Number, or column, of the mark of an event with theta offspring; the smallest mark if not given. Marks
+        below a column's value, such as the catalogue's magnitude of completeness, are raised to it.
     end : float or date, optional
-        When the record ended, a number or a date as those of `time`; the last event if not given.
+        End of the record, a number or a date as in `time`; the last event if not given.
     length_unit : {"km", "m", "mile"}
         Of places.
     time_unit : {"h", "min", "s", "d"}
         Of times that are numbers.
     lonlat : bool
-        Places are longitude and latitude in degrees, which are projected to kilometres. The projection about
-        their mean is equirectangular: right to 0.1% within 100 km at moderate latitudes.
+        Places are longitude and latitude in degrees, which are projected to kilometres. The projection is
+        equirectangular about their mean, with errors of at most 0.1% within 100 km at moderate latitudes.
     date_order : {"year first", "month first", "day first"}, optional
-        Of dates in text that may be read in two ways.
+        Order of ambiguous dates in text.
 
     Returns
     -------
@@ -365,8 +367,8 @@ def read_catalogue(
     Raises
     ------
     InputError, DTypeError, FiniteError, ShapeError
-        The file cannot be read, a column is missing, a number is not one or not finite (with its row),
-        longitude or latitude out of range; an end before the last event.
+        The file cannot be read, a column is missing, an entry is no finite number (with its row), longitude
+        or latitude is out of range; the end is before the last event.
 
     Warns
     -----
@@ -396,7 +398,7 @@ def read_catalogue(
     if not len(hours):
         raise InputError(f"'{name}' holds no events; at least one row is wanted")
     warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
-    # of pandas with its own dtype, such as dates with a time zone
+    # pandas arrays keep their dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
     centre = None
     if lonlat:
@@ -424,8 +426,8 @@ def read_catalogue(
 
 
 def read_hours(column, name, time, time_unit, end, date_order):
-    """Return a column of numbers or dates as hours, the first date or None, and the end in hours after the
-    first."""
+    """Return a column of numbers or dates as hours, the first date or None, and the end of the record in
+    hours after the first event."""
     if looks_dated(column):
         moments = as_dates(column, f"'{name}', column '{time}'", date_order)
         origin = moments.min()

@@ -1,4 +1,4 @@
-"""The options of `portable hawkes`, and what they say: the model, where estimates begin, an earlier fit."""
+"""Options of `portable hawkes`: the model, initial values, and an earlier fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from . import (
 )
 from .calibration import BACKGROUNDS, CLUSTERS, calibrate_noise
 
-# where estimates begin, unless options say otherwise
+# initial values of parameters, unless options replace them
 _STARTS = {
     **{"mu0": 0.5, "tau_x": 1.6, "tau_t": 336.0, "theta": 0.3, "h": 1.0, "omega": 1.0, "c": 0.1, "p": 1.1},
     **{"q": 1.5, "alpha": 0.5, "gamma": 0.2},
@@ -60,30 +60,30 @@ def own(
     mutual: bool = False,
     quick: bool = False,
 ) -> None:
-    """State the commands' own options, which no function of the package has.
+    """Define options of the commands that no function of the package has as parameters.
 
     Parameters
     ----------
     decay : str
         Exponential, omori, or a number of exponentials.
     background : str
-        Fitted in turns with the triggering (declustered), or the paper's kernel density over all events.
+        Fitted alternately with the triggering (declustered), or the paper's kernel density over all events.
     box_km : list of float
-        Where the background is: a pair for each dimension.
+        Box of the background: a pair for each dimension.
     polygon : path
-        In place of the box: the region, projected as the events.
+        The region, in place of the box, with the projection of the events.
     least_h : float
         Lower bound of h, such as the rounding of places.
     jitter : float
-        Spread places at random over so wide a box.
+        Displace locations at random within a box of this width.
     tau_x : float
-        Spatial scale of the paper's background, km (1.6, which is Washington's).
+        Spatial scale of the paper's background, km (1.6, chosen for Washington).
     tau_t : float
-        Temporal scale of the paper's background, hours (336, which is Washington's).
+        Temporal scale of the paper's background, hours (336, chosen for Washington).
     sample_tau : bool
-        Estimate these two as well; an event leaves its own background.
+        Also estimate these two; an event is then not part of its own background.
     out : path
-        Where results go.
+        Folder of the results.
     figures : str
         Format of figures.
     method : str
@@ -101,14 +101,14 @@ def own(
     noise : bool
         Level, power and coverage of the default analysis instead, over six shapes of the background.
     mutual : bool
-        Coverage of 90 % intervals of types that excite one another.
+        Coverage of 90 % intervals of mutually exciting types.
     quick : bool
-        20 sets: shows that everything runs.
+        20 sets, only to check that everything runs.
     """
 
 
 def add_events(one):
-    """Add options that say what the events are, which model is fitted, and where results go."""
+    """Add the options that define the events, the model, and the folder of results."""
     one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
     command.add(one, read_catalogue, "ids", "marks", "reference_mark", "end", "date_order")
     command.add(one, own, "decay")
@@ -127,7 +127,7 @@ def add_events(one):
 
 
 def add_sampling(one):
-    """Add options of the samplers."""
+    """Add the options of the samplers."""
     draws = {"default": None, "help": "of each chain (10,000; of the no-U-turn sampler 1,000)"}
     warmup = "steps before these, not kept (1,000; of the no-U-turn sampler 300)"
     changes = {"n_draws": draws, "n_warmup": {"default": None, "help": warmup}}
@@ -150,7 +150,7 @@ def add_probabilities(one):
 
 
 def add_judged(one):
-    """Add options of commands that take an earlier fit and write numbers."""
+    """Add the options of commands that evaluate an earlier fit."""
     add_events(one)
     command.add(one, own, "params", "posterior")
 
@@ -198,8 +198,8 @@ def add_calibrate(one):
 
 
 def start_of(options, events):
-    """Return the parameters at which estimates begin: scales of the background as given, those of the
-    triggering as data mostly have them."""
+    """Return the initial parameters: the given scales of the background, and typical values of the
+    triggering."""
     kind = Parameters
     if options.decay != "exponential" or options.marks or options.distance != "normal" or options.growth:
         decay, within = int(options.decay) if options.decay.isdigit() else options.decay, options.within_h
@@ -219,7 +219,7 @@ def number_or_text(text):
 
 
 def read_earlier(options):
-    """Return the parameters, or the posterior, of an earlier fit; None if neither is named."""
+    """Return the Parameters or the Posterior of an earlier fit; None if no option names one."""
     if getattr(options, "posterior", None) is not None:
         return Posterior.load(options.posterior)
     if getattr(options, "params", None) is None:

@@ -1,5 +1,5 @@
-"""Figures of an analysis by matplotlib: where and when events were triggered, what the posterior says, how
-well it fits."""
+"""Figures of an analysis by matplotlib: the places and times of triggered events, the posterior, and the
+goodness of fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .posterior import Posterior
 
 
 def _events(array, name, n_dims, probabilities):
-    """Return facts of events, and their probabilities, as arrays of one length."""
+    """Return a property of the events, and their probabilities, as arrays of equal length."""
     array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
     if len(array) != len(probabilities) or not len(array):
         raise ShapeError(
@@ -27,8 +27,8 @@ def _events(array, name, n_dims, probabilities):
 
 
 def probability_map(locations, probabilities, *, axes=None):
-    """Draw the map of triggered events: each place of events, shaded by their mean probability (the
-    paper's Figure 3, left).
+    """Draw a map of triggered events: the distinct places, coloured by the mean probability of their
+    events (the paper's Figure 3, left).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def probability_map(locations, probabilities, *, axes=None):
         The first two dimensions are drawn; one dimension is drawn against the probability.
     probabilities : ndarray, shape (n_events,)
     axes : matplotlib Axes, optional
-        Where to draw; a new figure if not given, `axes.figure` of what is returned.
+        The axes to draw on; if not given, those of a new figure, which is `axes.figure` of the result.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def probability_map(locations, probabilities, *, axes=None):
         axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
-    # rounded coordinates hold many events each
+    # rounded coordinates are shared by many events
     places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)
     mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
     shown = axes.scatter(
@@ -60,8 +60,8 @@ def probability_map(locations, probabilities, *, axes=None):
 
 
 def _area(n):
-    """Return the area of a dot, in square points: few events are to be seen, many not to hide each
-    other."""
+    """Return the area of a dot, in square points: large enough to be visible if there are few events, and
+    small enough not to overlap if there are many."""
     return min(max(8000.0 / n, 3.0), 36.0)
 
 
@@ -72,7 +72,7 @@ def posterior_densities(posterior, names=None):
     ----------
     posterior : Posterior
     names : sequence of str, optional
-        Parameters or reciprocals such as '1/omega'; all that were sampled if not given.
+        Parameters or reciprocals such as '1/omega'; all sampled parameters if not given.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def posterior_densities(posterior, names=None):
 
 
 def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
-    """Draw counts of events over time, and how many of them were triggered by others.
+    """Draw counts of events over time, and the expected numbers of triggered events among them.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
 
 
 def residual_plot(found, *, axes=None):
-    """Draw quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov
-    and Smirnov.
+    """Draw quantiles of exp(-gap) against those of the uniform distribution, with the 95%
+    Kolmogorov-Smirnov band.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def residual_plot(found, *, axes=None):
 
 
 def thinned_plot(found, *, axes=None):
-    """Draw thinned residuals in space: events that were kept, and places that were drawn."""
+    """Draw super-thinned residuals in space: retained events and added points."""
     check_kind(found, "found", ThinnedResiduals, "come from thinned_residuals")
     axes = axes_or_new(axes, 5.6, 5.2)
     for which, label in ((found.is_event, "events kept"), (~found.is_event, "drawn")):
@@ -169,7 +169,7 @@ def thinned_plot(found, *, axes=None):
 
 
 def decay_plot(params, *, axes=None):
-    """Draw the density of delays of offspring, both axes logarithmic.
+    """Draw the density of delays of offspring, on logarithmic axes.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def decay_plot(params, *, axes=None):
 
 
 def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
-    """Draw the intensity on a map at one time, with the events before it.
+    """Draw a map of the intensity at one time, with the earlier events.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compute the probabilities of parents over a posterior, and the families that follow from them."""
+"""Probabilities of the parents of events, over a posterior, and the cluster sizes that follow from them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .parameters import ParametersBase
 from .posterior import Posterior
 from .summary_kernels import add_probability, bin_quantile, pair_shares
 
-_BINS = 512  # of an event's histogram: quantiles are right to 1/512
+_BINS = 512  # bins of an event's histogram: the error of quantiles is at most 1/512
 
 
 class ProbabilitySummary(NamedTuple):
-    """Probabilities (5) over a posterior.
+    """Summaries of the probabilities (5) over a posterior.
 
     Attributes
     ----------
     mean, sd : ndarray, shape (n_events,)
     quantiles : ndarray, shape (n_quantiles, n_events)
-        Right to 1/512: they are read off histograms.
+        From histograms, with errors of at most 1/512.
     draws : ndarray, shape (n_draws, n_events), or None
     """
 
@@ -50,20 +50,20 @@ def posterior_probabilities(
     quantiles: Sequence[float] = (0.025, 0.5, 0.975),
     keep: bool = False,
 ) -> ProbabilitySummary:
-    """Return mean, sd and quantiles of each event's probability of having been triggered, over a
-    posterior.
+    """Return the mean, sd and quantiles, over a posterior, of each event's probability of having been
+    triggered.
 
-    Draws are evaluated one by one, and not kept unless `keep` is true.
+    Draws are evaluated one at a time, and their probabilities are not stored unless `keep` is True.
 
     Parameters
     ----------
     likelihood : Likelihood
     posterior : Posterior
     n_draws : int
-        How many draws to take, evenly spaced over all chains.
+        Number of draws to use, evenly spaced over all chains.
     quantiles : sequence of float, between 0 and 1
     keep : bool, default False
-        Whether to return the n_draws x n_events probabilities as well.
+        If True, also return the n_draws x n_events probabilities.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def posterior_probabilities(
     Raises
     ------
     DTypeError, InputError
-        What is no Likelihood or no Posterior; n_draws below 1; quantiles outside 0 to 1.
+        Not a Likelihood or not a Posterior; n_draws below 1; quantiles outside 0 to 1.
     """
     check_likelihood(likelihood)
     check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
@@ -107,14 +107,14 @@ def posterior_probabilities(
 
 
 class Parents(NamedTuple):
-    """The sparse matrix of parent probabilities: entry (child, parent), in the order of children.
+    """The sparse matrix of parent probabilities: entries (child, parent), in the order of children.
 
     Attributes
     ----------
     children, parents : ndarray of int, shape (n_pairs,)
     probabilities : ndarray, shape (n_pairs,)
     background : ndarray, shape (n_events,)
-        The probability of having no parent. With it, a row adds up to 1, but for pairs left out.
+        The probability of having no parent. With it, each row adds up to 1, except for omitted pairs.
     """
 
     children: Ints
@@ -123,7 +123,7 @@ class Parents(NamedTuple):
     background: Floats
 
     def to_scipy(self) -> Any:
-        """Return the matrix as SciPy has it.
+        """Return the matrix as a SciPy sparse array.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Parents(NamedTuple):
 
 
 def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, least: float = 1e-9) -> Parents:
-    """Return the probability that each event was triggered by each earlier one, where that is at least
+    """Return the probabilities that each event was triggered by each earlier one, omitting those below
     `least`.
 
     Parameters
@@ -157,7 +157,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     Raises
     ------
     DTypeError, FiniteError, InputError
-        What is no Likelihood or no Parameters; `least` that is not above 0.
+        Not a Likelihood or not Parameters; `least` is not above 0.
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
@@ -165,7 +165,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     background, excitation = likelihood.rates(params)
     rates = background + excitation
     scale = params.excitation_scale(likelihood.n_dims)
-    # exp(-745) is the least float64
+    # exp(-745) is the smallest positive float64
     cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
     *pairs, children, parents = all_pairs_within(likelihood.sums.events, params, min(cut, 745.0))
     with pk.use(likelihood.space):
@@ -189,8 +189,8 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
 
 
 def cluster_sizes(parents: Parents) -> Floats:
-    """Return expected number of events in the family of each event: itself, its offspring, theirs, and so
-    on.
+    """Return the expected number of events in the cluster of each event: the event, its offspring, their
+    offspring, and so on.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def cluster_sizes(parents: Parents) -> Floats:
     Returns
     -------
     ndarray, shape (n_events,), at least 1
-        Where each child draws its parent by `parents`, independently.
+        With the parents of all children independent, and distributed as in `parents`.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def cluster_sizes(parents: Parents) -> Floats:
     check_kind(parents, "parents", Parents, "come from parent_probabilities")
     n = len(parents.background)
     sizes, generation = np.ones(n), np.ones(n)
-    # children are later than parents, so after n generations at most nothing is left
+    # children are later than parents, so that there are at most n generations
     while (generation > 1e-12).any():
         generation = np.bincount(
             parents.parents, parents.probabilities * generation[parents.children], minlength=n

@@ -1,5 +1,5 @@
-"""Compute the intensity at any place and time, and residuals: under the model, expected counts between events
-are exponential with mean 1."""
+"""The intensity at any place and time, and residuals: under the model, the numbers of events expected
+between consecutive events are exponential with mean 1."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def intensity(
     locations: ArrayLike,
     times: ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Return background and excitation at places and times.
+    """Return background and excitation at given places and times.
 
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events that both come from. A background that is given needs `Background.at`, without
-        which it is known at the events alone, and this refused.
+        Of the events that excite. A given background must have `Background.at`; without it, it is known only
+        at the events.
     params : Parameters
     locations : array-like, shape (n_points, n_dims), kilometres
     times : array-like, shape (n_points,), hours, on the axis of the events' times
-        In any order; after the last event this is a forecast that assumes no further events.
+        In any order; times after the last event give a forecast that assumes no further events.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def intensity(
     Raises
     ------
     ShapeError, DTypeError, FiniteError
-        Points of other dimensions than the events', or that are no finite numbers.
+        Points of other dimensions than the events, or that are no finite numbers.
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
@@ -97,7 +97,7 @@ def intensity_grid(
     axes: Sequence[ArrayLike],
     times: ArrayLike,
 ) -> Floats:
-    """Return the intensity, background and excitation together, on a grid in space and time.
+    """Return the intensity, the sum of background and excitation, on a grid in space and time.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def intensity_grid(
     Raises
     ------
     ShapeError, DTypeError, FiniteError
-        As many axes as dimensions are wanted, all of finite numbers.
+        The number of axes is not that of dimensions; a coordinate is no finite number.
     """
     check_likelihood(likelihood)
     if len(axes) != likelihood.n_dims:
@@ -128,25 +128,26 @@ def intensity_grid(
     return (background + excitation).reshape(len(times), *(len(axis) for axis in axes))
 
 
-_FAR_SDS = 8.5  # 1 - Phi(8.5) is below the last digit
-_SPENT = 40.0  # and so is exp(-40)
+_FAR_SDS = 8.5  # 1 - Phi(8.5) is below the rounding unit of float64
+_SPENT = 40.0  # so is exp(-40)
 
 
 @dataclass(frozen=True)
 class Residuals(Shown):
-    """Events on the clock of the model.
+    """Events on the transformed time scale of the model.
 
     Attributes
     ----------
     rescaled : ndarray, shape (n_events,)
-        Events expected until each event, over all places.
+        Expected number of events until each event, over all places.
     gaps : ndarray, shape (n_events - 1,)
-        Differences; independent and exponential with mean 1 if the model is right.
+        Their differences; independent and exponential with mean 1 if the model is correct.
     statistic, p_value : float
-        Kolmogorov and Smirnov's test of that, on exp(-gap). Parameters that were fitted to the same events
-        make it lenient.
+        Kolmogorov-Smirnov test of that distribution, on exp(-gap). It is conservative if the parameters were
+        fitted to the same events.
     correlation : float
-        Of each gap's normal score with the next one's: 0, within 2 / sqrt(n_events), if the model is right.
+        Correlation of the normal scores of consecutive gaps: 0, within 2 / sqrt(n_events), if the model is
+        correct.
     """
 
     rescaled: Floats
@@ -157,13 +158,13 @@ class Residuals(Shown):
 
 
 def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
-    """Return residuals by time rescaling.
+    """Return the residuals of the events by time rescaling, at parameters `params`.
 
     Parameters
     ----------
     likelihood : Likelihood
-        With a given background, that must hold `mass_until`. The kernel density (1) also looks ahead, so its
-        residuals flatter the model: they show a wrong excitation, hardly a wrong background.
+        A given background must have `mass_until`. The kernel density (1) also depends on later events, so its
+        residuals are too favourable: they can detect a wrong excitation, but hardly a wrong background.
     params : Parameters
 
     Returns
@@ -173,7 +174,7 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
     Raises
     ------
     DTypeError, InputError
-        What is no Likelihood or no Parameters; SciPy is not installed.
+        Not a Likelihood or not Parameters; SciPy is not installed.
 
     References
     ----------
@@ -186,7 +187,7 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
 
 
 def residuals_of(rescaled):
-    """Return Residuals of events that are rescaled, which there are at least 3 of."""
+    """Return the Residuals of at least 3 rescaled times."""
     stats = need("scipy.stats", "stats", "the test of residuals")
     if len(rescaled) < 3:
         raise InputError(f"likelihood has {len(rescaled)} events; at least 3 are wanted for residuals")
@@ -198,7 +199,7 @@ def residuals_of(rescaled):
 
 
 def compensators(likelihood, params):
-    """Return the number of events expected until each event, over all places, shape (n_events,)."""
+    """Return the expected number of events until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError(
@@ -234,13 +235,14 @@ def compensators(likelihood, params):
 
 @dataclass(frozen=True)
 class ThinnedResiduals(Shown):
-    """Places and times that are evenly spread over region and time if the model is right.
+    """Places and times that are uniform over region and time if the model is correct.
 
     Attributes
     ----------
     locations, times : ndarray, kilometres and hours
     is_event : ndarray of bool
-        True for events that were kept, False for those drawn where the model expects fewer than `rate`.
+        True for retained events, False for points that were added where the model's intensity is below
+        `rate`.
     rate : float, per km^D and hour
     p_value : float
         Of a chi-square test of counts in cells of space, by simulation.
@@ -263,21 +265,22 @@ def thinned_residuals(
     n_simulations: int = 199,
     seed: int = 0,
 ) -> ThinnedResiduals:
-    """Return residuals in space by super-thinning: what `residuals`, which have times alone, cannot see.
+    """Return residuals in space by super-thinning, which detect errors of the model in space; `residuals`
+    uses only the times.
 
-    Where the model's rate is above the mean one, events are kept with the share of it; where it is below,
-    events are drawn.
+    Where the model's intensity exceeds the mean rate, events are retained with probability rate / intensity;
+    where it is lower, points are added at the rate of the difference.
 
     Parameters
     ----------
     likelihood : Likelihood
-        With a background that has `at`, as those of `fit_background`, or the kernel density (1), which has
-        seen the events and flatters the model.
+        With a background that has `at`, such as that of `fit_background`, or the kernel density (1), for
+        which the test is too favourable because it was computed from the events.
     params : Parameters
     box_km, polygon
         The region, as in `fit_background`.
     n_cells : int
-        Cells along each dimension that the test counts in.
+        Cells along each dimension, in which the test counts points.
     n_simulations : int
     seed : int
 
@@ -288,7 +291,7 @@ def thinned_residuals(
     Raises
     ------
     DTypeError, ShapeError, InputError
-        An argument of a wrong type or out of range; the background is known at the events alone.
+        An argument of a wrong type or out of range; the background is known only at the events.
 
     References
     ----------
@@ -306,7 +309,7 @@ def thinned_residuals(
 
 
 def _thinned(likelihood, params, region, random):
-    """Thin events and add others: places, times, which are events, and the rate."""
+    """Thin the events and add points: return places, times, a mask of the events, and the rate."""
     places, times = likelihood.sums.locations + likelihood.centre, likelihood.sums.times + likelihood.origin_h
     rate = len(times) / (region.area * likelihood.horizon_h)
     kept = random.random(len(times)) * np.sum(likelihood.rates(params), axis=0) < rate
@@ -319,7 +322,8 @@ def _thinned(likelihood, params, region, random):
 
 
 def _p_of_cells(sets, edges):
-    """Return the share of sets of places whose counts are at least as far from their mean as the first's."""
+    """Return the share of sets of places whose counts deviate from their mean by at least as much as those
+    of the first set."""
     counts = np.array([np.histogramdd(some, edges)[0].ravel() for some in sets])
     mean = np.maximum(counts.mean(axis=0), 1e-300)
     far = ((counts - mean) ** 2 / mean).sum(axis=1)

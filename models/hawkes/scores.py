@@ -1,5 +1,5 @@
-"""Judge models on events that they have not seen: pointwise log-likelihoods, WAIC and leave-one-out,
-information gained per event, and tests of forecasts by numbers, places and marks."""
+"""Evaluate models on held-out events: pointwise log-likelihoods, WAIC and leave-one-out, information gain
+per event, and tests of forecasts by numbers, places and marks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from .residuals import compensators
 
 @dataclass(frozen=True)
 class ForecastScore(Shown):
-    """Quantiles of what came among the draws of a forecast: near 0 or 1 the forecast was wrong.
+    """Quantiles of the observed events among the simulations of a forecast: values near 0 or 1 contradict
+    the forecast.
 
     Attributes
     ----------
     n_events : int
     number : tuple of float
-        The N test: shares of draws with at least, and with at most, as many events.
+        The N test: shares of simulations with at least, and with at most, the observed number of events.
     places : float or None
-        The S test: share of draws whose events are at most as likely, each by its cell; None in time alone,
-        or without events.
+        The S test: share of simulations whose events are at most as likely, by the rates of their cells; None
+        for times only, or without events.
     marks : float or None
-        The M test: share of draws whose marks are at least as far from those of all draws; None without.
+        The M test: share of simulations whose marks deviate at least as much from the marks of all
+        simulations; None without marks.
 
     References
     ----------
@@ -59,16 +61,16 @@ def score_forecast(
     n_cells: int = 10,
     mark_width: float = 0.1,
 ) -> ForecastScore:
-    """Test a forecast by the events that came: numbers, and places and marks where they are given.
+    """Test a forecast by the events that were observed: by their number, and by places and marks if given.
 
     Parameters
     ----------
     ahead : Forecast
     times : array-like, shape (n_events,), hours
-        Of events after the record; those outside of the forecast's hours are left out.
+        Of events after the record; events outside of the forecast's hours are omitted.
     locations : array-like, shape (n_events, n_dims), optional, kilometres
     marks : array-like, shape (n_events,), optional
-        Less the reference's, as the forecast has them.
+        Less the reference mark, as in the forecast.
     n_cells : int
         Cells of equal width along each dimension, over all draws and events.
     mark_width : float
@@ -108,19 +110,21 @@ def _beside(values, name, n_dims, times):
 
 
 def _places(drawn, there, n_cells):
-    """Return the share of draws whose mean log-rate over events is at most that of the places."""
+    """Return the share of simulations whose mean log-rate over events is at most that of the observed
+    places."""
     whole = np.concatenate([*drawn, there])
     edges = [np.linspace(low, high, n_cells + 1) for low, high in zip(whole.min(axis=0), whole.max(axis=0))]
     counts = [np.histogramdd(some, edges)[0].ravel() for some in (*drawn, there)]
     rates = np.sum(counts[:-1], axis=0) / len(drawn)
-    # a cell that no draw reaches has the rate of half an event in one of them
+    # a cell without simulated events has the rate of half an event in one simulation
     logs = np.log(np.maximum(rates, 0.5 / len(drawn)) / rates.sum())
     scores = np.array([one @ logs / one.sum() for one in counts if one.sum()])
     return float((scores[:-1] <= scores[-1]).mean())
 
 
 def _marks(drawn, own, width):
-    """Return the share of draws at least as far from the marks of all, by logarithms of histograms."""
+    """Return the share of simulations at least as far as the observed marks from the marks of all
+    simulations, by logarithms of histograms."""
     whole = np.concatenate([*drawn, own])
     edges = np.arange(whole.min(), whole.max() + 2.0 * width, width)
     counts = [np.histogram(some, edges)[0] for some in (*drawn, own)]
@@ -134,7 +138,7 @@ def _marks(drawn, own, width):
 
 @dataclass(frozen=True)
 class InformationGain(Shown):
-    """Gain of one model over another for each event, in nats.
+    """Information gain of one model over another per event, in nats.
 
     Attributes
     ----------
@@ -151,12 +155,13 @@ class InformationGain(Shown):
 
 
 def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95) -> InformationGain:
-    """Compare two models by the log-likelihood of each event: `pointwise` of both, over the events judged.
+    """Compare two models by their log-likelihoods of each event, the results of `pointwise` for the events
+    of interest.
 
     Parameters
     ----------
     ours, theirs : array-like, shape (n_events,)
-        Log densities of the same events given those before, such as those after the fit's last.
+        Log densities of the same events given the earlier ones, for example of events after those of the fit.
     level : float, between 0 and 1
 
     Returns
@@ -184,16 +189,16 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
 
 @dataclass(frozen=True)
 class Magnitudes(Shown):
-    """Completeness and Gutenberg and Richter's b of magnitudes.
+    """Completeness and Gutenberg-Richter b-value of magnitudes.
 
     Attributes
     ----------
     completeness : float
-        The magnitude from which on all events are taken to be recorded.
+        The magnitude above which all events are assumed to be recorded.
     n_events : int
-        Of at least that magnitude.
+        Events of at least that magnitude.
     b, error : float
-        By maximum likelihood, and its standard error (Shi and Bolt 1982); NaN below two events.
+        Maximum likelihood estimate and its standard error (Shi and Bolt 1982); NaN for fewer than two events.
     """
 
     completeness: float
@@ -205,15 +210,15 @@ class Magnitudes(Shown):
 def magnitudes(
     marks: ArrayLike, *, completeness: float | None = None, width: float = 0.1, correction: float = 0.2
 ) -> Magnitudes:
-    """Estimate the magnitude of completeness by maximum curvature, and b above it.
+    """Estimate the magnitude of completeness of `marks` by maximum curvature, and the b-value above it.
 
     Parameters
     ----------
     marks : array-like, shape (n_events,)
     completeness : float, optional
-        If it is known.
+        The magnitude of completeness, if known.
     width : float
-        Rounding of the magnitudes; 0 for none, of which completeness has to be given.
+        Rounding of the magnitudes; 0 for none, which requires `completeness`.
     correction : float
         Added to the most frequent magnitude (Woessner and Wiemer 2005).
 
@@ -251,7 +256,8 @@ def magnitudes(
 
 
 def _b_of(some, least, width):
-    """Return b of magnitudes rounded to a width (Tinti and Mulargia 1987), and its error."""
+    """Return the b-value of magnitudes rounded to a width (Tinti and Mulargia 1987), and its standard
+    error."""
     over, n = float(some.mean() - least), len(some)
     if n < 2 or not over > 0.0:
         return math.nan, math.nan
@@ -261,8 +267,8 @@ def _b_of(some, least, width):
 
 @dataclass(frozen=True)
 class Evidence(Shown):
-    """Expected log density of events left out; larger is better, and a difference counts beside its own
-    standard error.
+    """Expected log predictive density; larger is better, and differences should be compared with their
+    standard errors.
 
     Attributes
     ----------
@@ -270,9 +276,9 @@ class Evidence(Shown):
         Watanabe's criterion as an expected log density, its standard error, and the effective number of
         parameters.
     loo, loo_se, p_loo : float
-        The same by leaving one out with Pareto-smoothed importance sampling.
+        The same by leave-one-out with Pareto-smoothed importance sampling.
     worst_k : float
-        The largest Pareto shape: above 0.7 leaving one out is not to be trusted.
+        The largest Pareto shape: above 0.7 leave-one-out is unreliable.
     pointwise : ndarray, shape (n_draws, n_events)
     """
 
@@ -287,25 +293,26 @@ class Evidence(Shown):
 
 
 def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
-    """Return the log-likelihood event by event: the log density of each event's time and place given those
-    before.
+    """Return the log-likelihood of each event: the log density of its time and place given the earlier
+    events.
 
     Parameters
     ----------
     likelihood : Likelihood
-        A background that is given must hold `mass_until`. The kernel density (1) looks ahead, and so do its
-        terms.
+        A given background must have `mass_until`. The kernel density (1), and therefore its terms, also
+        depend on later events.
     params : Parameters
 
     Returns
     -------
     ndarray, shape (n_events,)
-        They add up to `likelihood.log_likelihood(params)`; the last holds the time after the last event, too.
+        The terms add up to `likelihood.log_likelihood(params)`; the last one includes the time after the last
+        event.
 
     Raises
     ------
     DTypeError, InputError
-        `likelihood` is none, or its background holds no `mass_until`.
+        `likelihood` is no Likelihood, or its background has no `mass_until`.
     """
     check_likelihood(likelihood)
     rates = np.sum(likelihood.rates(params), axis=0)
@@ -318,7 +325,7 @@ def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
 
 
 def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200) -> Evidence:
-    """Return WAIC and leave-one-out of a posterior.
+    """Return WAIC and leave-one-out estimates for a likelihood and its posterior.
 
     Parameters
     ----------
@@ -326,7 +333,7 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     posterior : Posterior
         Of the same events.
     n_draws : int
-        Taken evenly over all chains.
+        Number of draws, evenly spaced over all chains.
 
     Returns
     -------
@@ -357,7 +364,7 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
         {"posterior": {"theta": np.zeros((1, len(terms)))}, "log_likelihood": {"events": terms[None]}}
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of large Pareto shapes, which worst_k tells
+        warnings.simplefilter("ignore")  # warnings of large Pareto shapes, which worst_k reports
         left_out = stats.loo(tree, pointwise=True)
     error = np.sqrt(n * each.var(ddof=1)) if n > 1 else 0.0
     waic, loo = (each.sum(), error, penalty.sum()), (left_out.elpd, left_out.se, left_out.p)

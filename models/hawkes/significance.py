@@ -1,18 +1,18 @@
-"""Test of no triggering: theta = 0 against any theta, delay and distance, exact whatever the background in
-space and in time.
+"""Test of no triggering: theta = 0 against any theta, delay and distance, exact for any separable
+background in space and time.
 
-Without triggering, and with a background that is a density of places times a rate in time, each event's place
-says nothing of its time. Given the places and the times that were observed, all ways to pair them are then
-equally likely, so draws from the fitted background are permutations (Knox 1964; Besag and Diggle 1977):
-neither the region's outline nor towns, trends and seasons have to be known. Triggering pairs what is near in
-space with what is near in time. The statistic is computed alike for the events and for every draw: over a
-grid of delays 1 / omega and distances h, with the share s of events that are offspring,
+Without triggering, and with a background that is a density of places times a rate in time, the place and the
+time of an event are independent. Given the observed places and times, all pairings of them are then equally
+likely, so draws from the null hypothesis are permutations (Knox 1964; Besag and Diggle 1977): neither the
+region's outline nor towns, trends and seasons have to be known. Triggering pairs nearby places with nearby
+times. The statistic is computed alike for the events and for every permutation: over a grid of delays 1 /
+omega and distances h, with the share s of events that are offspring,
 
     S(omega, h) = max_s sum_n log(1 - s + s q_n),    q_n = xi_n / (theta f(x_n) g(t_n))     up to a constant,
 
-f and g kernel densities of places and times without event n itself. Each sqrt(2 S) is counted in standard
-deviations of the draws, and the largest over the grid is the statistic; the p-value is its rank among the
-draws.
+where f and g are leave-one-out kernel densities of places and times. Each sqrt(2 S) is standardised by its
+mean and standard deviation over the permutations, and the largest value over the grid is the statistic; the
+p-value is its rank among the permutations.
 """
 
 from __future__ import annotations
@@ -32,33 +32,35 @@ from .checks import check_events
 from .kernels import LOG2_E
 
 _N_H, N_OMEGA = 5, 8
-# Neighbours on the grid: three squarings of the exponential, a factor of 8 in omega and of 8 in h^2.
+# Ratio of neighbours on the grid of omega and of h^2: 8, which is three squarings of the exponential.
 FACTOR = 8.0
-_WIDEST, SLOWEST = 0.25, 10.0  # h beside the spread of places, omega times the hours observed
-# Pairs are sought within so many events in a row, of so many such rows, evenly over the record.
+# largest h relative to the spread of places; smallest omega times the hours of observation
+_WIDEST, SLOWEST = 0.25, 10.0
+# Pairs are formed within runs of consecutive events: length of a run, and most runs, evenly spaced over the
+# record.
 _ROW, _MOST_ROWS = 2_048, 4
-_HALVINGS, _LEAST_SHARE = 16, 1e-5  # of the search for s
-_MOST_BYTES = 1 << 28  # of q, at once
+_HALVINGS, _LEAST_SHARE = 16, 1e-5  # bisections of the search for s, and its lower bound
+_MOST_BYTES = 1 << 28  # most memory for q at once
 
 
 @dataclass(frozen=True)
 class TriggeringTest(Shown):
-    """Result of a test of no triggering.
+    """The result of a test of no triggering.
 
     Attributes
     ----------
     p_value : float
-        The share of draws without triggering, the events among them, in which events that are near in space
-        are as near in time: at most alpha in a share alpha of records without triggering.
+        The share of permutations (including the observed data) whose statistic is at least as large as
+        observed. Without triggering, it is at most alpha with probability at most alpha.
     statistic : float
     simulated : ndarray, shape (n_simulations,)
-        The statistic of draws without triggering.
+        The statistic of each permutation.
     delay_h, distance_km : float
-        1 / omega and h of the grid where triggering explains most.
+        1 / omega and h of the grid with the largest likelihood gain.
     share : float
-        The share of events that are offspring there; of a rough background, so no estimate.
+        The maximising share of offspring there; the background is rough, so this is not an estimate.
     n_tested : int
-        Events that pairs were sought among.
+        The number of events used.
     omega, h_km : ndarray
         The grid.
     """
@@ -74,7 +76,8 @@ class TriggeringTest(Shown):
     h_km: Floats
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """Return True if the test rejects "no triggering" at level alpha, or as far as so many draws can.
+        """Return True if the test rejects "no triggering" at level alpha, or at the smallest level that
+        the number of permutations allows, if that is larger.
 
         Parameters
         ----------
@@ -101,8 +104,8 @@ class TriggeringTest(Shown):
 
 @pk.kernel
 def place_density(s, i, n_dims, x, widths, out):
-    """Sum the normal densities of all other places at place i of set s, each of its own width. 3 D + 3
-    operations and an exponential per place."""
+    """Sum the normal densities about all other places at place i of set s, each with a separate width. 3 D
+    + 3 operations and an exponential per place."""
     total = 0.0
     for j in range(x.shape[2]):
         r2 = 0.0
@@ -120,11 +123,11 @@ def place_density(s, i, n_dims, x, widths, out):
 
 @pk.kernel
 def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest, widest, scale, f, g, out):
-    """Compute q of event i of draw r of set s for each omega and h; `order` names the place that each time
-    has in a draw.
+    """Compute q of event i of draw r of set s for each omega and h; `order` holds the place that is paired
+    with each time in a draw.
 
-    Neighbours on the grid are powers of one another, so a pair costs two exponentials, and 3 (n_h + n_omega)
-    + 2 n_h n_omega operations.
+    Values of omega and h^2 on the grid differ by powers of FACTOR, so exponentials follow by squaring: a pair
+    costs two exponentials, and 3 (n_h + n_omega) + 2 n_h n_omega operations.
     """
     sums = pk.local((n_omega, n_h), pk.float64)
     near = pk.local(n_h, pk.float64)
@@ -163,8 +166,8 @@ def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowe
 
 @pk.kernel
 def best_share(c, r, n_halvings, least, q, found, gained):
-    """Find s that maximises sum_n log(1 + s (q_n - 1)) for one omega and h of draw r, and twice that sum's
-    root. n_halvings + 2 passes over the events, 4 bytes and some 6 operations each."""
+    """Compute the s that maximises sum_n log(1 + s (q_n - 1)) for one omega and h of draw r, and the root
+    of twice the maximum. n_halvings + 2 passes over the events, 4 bytes and about 6 operations each."""
     n = q.shape[1]
     slope = 0.0
     for i in range(n):
@@ -198,24 +201,24 @@ def triggering_test(
     seed: int = 0,
     space: pk.SpaceLike | None = None,
 ) -> TriggeringTest:
-    """Test whether events trigger events, against any background that is a density of places times a rate in
-    time.
+    """Test the hypothesis that events do not trigger events, for any background that is a density of
+    places times a rate in time.
 
     Parameters
     ----------
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
     n_simulations : int
-        Draws without triggering: the smallest p-value is 1 / (n_simulations + 1).
+        Number of permutations: the smallest p-value is 1 / (n_simulations + 1).
     seed : int
-        Of the draws.
+        Of the permutations.
     space : str or Space, optional
 
     Returns
     -------
     TriggeringTest
-        A small p-value also comes of a background whose places change in time; of events at one place, or
-        with less than three times, p is 1, since nothing can be said.
+        The p-value is also small if the distribution of places changes in time. It is 1 for events at one
+        place, or with fewer than three distinct times, which carry no information.
 
     Raises
     ------
@@ -241,7 +244,7 @@ def triggering_test(
 
 
 def several_tests(sets, *, n_simulations=199, seeds, space=None) -> list[TriggeringTest]:
-    """Run `triggering_test` on several sets of equally many events, in launches for all of them."""
+    """Run `triggering_test` on several sets with equal numbers of events, with common launches."""
     n_simulations = check_count(n_simulations, "n_simulations")
     seeds = [check_seed(seed) for seed in seeds]
     with pk.use(pk.default_space() if space is None else space):
@@ -251,7 +254,7 @@ def several_tests(sets, *, n_simulations=199, seeds, space=None) -> list[Trigger
 
 
 class _Tables:
-    """Places, times and densities of sets, and the grid of each."""
+    """Places, times and densities of the sets, and the grid of each."""
 
     def __init__(self, sets):
         rows = _rows(len(sets[0][1]))
@@ -276,7 +279,8 @@ class _Tables:
         self.g = _density(self.t[:, None, :], np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1))
 
     def _orders(self, randoms, n_simulations):
-        """Draw which place each time has, shape (n_sets, n, 1 + n_simulations): first as it is."""
+        """Draw the permutations: the place paired with each time, shape (n_sets, n, 1 + n_simulations);
+        the first is the observed pairing."""
         order = np.empty((len(randoms), self.t.shape[1], 1 + n_simulations), np.int32)
         for k, random in enumerate(randoms):
             for low, high in self.rows:
@@ -286,8 +290,9 @@ class _Tables:
         return order
 
     def _scales(self):
-        """Return what multiplies sums of pairs, shape (n_sets, n_omega, n_h): densities over offspring."""
-        # expected offspring of theta = 1 that the rows hold, for each omega
+        """Return the factors of the sums over pairs, shape (n_sets, n_omega, n_h): normalising constants
+        over expected offspring."""
+        # expected offspring within the runs for theta = 1, for each omega
         offspring = np.zeros(self.omega.shape)
         for low, high in self.rows:
             left = self.t[:, high - 1 : high] - self.t[:, low:high]
@@ -296,8 +301,8 @@ class _Tables:
         return norm / _or_one(offspring)[:, :, None]
 
     def gains(self, randoms, n_simulations):
-        """Return the best share and its root of twice the gain, shapes (n_sets, n_omega * n_h, 1 +
-        n_simulations)."""
+        """Return the best share s, and the root of twice its log-likelihood gain, shapes (n_sets, n_omega
+        * n_h, 1 + n_simulations)."""
         n_sets, n = self.t.shape
         order, cells = self._orders(randoms, n_simulations), N_OMEGA * _N_H
         data = [pk.copy_of(v) for v in (self.x, self.t)]
@@ -314,7 +319,7 @@ class _Tables:
         return found.reshape(2, n_sets, cells, 1 + n_simulations)
 
     def judged(self, k, shares, roots):
-        """Return the test of set k."""
+        """Return the TriggeringTest of set k from its best shares and roots."""
         largest = stands_out(roots)
         cell = int(roots[:, 0].argmax())
         w, i = divmod(cell, _N_H)
@@ -326,16 +331,16 @@ class _Tables:
 
 
 def stands_out(roots):
-    """Return for each draw, shape (n_cells, n_draws), the largest height above the mean of all draws, in
-    their standard deviations."""
-    # sqrt(2 S) is about half of a normal law: less spread has a grid point that few draws reach at all
+    """Return, for each draw, the largest of its standardised roots over cells; `roots` has the shape
+    (n_cells, n_draws)."""
+    # sqrt(2 S) is approximately half-normal; grid points where most draws are 0 have less spread
     spread = np.maximum(roots.std(axis=1, keepdims=True), 0.5)
     return ((roots - roots.mean(axis=1, keepdims=True)) / spread).max(axis=0)
 
 
 def best_shares(q):
-    """Return for each cell and draw of a View q, shape (n_cells, n_events, n_draws): the share of offspring
-    that explains most, and the root of twice what it gains."""
+    """Return, for each cell and draw of a View q of shape (n_cells, n_events, n_draws), the share of
+    offspring that maximises the likelihood, and the root of twice its gain."""
     n_cells, _, n_draws = q.shape
     share, root = pk.empty((n_cells, n_draws)), pk.empty((n_cells, n_draws))
     launch((n_cells, n_draws), best_share, _HALVINGS, _LEAST_SHARE, q, share, root)
@@ -343,12 +348,13 @@ def best_shares(q):
 
 
 def _or_one(values):
-    """Return values, 1 in place of 0: of events at one place, or at one time, every draw is the same."""
+    """Return values with 1 in place of 0, for events at one place or at one time, for which all draws are
+    the same."""
     return np.where(values > 0.0, values, 1.0)
 
 
 def _rows(n):
-    """Return numbers of events that are tested, in rows of neighbours in time."""
+    """Return the numbers of the tested events, in runs of consecutive events."""
     if n <= _ROW:
         return [np.arange(n)]
     n_rows = min(-(-n // _ROW), _MOST_ROWS)
@@ -357,8 +363,8 @@ def _rows(n):
 
 
 def _density(x, widths):
-    """Return the leave-one-out kernel density of places, each kernel of its own width; shape (n_sets,
-    n_places)."""
+    """Return the leave-one-out kernel density at the places, with a separate width for each kernel; shape
+    (n_sets, n_places)."""
     n_sets, n_dims, n = x.shape
     out = pk.empty((n_sets, n))
     launch((n_sets, n), place_density, pk.static(n_dims), pk.copy_of(x), pk.copy_of(widths), out)
@@ -367,7 +373,8 @@ def _density(x, widths):
 
 
 def _adaptive_density(x, width):
-    """Return the same, widths as the root of the density itself (Abramson 1982)."""
+    """Return the leave-one-out kernel density with widths inversely proportional to the root of a pilot
+    density (Abramson 1982)."""
     n = x.shape[2]
     widths = np.repeat(width[:, None], n, axis=1)
     for _ in range(2):
