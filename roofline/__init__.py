@@ -1,10 +1,10 @@
 """Measure kernels on this machine, compare them with peers, and bound their speed.
 
-`roofline.count` tells the operations of a launch, `roofline.ceilings` what the machine can do,
-`roofline.profile` what launches took. `python -m portable.roofline report` times every method and holds it
-against its roof, `python -m portable.roofline compare NAME` times ours against hand-written peers,
-alternating in one run. What is timed lives in `portable.roofline.cases`, the only folder that knows the
-models, and what it is compared with lives in `portable.roofline.peers`.
+`roofline.count` counts the operations of a launch, `roofline.ceilings` measures the machine's peak rates,
+`roofline.profile` records the times of launches. `python -m portable.roofline report` times every method and
+compares it with its roof; `python -m portable.roofline compare NAME` times this project's version against
+hand-written peers, alternating in one run. The timed cases are in `portable.roofline.cases`, the only folder
+that imports the models; their peers are in `portable.roofline.peers`.
 """
 
 import sys

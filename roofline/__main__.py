@@ -1,9 +1,9 @@
 """Command line: `portable roofline {ceilings, report, show, compare, diff, versus, counters, validate,
 scaleout, scoreboard, measured}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
-shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
-nothing was run; 130 interrupted, what was measured was kept.
+Exit codes: 0 everything was measured; 1 a method failed, a value disagreed, a time became slower (or could
+not be shown not to be), or a file could not be written, and the measurements so far were kept; 2 the request
+cannot be met and nothing was run; 130 interrupted, and the measurements so far were kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from portable.roofline import comparisons, figure, files, reports, versus
 from portable.roofline.options import parser
 from portable.roofline.scoreboard.command import run_scoreboard
 
-COMMANDS = {  # and those that are given the space that was asked for
+COMMANDS = {  # commands without a space, and, in ON_A_SPACE, those that are called with the requested one
     "report": reports.report,
     "show": reports.show,
     "diff": reports.compare_reports,
@@ -36,7 +36,7 @@ ON_A_SPACE = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     options = parser().parse_args(argv)
     try:
         for option in ("out", "json", "csv", "svg", "pdf", "trace", "baseline"):

@@ -1,12 +1,12 @@
-"""`compare CASE --against REV`: this revision beside another, in two processes that take turns.
+"""`compare CASE --against REV`: time this revision against another, in two processes that alternate.
 
 A *round* of a row is a sample of each side, one right after the other; the side that goes first alternates.
-After a few rounds both processes are started anew: how a process's memory happens to lie moves its times by
-some per cent, for as long as it lives, so a pair of processes (a *sitting*) tells no more than one draw does,
-however many rounds it takes.
+After a few rounds both processes are restarted: the layout of a process's memory changes its times by some
+per cent for its whole life, so the rounds of one pair of processes (a *sitting*) are together no more than
+one draw of this effect, however many there are.
 
-The figure of a row is the median of its rounds' ratios, this revision's seconds over the other's. Its 95 %
-interval is that of a bootstrap in two stages: sittings are drawn with replacement, then rounds within each.
+The result of a row is the median of its rounds' ratios, this revision's seconds over the other's. Its 95 %
+interval is from a bootstrap in two stages: sittings are drawn with replacement, then rounds within each.
 """
 
 import math
@@ -22,11 +22,11 @@ from portable.roofline.timing import MIN_SECONDS, QUEUE, Samples, calls_that_fil
 from portable.roofline.units import finite, in_words, picked, relative_difference
 
 SCHEMA_VERSION = 1
-SLOWER = 1.02  # an interval that begins here or above: this revision is slower
-NARROW, WIDE = 0.04, 0.10  # widths of an interval, as shares of its median: enough, and too much to decide by
+SLOWER = 1.02  # this revision is slower if the interval begins here or above
+NARROW, WIDE = 0.04, 0.10  # widths of intervals over medians: small enough to stop, too large to decide
 # at least: of as many draws of a continuous quantity, 94 % of the time one lies on either side of the median
 SITTINGS = 5
-ROUNDS = 4  # of a row in a sitting, at least, unless they take longer than ROW_SECONDS
+ROUNDS = 4  # at least, of a row in a sitting, unless they take longer than ROW_SECONDS
 ROW_SECONDS = 4.0
 RESAMPLES = 1000
 PAUSE = 0.005  # seconds between the sides: idle workers of the pool spin for a tenth of a millisecond at most
@@ -36,7 +36,7 @@ NOT_SLOWER, IS_SLOWER, UNDECIDED = "not slower", "slower", "not decided"
 
 @dataclass(frozen=True)
 class Interval:
-    """A median of ratios and its 95 % interval."""
+    """Store a median of ratios and its 95 % interval."""
 
     median: float
     lower: float
@@ -48,7 +48,7 @@ class Interval:
         return (self.upper - self.lower) / self.median
 
     def as_dict(self):
-        """Return the JSON object."""
+        """Return the interval as a JSON object."""
         return {name: finite(value) for name, value in vars(self).items()}
 
 
@@ -58,7 +58,7 @@ def interval(sittings, seed=1) -> Interval:
     Parameters
     ----------
     sittings : list of list of float
-        The ratios of each sitting's rounds; none is empty. A single round has no interval: its ends are NaN.
+        The ratios of each sitting's rounds; none is empty. With a single round the interval's ends are NaN.
     seed : int
     """
     median = float(np.median(np.concatenate([np.asarray(ratios, float) for ratios in sittings])))
@@ -71,7 +71,7 @@ def interval(sittings, seed=1) -> Interval:
         line[: len(ratios)] = ratios
     drawn = random.integers(0, len(sittings), (RESAMPLES, len(sittings), 1))
     rounds = np.floor(random.random((RESAMPLES, len(sittings), sizes.max())) * sizes[drawn]).astype(int)
-    unused = np.arange(sizes.max()) >= sizes[drawn]  # of a sitting that has fewer rounds than the longest
+    unused = np.arange(sizes.max()) >= sizes[drawn]  # places beyond the rounds of a shorter sitting
     ordered = np.sort(np.where(unused, np.inf, table[drawn, rounds]).reshape(RESAMPLES, -1), axis=1)
     last, each = sizes[drawn].sum(axis=(1, 2)) - 1, np.arange(RESAMPLES)
     medians = (ordered[each, last // 2] + ordered[each, (last + 1) // 2]) / 2
@@ -81,11 +81,11 @@ def interval(sittings, seed=1) -> Interval:
 
 @dataclass
 class Row:
-    """One duel's own side, in both revisions: (this, other) seconds of each round, sitting by sitting."""
+    """Store the seconds of one duel's own side in both revisions: (this, other) of each round, by sitting."""
 
     title: str
     label: str
-    places: tuple[int, int] = (0, 0)  # among the rows of this revision and of the other
+    places: tuple[int, int] = (0, 0)  # index among the rows of this revision and of the other
     tolerance: float = 0.0
     host_only: bool = False
     has_result: bool = False
@@ -101,13 +101,13 @@ class Row:
 
     @property
     def interval(self):
-        """Return the interval of this revision's time over the other's; None before there is a round."""
+        """Return the interval of this revision's time over the other's; None without rounds."""
         found = [[this / other for this, other in sitting] for sitting in self.sittings if sitting]
         return interval(found) if found else None
 
     @property
     def verdict(self):
-        """NOT_SLOWER, IS_SLOWER or UNDECIDED."""
+        """Return NOT_SLOWER, IS_SLOWER or UNDECIDED."""
         found = self.interval
         if self.problem or found is None or len(self.sittings) < SITTINGS or not found.width <= WIDE:
             return UNDECIDED
@@ -119,11 +119,11 @@ class Row:
         return self.problem is not None or (len(self.sittings) >= SITTINGS and self.interval.width < NARROW)
 
     def seconds(self, side):
-        """Return samples of this revision (0) or of the other (1)."""
+        """Return the samples of this revision (0) or of the other (1)."""
         return Samples(tuple(pair[side] for pair in self.rounds), self.calls)
 
     def as_dict(self):
-        """Return the JSON object of a row."""
+        """Return the row as a JSON object."""
         found = self.interval
         return {
             **picked(self, "title problem verdict"),
@@ -139,7 +139,7 @@ class Row:
 
 @dataclass
 class Outcome:
-    """Results so far; filled in place, so that an interruption loses nothing."""
+    """Collect the results so far; filled in place, so that an interruption loses nothing."""
 
     name: str  # of the other revision
     rows: list[Row] = field(default_factory=list)
@@ -149,24 +149,24 @@ class Outcome:
 
     @property
     def verdict(self):
-        """The worst of the rows'; a row that is not decided did not pass."""
+        """Return the worst verdict of the rows; an undecided row did not pass."""
         verdicts = {row.verdict for row in self.rows}
         return IS_SLOWER if IS_SLOWER in verdicts else NOT_SLOWER if verdicts == {NOT_SLOWER} else UNDECIDED
 
     @property
     def passed(self):
-        """Return True if no row is slower, undecided, or disagrees."""
+        """Return True if no row is slower, undecided, or has results that disagree."""
         return self.verdict == NOT_SLOWER and not any(row.problem for row in self.rows)
 
     def as_dict(self):
-        """Return the JSON object."""
+        """Return the outcome as a JSON object."""
         return {
             "rows": [row.as_dict() for row in self.rows],
             **picked(self, "only_this only_other seconds verdict"),
         }
 
     def table(self):
-        """Return the terminal's table."""
+        """Return the table for the terminal."""
         caption = (
             f"times: median (quartiles); this / {self.name}: median (95 % interval), above 1 this revision is"
             f" slower; '{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than"
@@ -186,14 +186,15 @@ class Outcome:
 
 
 def match(here, there):
-    """Return rows that both revisions have, by title and label, and the titles of those that only one has.
+    """Return rows of both revisions, matched by title and label, and the titles of unmatched rows.
 
-    Operations in a title that were counted in compiled code may differ between revisions, for the same work.
+    Numbers of operations in a title may differ between revisions for the same work, if they were counted in
+    compiled code.
 
     Parameters
     ----------
     here, there : list of dict
-        As a side tells its rows.
+        The rows that each process reports.
 
     Returns
     -------
@@ -216,12 +217,12 @@ def match(here, there):
 
 
 def work(title):
-    """Return a title without what was counted: ", 5.6 G operations, 560 a pair" and the like."""
+    """Return a title without its counted numbers: ", 5.6 G operations, 560 a pair" and the like."""
     return re.sub(r", [\d.,]+ \w? ?operations( executed)?(, [\d.,]+ a pair)?", "", title)
 
 
 def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monotonic):
-    """Rounds of all rows until each interval is narrow or time is up.
+    """Time rounds of all rows until each interval is narrow or time is up.
 
     Parameters
     ----------
@@ -230,9 +231,9 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
         `seconds(place, calls)` and `result(place)`.
     outcome : Outcome
     limit : float, seconds
-        No round begins later than this, but for the first of each row.
+        No round begins after this, except the first of each row.
     on_round : callable of Row
-        Told before each round.
+        Called before each round.
     clock : callable
     """
     began = clock()
@@ -249,7 +250,7 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
                 outcome.rows, outcome.only_this, outcome.only_other = match(*(side.rows for side in sides))
                 first = False
             undecided = [row for row in outcome.rows if not row.done]
-            # rounds take as long as preparing did, or longer
+            # rounds take at least as long as the preparation
             share = (clock() - asked) / max(len(undecided), 1)
             for row in undecided:
                 if late() and row.sittings:
@@ -260,17 +261,17 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
                 except SideError as error:
                     row.problem = str(error)
                     if isinstance(error, SideDied):
-                        break  # the other rows go on in the next sitting
+                        break  # the other rows continue in the next sitting
     late()
 
 
 def _sit(row, sides, share, late, clock):
-    """One row's rounds in one sitting: ROUNDS, or what takes `share` seconds if that is more."""
+    """Time one row's rounds in one sitting: ROUNDS, or as many as fill `share` seconds if that is more."""
     if row.calls is None:
         row.calls = _calibrate(row, sides)
     else:
         for side, place in zip(sides, row.places, strict=True):
-            side.seconds(place, 1)  # compiles, or loads what was compiled
+            side.seconds(place, 1)  # compiles, or loads compiled code
     began, sitting = clock(), []
     row.sittings.append(sitting)
     while not sitting or not (late() or clock() - began > (share if len(sitting) >= ROUNDS else ROW_SECONDS)):
@@ -291,7 +292,7 @@ def _sit(row, sides, share, late, clock):
 
 
 def _calibrate(row, sides):
-    """Calls of a sample, the same number on both sides: what fills MIN_SECONDS on the faster one."""
+    """Return the calls of a sample, the same number on both sides: the faster side fills MIN_SECONDS."""
     if row.host_only:
         return QUEUE
     places = list(zip(sides, row.places, strict=True))

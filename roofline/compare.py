@@ -1,4 +1,4 @@
-"""`python -m portable.roofline compare NAME`: ours and its peers side by side, alternating, in one run."""
+"""`python -m portable.roofline compare NAME`: time this project's version against its peers, alternating."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,8 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Row:
-    """Ours against one peer: times of the same rounds, and peer time over our time round by round."""
+    """Store the times of this project's version and of one peer, and peer time over our time of each
+    round."""
 
     peer: str
     ours_seconds: Samples
@@ -24,11 +25,11 @@ class Row:
 
     @property
     def best(self):
-        """The peer's best time over our best."""
+        """The peer's best time over our best time."""
         return min(self.peer_seconds.values) / min(self.ours_seconds.values)
 
     def as_dict(self):
-        """Return the JSON object of a row."""
+        """Return the row as a JSON object."""
         return {
             "peer": self.peer,
             "ours_seconds": self.ours_seconds.as_dict(),
@@ -41,18 +42,18 @@ class Row:
 
 @dataclass
 class Outcome:
-    """A duel's rows so far, and the peers that gave none, each with its reason."""
+    """Collect a duel's rows, and the peers without a result, each with its reason."""
 
     duel: Duel
     rows: list[Row] = field(default_factory=list)
-    alone: Samples | None = None  # our seconds, where no peer could run
+    alone: Samples | None = None  # our seconds, if no peer could run
     ceiling: float | None = None
     told: str | None = None
     absent: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self):
-        """Return the JSON object of a duel."""
+        """Return the duel as a JSON object."""
         return {
             **picked(self.duel, "title tolerance bytes flops"),
             **picked(self, "ceiling told problems"),
@@ -63,17 +64,17 @@ class Outcome:
         }
 
     def rate(self, work):
-        """Work a second that ours does, by the best of its medians; None where the duel tells none."""
+        """Return our work per second, by the best of the medians; None if the duel states no work."""
         medians = [row.ours_seconds.median for row in self.rows] + ([self.alone.median] if self.alone else [])
         return work / min(medians) if work and medians else None
 
     def told_row(self, row):
-        """Return one line on a row, for whoever waits for the table."""
+        """Return one line on a row, to be shown before the table is complete."""
         times = f"ours {scaled(row.ours_seconds.median, 's')}, peer {scaled(row.peer_seconds.median, 's')}"
         return f"{self.duel.title}: {row.peer}: {times}, peer / ours {row.ratio.median:.3g}"
 
     def table(self):
-        """Return the terminal's table."""
+        """Return the table for the terminal."""
         caption = "times: median (quartiles); peer / ours: above 1, ours is faster"
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
@@ -109,7 +110,7 @@ def run(
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 
     A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's
-    tolerance is a problem, because its time says nothing.
+    tolerance is a problem, because its time is meaningless.
 
     Parameters
     ----------
@@ -119,9 +120,9 @@ def run(
     outcome : Outcome
         Filled in place, so that an interruption loses nothing.
     on_start : callable of str
-        Told each peer before it starts.
+        Called with each peer before it starts.
     on_row : callable of Row
-        Told each row when it is done.
+        Called with each row when it is complete.
     """
     outcome.absent += duel.absent
     rounds = rounds or duel.rounds
@@ -130,7 +131,7 @@ def run(
             duel.ours.call()
         else:
             outcome.alone = _alone(duel, rounds)
-    except Exception as error:  # noqa: BLE001 - the other duels are still worth running
+    except Exception as error:  # noqa: BLE001 - a failed duel must not prevent the other duels
         outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
         return
     for peer in duel.peers:
@@ -143,7 +144,7 @@ def run(
                 host_only=duel.host_only,
                 sync={name: sync for name, sync in syncs.items() if sync},
             )
-        except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
+        except Exception as error:  # noqa: BLE001 - a foreign tool may raise any exception
             outcome.absent.append((peer.label, one_line(error)))
             continue
         difference = None
@@ -167,6 +168,6 @@ def run(
 
 
 def _alone(duel, rounds):
-    """Return our seconds, with nobody beside us."""
+    """Return our seconds, timed without a peer."""
     wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
     return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

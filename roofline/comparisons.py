@@ -1,4 +1,4 @@
-"""The commands that measure this machine, and those that time sides in turn, which want a checkout."""
+"""The commands that measure this machine, and those that time sides in turn, which need a checkout."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ from portable.roofline.printing import (
 )
 from portable.roofline.scoreboard import measured, records
 
-MINUTES = 10.0  # that a comparison of revisions takes at most
+MINUTES = 10.0  # at most, of a comparison of revisions
 
 
 def show_ceilings(options, space):
@@ -73,7 +73,7 @@ def compare_sides(options, space):
 
 
 def _tell_duel(outcome):
-    """Print a duel's table as soon as it is done: a run of many may be broken off."""
+    """Print a duel's table at once, because a run of many duels may be interrupted."""
     show_tables(outcome.table())
     for peer, reason in outcome.absent:
         print(f"not here: {peer}: {reason}", flush=True)
@@ -134,7 +134,7 @@ def run_validate(options, space):
         pairs = [judged.as_dict() for judged in found]
         return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
 
-    def keep(found):  # of a run that is broken off what was judged is there
+    def keep(found):  # called after each pair, so that an interrupted run keeps its verdicts
         say("; ".join(filter(None, validate.row(found[-1]))))
         if options.json:
             with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):

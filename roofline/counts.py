@@ -26,62 +26,62 @@ if TYPE_CHECKING:
 
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = set("compare neg abs min max select convert rint floor ceil trunc copysign".split())
-LAYER = os.path.dirname(inspect.getfile(pk)) + os.sep  # the folder of portable's own texts
-LINE = 64  # bytes that a CPU's cache moves at once
+LAYER = os.path.dirname(inspect.getfile(pk)) + os.sep  # the folder of portable's sources
+LINE = 64  # bytes of a cache line of a CPU
 LOGIC = set("& | ^ << >> ~".split())
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of one launch. Every number is counted, none is estimated.
+    """Store the counts of one launch. Every number is counted, none is estimated.
 
     Attributes
     ----------
     kernel, place, policy : str
     text : dict of (line, operation, dtype) to int
-        As `portable.count` gives them.
+        Operations of the source, as `portable.count` returns them.
     executed : dict of (line, instruction, LLVM type) to int, or None
-        Of the optimised code for the launch's space, including what the layer puts around the kernel.
+        Operations of the code optimised for the launch's space, including the layer's code around the kernel.
     masked : float
-        Share of the lanes of packs, or of a GPU's warps, that took no part in the operations which were done
-        for them; 0 without packs, and for teams on a GPU.
+        Share of inactive lanes among the lanes of packs, or of a GPU's warps, for which operations were
+        executed; 0 without packs, and for teams on a GPU.
     arrays : dict of str to (read, written), bytes
-        Compulsory bytes of each argument: of elements that are touched, once. Arguments that share memory are
-        one: "x, y".
+        Compulsory bytes of each argument: each touched element counts once. Arguments that share memory have
+        one entry: "x, y".
     ptx : dict of str to int, or None
         Static instructions of the PTX by kind and type (cuda).
     notes : list of str
-        What a reader must know: data-dependent counts, declared costs that disagree, ...
+        Caveats for the reader: data-dependent counts, declared costs that disagree, ...
     apart : int
-        Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
+        Elements that neighbouring threads access at places that are not adjacent (cuda, without reducers).
     occupancy : str
-        How many of a GPU's threads have room, and the registers of each, in words.
+        Resident threads of a GPU and registers of each, in words.
     lines : dict of str to (read, written)
-        Lines of 64 bytes in which the touched elements lie, as `arrays`.
+        Lines of 64 bytes that contain the touched elements, as `arrays`.
     moves : dict of str to int
-        Of each argument, how often an access was to another line than the one before it at the same place of
-        the text.
+        For each argument, the number of accesses to another line than the preceding access at the same place
+        of the source.
     beyond : dict of int to (int, int)
-        By the bytes of all workers' caches together, what these fetch and write back, if they keep what was
-        used last: from a sample of the accesses, the indices in their order. A line that is only written is
-        not fetched.
+        {bytes of all workers' caches together: (bytes fetched, bytes written back)} with least-recently-used
+        replacement, from a sample of the accesses, in the order of the indices. A line that is only written
+        is not fetched.
     alike : int
-        Bytes of loads, each thread its own, of which a whole warp wants the same element (cuda, without
-        reducers).
+        Bytes loaded separately by each thread although all threads of a warp load the same element (cuda,
+        without reducers).
     spilled : int
-        Bytes that registers had no room for, written to the stack and read again in loops; of a CPU's code.
+        Bytes of registers spilled to the stack and reloaded in loops, in a CPU's code.
     local : int
-        Bytes of a GPU's thread that registers had no room for, or that are its own arrays.
+        Bytes of a GPU thread's local memory: spilled registers and private arrays.
     banks : (int, int)
-        Of a sample of a GPU's accesses to scratch: how often its memory is asked, and how often it would be
-        if no two words of a warp were in one bank.
+        For a sample of a GPU's accesses to scratch: requests to its memory, and requests without bank
+        conflicts between words of a warp.
     by_data : frozenset of str
-        Arguments that are read or written at places which data tell.
+        Arguments whose accessed places depend on data.
     since : int
-        Bytes of other arrays that a program's launches touch between two of this kind.
+        Bytes of other arrays that a program's launches touch between two launches of this kind.
     alone : float
-        Seconds of a launch of one block or team, the slowest of some, in a graph of several; measured, not
-        counted (cuda, without reducers).
+        Seconds of a launch of one block or team, the slowest of several, in a graph of several launches;
+        measured, not counted (cuda, without reducers).
     """
 
     kernel: str
@@ -110,8 +110,7 @@ class Counts:
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
 
     def _by(self, key, wanted):
-        """Return sums by what `key` makes of an operation and its type, of those that are wanted, so many
-        times each."""
+        """Return the sums of the counts of the `wanted` operations, grouped by `key(operation, type)`."""
         found = collections.Counter()
         for (_, *what), n in self.text.items():
             if times := wanted(*what):
@@ -120,7 +119,7 @@ class Counts:
 
     @property
     def flops_by_dtype(self) -> dict[str, int]:
-        """Floating-point operations of the text: {"float64": n, ...}."""
+        """Floating-point operations of the source: {"float64": n, ...}."""
         return self._by(
             lambda operation, dtype: dtype,
             lambda operation, dtype: dtype.startswith("float") * ARITHMETIC.get(operation, 0),
@@ -128,7 +127,7 @@ class Counts:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the text, all precisions."""
+        """Floating-point operations of the source, all precisions."""
         return sum(self.flops_by_dtype.values())
 
     @property
@@ -138,20 +137,20 @@ class Counts:
 
     @property
     def integer(self) -> int:
-        """Integer operations of the text, index arithmetic included."""
+        """Integer operations of the source, including index arithmetic."""
         return self._sum(
             lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC)
         )
 
     @property
     def conversions(self) -> dict[str, int]:
-        """Conversions between integers and floats, or floats of two sizes, that ran: {"int64 to float64": n};
-        none where executed operations were not counted."""
+        """Executed conversions between integers and floats, or floats of two sizes: {"int64 to float64": n};
+        empty if executed operations were not counted."""
         return conversions(self.executed or {})
 
     @property
     def comparisons(self) -> int:
-        """Comparisons of the text, of all types."""
+        """Comparisons of the source, of all types."""
         return self._sum(lambda operation, _: operation == "compare")
 
     @property
@@ -164,7 +163,7 @@ class Counts:
 
     @property
     def asked(self) -> dict[str, int]:
-        """Return how often each argument is read, written or added to."""
+        """Return the number of reads, writes and additions of each argument."""
         found: dict[str, int] = collections.Counter()
         for (_, operation, _), n in self.text.items():
             if accesses(operation, ("load ", "store ", "atomic ")):
@@ -176,12 +175,12 @@ class Counts:
 
     @property
     def loaded(self) -> int:
-        """Requested bytes: every load of an argument's element, atomics included."""
+        """Requested bytes of loads: every load of an argument's element, atomics included."""
         return self._requested("load ", "atomic ")
 
     @property
     def stored(self) -> int:
-        """Requested bytes: every store, atomics included."""
+        """Requested bytes of stores: every store, atomics included."""
         return self._requested("store ", "atomic ")
 
     @property
@@ -191,12 +190,12 @@ class Counts:
 
     @property
     def compulsory(self) -> int:
-        """Compulsory bytes: of each argument what is read, once, and what is written, once."""
+        """Compulsory bytes: of each argument the read bytes and the written bytes, each counted once."""
         return sum(map(sum, self.arrays.values()))
 
     @property
     def reach(self) -> int:
-        """Bytes that a cache has to hold for a launch to find there what the one before it left."""
+        """Size in bytes of a cache that retains a launch's data until the next launch."""
         return self.compulsory + self.since
 
     @property
@@ -205,8 +204,7 @@ class Counts:
         return LINE * sum(map(sum, self.lines.values())) if self.lines else self.compulsory
 
     def passed(self, capacity: float) -> float:
-        """Return bytes that caches of so many bytes fetch and write back; none if they hold all that is
-        touched.
+        """Return bytes that caches of a capacity fetch and write back; 0 if they hold all touched data.
 
         Parameters
         ----------
@@ -235,7 +233,7 @@ class Counts:
         return executed_totals(self.executed) if self.executed is not None else None
 
     def by_line(self) -> dict[str, dict[str, int]]:
-        """{line: {operation and dtype: n}} of the text, the lines in their order."""
+        """{line: {operation and dtype: n}} of the source, in the order of its lines."""
         found = {}
         for (line, operation, dtype), n in self.text.items():
             row = found.setdefault(line, collections.Counter())
@@ -243,7 +241,7 @@ class Counts:
         return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
 
     def table(self) -> Table:
-        """Return the terminal's table, and a notebook's."""
+        """Return the table for the terminal and for a notebook."""
         named = {
             **{f"flops {dtype}": n for dtype, n in self.flops_by_dtype.items()},
             **_joined(self.special),
@@ -265,12 +263,12 @@ class Counts:
         )
 
     def _repr_html_(self):
-        """Return the counts, and the kernel's text with what each line does."""
+        """Return the counts, and the kernel's source with the operations of each line."""
         kernel = self.as_dict() | {"source": self.source()}
         return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
 
     def source(self) -> dict[str, str]:
-        """{place: text} of the kernel's own lines, and of those in functions that it calls."""
+        """{place: source line} of the kernel, and of the functions that it calls."""
         file, _, first = self.place.rpartition(":")
         lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
         found = {}
@@ -285,12 +283,12 @@ class Counts:
         return found
 
     def explanation(self) -> list[str]:
-        """Sentences on why executed flops are not those of the text."""
+        """Explanations of differences between the executed flops and those of the source."""
         if self.executed is None:
             return ["executed operations were not counted"]
         flops, executed = self.flops, sum(self.executed_totals["flops"].values())
         sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
-        if self.masked > 0:  # also where no flop but an exp is concerned
+        if self.masked > 0:  # also if no flop but an exp is masked
             idle = "masked off, and computed all the same" if self.ptx is None else "idle beside their warp's"
             sentences.append(f"{self.masked:.2%} of the lanes were {idle}")
         if executed < flops:
@@ -304,9 +302,9 @@ class Counts:
         return sentences
 
     def _more(self):
-        """Return the lines for which the compiled code of a CPU does more flops than the source: around
-        it, or in the line with most of them."""
-        more = collections.Counter()  # by line, those of the layer's own together
+        """Return the lines for which a CPU's compiled code does more flops than the source: those around it,
+        or the line with most additional flops."""
+        more = collections.Counter()  # by line; all lines of the layer have one entry
         for (line, operation, dtype), n in self.text.items():
             more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
         for key, n in self.executed.items():
@@ -321,7 +319,7 @@ class Counts:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the counts as a JSON object."""
         return {
             **picked(self, "kernel place policy integer comparisons ptx notes"),
             "provenance": "counted",
@@ -343,7 +341,7 @@ def _joined(pairs):
 
 
 def _own(line):
-    """Return a line of a kernel, or "" for the layer's own."""
+    """Return a line of a kernel, or "" for a line of the layer."""
     return "" if line.startswith(LAYER) else line
 
 
@@ -358,7 +356,7 @@ def _is_special(operation):
 
 
 def mean(weighted):
-    """Return the Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and
+    """Return the weighted mean Counts of a launch, from a list of (weight, Counts) of one kernel and
     policy."""
     first, total = weighted[0][1], sum(weight for weight, _ in weighted)
     if len(weighted) == 1:

@@ -1,5 +1,5 @@
-"""`python -m portable.roofline diff BEFORE AFTER`: two reports row by row, in a table, in words, and in one
-plot."""
+"""`python -m portable.roofline diff BEFORE AFTER`: compare two reports row by row, in a table, in words, and
+in one plot."""
 
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,14 @@ from portable.roofline.rows import PROGRAM, Row, parts_of, total
 from portable.roofline.timing import Samples
 from portable.roofline.units import in_words, one_line, scaled, times
 
-LEAST = 0.05  # a change below 5 % is none, however small the spread: layouts of memory move times by as much
+LEAST = 0.05  # smaller changes count as none at any spread: the layout of memory changes times by as much
 _MACHINE = ("cpu", "device", "cores")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One method in both reports, or in one: `before` or `after` is None then. `alike`: the input is the
-    same."""
+    """Pair the rows of one method in two reports; `before` or `after` is None where one has no such row.
+    `alike` is True if both have the same input."""
 
     method: str
     before: Row | None
@@ -29,7 +29,7 @@ class Change:
 
     @property
     def row(self):
-        """The later of both."""
+        """The later one of the rows."""
         return self.after or self.before
 
     @property
@@ -45,7 +45,7 @@ class Change:
 
     @property
     def samples(self):
-        """Seconds before and after, Samples or None; all of its launches where inputs differ."""
+        """Seconds before and after, Samples or None; the sums over all launches where the inputs differ."""
         return tuple(row and _samples(row.result, not self.alike) for row in (self.before, self.after))
 
     @property
@@ -55,8 +55,8 @@ class Change:
 
     @property
     def verdict(self):
-        """Return "faster", "slower", "same", "gone" or "new", "not decided" where a machine was busy with
-        other work; a change counts where the quartiles of both lie apart."""
+        """Return "faster", "slower", "same", "gone", "new", or "not decided" if a machine was busy with other
+        work; times differ only if the intervals between their quartiles do not overlap."""
         before, after = self.samples
         if before is None or after is None:
             return "new" if before is None else "gone"
@@ -73,7 +73,7 @@ class Change:
 
     @property
     def speedup(self):
-        """Time before over time after, or None: too short for the clock is no time."""
+        """Time before over time after; None if a time is too short for the clock."""
         before, after = self.samples
         timed = before and after and before.median and after.median
         return before.median / after.median if timed else None
@@ -95,7 +95,8 @@ class Change:
 
     @property
     def texts(self):
-        """("Before" or "After", the costliest kernel) where its lines do other things."""
+        """Return ("Before" or "After", costliest kernel) of each report if the operations of their lines
+        differ."""
         rows = [("Before", self.before), ("After", self.after)]
         kernels = [
             (when, row.roof["kernels"][0]) for when, row in rows if row and row.roof and row.roof["kernels"]
@@ -105,7 +106,7 @@ class Change:
         return kernels
 
     def dot(self, view):
-        """Return its mark in a plot of both reports, or None where one of them has none."""
+        """Return the change's mark in a plot of both reports, or None where a report has no mark."""
         old, new = (row and row.dot(view) for row in (self.before, self.after))
         link = f"change{self.number}"
         return replace(new, before=old, number=str(self.number), link=link) if old and new else None
@@ -132,7 +133,7 @@ def read(path):
     Raises
     ------
     InputError
-        It is none, or damaged; the message names the file.
+        The file is no report, or damaged; the message names the file.
     """
     document = documents.read(path)
     try:
@@ -145,7 +146,7 @@ def read(path):
 
 
 def _rows(parts):
-    """{(method, source, size, space): Row}."""
+    """Return {(method, source, size, space): Row}."""
     found = {}
     for part in parts:
         for row in sorted(part.rows, key=_work):
@@ -153,7 +154,7 @@ def _rows(parts):
             name = r["method"]
             while (
                 key := (name, r["source"], r["size"], r["space"])
-            ) in found:  # of a program: on other shapes
+            ) in found:  # launches of a program with other shapes
                 again += 1
                 name = f"{r['method']} ({again})"
             found[key] = row
@@ -161,32 +162,32 @@ def _rows(parts):
 
 
 def _work(row):
-    """Return the order of launches of one name and size, however long they took."""
+    """Return a key that sorts launches of one name and size by their work, independent of their time."""
     roof = row.roof or {"compulsory_bytes": 0, "flops": 0}
     return roof["compulsory_bytes"], roof["flops"]
 
 
 def _machines(document):
-    """{space: facts that make two machines the same}."""
+    """Return {space: facts that identify the machine}."""
     return {part["space"]: {name: part["machine"][name] for name in _MACHINE} for part in document["parts"]}
 
 
 def changes(before, after, across=False):
     """Return the changes between two reports, the worst first.
 
-    Rows of one method, input and space are the same work. Of what is left over, a method that is once in each
-    report is compared with itself on other inputs: a program's by all of its launches.
+    Rows with the same method, input and space are paired. Of the others, a method that occurs once in each
+    report is compared across different inputs; a program's kernel by the sum of all its launches.
 
     Parameters
     ----------
     before, after : dict, see `read`
     across : bool
-        Whether they may be of different machines, or spaces.
+        Whether the reports may be of different machines or spaces.
 
     Raises
     ------
     InputError
-        They are of different machines, and that was not asked for, or have no row in common.
+        The machines differ without `across`, or the reports have no row in common.
     """
     here, there = _machines(before), _machines(after)
     if not across:
@@ -205,7 +206,7 @@ def changes(before, after, across=False):
             )
     old, new = _rows(parts_of(before)), _rows(parts_of(after))
     found = []
-    # with the space, and without
+    # pair with equal spaces first, then across spaces
     ways = (True, slice(None)), (True, slice(0, 3)), (False, slice(0, 4, 3)), (False, slice(0, 1))
     for alike, kind in ways[:: 1 if across else 2]:
         for key in _once(old, kind) & _once(new, kind):
@@ -222,13 +223,13 @@ def changes(before, after, across=False):
 
 
 def _once(rows, kind):
-    """Parts of keys that only one row has."""
+    """Return parts of keys that belong to exactly one row."""
     parts = [key[kind] for key in rows]
     return {part for part in parts if parts.count(part) == 1}
 
 
 def table(found):
-    """Return the terminal's table."""
+    """Return the table for the terminal."""
     rows = (
         (c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
         for c in found
@@ -241,7 +242,7 @@ def table(found):
 
 
 def lead(found):
-    """Return the whole in two sentences."""
+    """Return a summary of two sentences."""
     kinds = [c.verdict for c in found]
     timed = [c for c in found if c.speedup and c.verdict != "same"]
     most = max(timed, key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
@@ -249,8 +250,8 @@ def lead(found):
 
 
 def plots(found):
-    """(title, Axes, dots) of what both reports have, a plot for each pair of spaces; roofs of both where they
-    are of two machines or spaces, else those of the later report."""
+    """Return (title, Axes, dots) of the rows in both reports, one plot for each pair of spaces, with the
+    roofs of both if machines or spaces differ, else those of the later report."""
     pairs = {}
     for c in found:
         if c.before and c.after and c.before.part.ceilings and c.after.part.ceilings:
@@ -269,7 +270,7 @@ def plots(found):
 
 
 def page(before, after, found):
-    """Return the page of a comparison, as text."""
+    """Return the page of a comparison as HTML."""
     overlays = [
         (title, *(Plot(axes.sized(size), dots, f"{title}, before and now") for size in (WIDE, NARROW)))
         for title, axes, dots in plots(found)

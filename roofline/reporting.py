@@ -1,8 +1,7 @@
-"""`python -m portable.roofline report`: run every method, and tell how long each took, and how long it could
-take.
+"""`python -m portable.roofline report`: run every method, and report its time and its attainable time.
 
-A report is a document of parts, one for each space and machine; everything that shows it, the page, the
-tables, the figures, reads the document, so that a saved one can be shown again, or beside another.
+A report is a document of parts, one for each space and machine. The page, the tables and the figures are all
+made from the document, so that a saved one can be shown again, or next to another.
 """
 
 from __future__ import annotations
@@ -24,15 +23,19 @@ from portable.roofline.timing import Samples
 from portable.roofline.units import finite, one_line, picked, scaled
 from portable.roofline.verdicts import advice, verdict
 
-MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
-# seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report takes at most a minute
+# seconds of a call on a CPU above which its executed operations are not counted: counting takes several times
+# as long
 LONG = 0.3
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason`
-    why it took more, and `reasons` the same of each of its kernels."""
+    """Store the result of one timed run.
+
+    `value` is the call's return value, `roof` its attainable time or None, `reason` the cause of the
+    difference, and `reasons` the same for each of its kernels.
+    """
 
     case: str
     method: str
@@ -49,11 +52,11 @@ class Result:
 
     @property
     def pairs_per_second(self):
-        """The median rate, or None for work without pairs."""
+        """The median rate, or None for work that is not measured in pairs."""
         return None if self.work.pairs is None else self.work.pairs / self.seconds.median
 
     def as_dict(self):
-        """Return the JSON object of a result."""
+        """Return the result as a JSON object."""
         return {
             **picked(self, "case method source size unit space pairs_per_second"),
             "seconds": self.seconds.as_dict(),
@@ -71,7 +74,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised."""
+    """Name a run that raised, and its error."""
 
     case: str
     method: str
@@ -80,22 +83,22 @@ class Failure:
 
 @dataclass
 class Report:
-    """Results so far on one space."""
+    """Collect the results of one space."""
 
     space: str
     machine: dict
     results: list[Result] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     interrupted: bool = False
-    ceilings: Ceilings | None = None  # once they were wanted
+    ceilings: Ceilings | None = None  # None until the first launch was counted
     notes: list[str] = field(default_factory=list)
-    # Of a program whose launches these are, the first of its spaces only.
+    # A program's launches may run on several spaces: this is given in the report of the first one only.
     program_seconds: float | None = None
-    program: dict | None = None  # its costliest lines outside of kernels, and the memory that it held at most
-    quick: bool = False  # of tiny inputs, and ceilings of a moment
+    program: dict | None = None  # its costliest lines outside of kernels, and its peak memory
+    quick: bool = False  # tiny inputs, and briefly measured ceilings
 
     def as_dict(self):
-        """Return a part of the JSON document."""
+        """Return the report as a part of the JSON document."""
         on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
         clock = measuring.clock() if on_cores else None
         return {
@@ -115,7 +118,7 @@ def collect(
     on_row=lambda text: None,
     counts=types.MappingProxyType({}),
 ):
-    """Time each run and put it into the report; one that raises is noted and the next goes on.
+    """Time each run and add its result to the report; a run that raises is recorded as a failure.
 
     Parameters
     ----------
@@ -123,15 +126,15 @@ def collect(
         Filled in place, so that an interruption loses nothing.
     runs : list of (case name, Run)
     on_start : callable of (str, int)
-        Told each method before it starts, and how many are done.
+        Called before each method, with its name and the number of finished ones.
     ceilings : callable of (space, special functions) giving Ceilings, optional
-        Asked when the first launch was counted; without it nothing is held against a roof. Where a run was
-        faster than its roof, it is asked with `again=True` at the end, for the machine may have been busy
-        before, and all are held anew.
+        Called when the first launch was counted; without it no result has a roof. If a run was faster than
+        its roof, it is called with `again=True` at the end, because the machine may have been busy before,
+        and all results are compared with the new ceilings.
     on_row : callable of str
-        Told what each run came to, in a line.
+        Called with a line on the result of each run.
     counts : mapping of (case name, method, source) to list of lists of Counts
-        Those of a call's launches, event by event, where they are known (`portable.roofline.ahead`).
+        Counts of a call's launches, event by event, where they are known (`portable.roofline.ahead`).
     """
     try:
         for done, (case, run) in enumerate(runs):
@@ -160,7 +163,7 @@ def collect(
 
 
 def _hold_anew(report, ceilings):
-    """All results against ceilings that were measured again."""
+    """Compare all results with ceilings that are measured again."""
     special = {
         names
         for result in report.results
@@ -177,7 +180,7 @@ def _hold_anew(report, ceilings):
 
 
 def _timed(run, quick):
-    """Return seconds per call, what the last call returned, and bytes that one more held at most."""
+    """Return seconds per call, the last call's value, and the peak memory of one more call in bytes."""
     values, few = [], {"min_time": 1e-3, "repeats": 3} if quick else {"max_time": MAX_SECONDS}
     seconds, most = timing.measure(lambda: values.append(run.call()), run.sync, **few), None
     if seconds.median < MAX_SECONDS and not quick:
@@ -187,8 +190,8 @@ def _timed(run, quick):
 
 
 def _roof(report, run, seconds, ceilings, counts=None):
-    """Return one more call, profiled, and counted on the data that each launch meets; but where its counts
-    are known."""
+    """Return the roof of one more call, which is profiled and whose launches are counted on their own data
+    unless their counts are given."""
     executed = not report.space.startswith("cuda") and seconds.median < LONG and not report.quick
 
     def count(launch):
@@ -213,6 +216,6 @@ def _roof(report, run, seconds, ceilings, counts=None):
 
 
 def _alike(made, counts):
-    """Return True if counts are those of a profile's launches, kernel by kernel and size by size."""
+    """Return True if the counts belong to a profile's launches, by kernels and sizes in order."""
     launched = [[(one.kernel.name, in_words(one.policy)) for one in event.launches] for event in made.events]
     return launched == [[(one.kernel, one.policy) for one in event] for event in counts]

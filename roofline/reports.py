@@ -21,7 +21,7 @@ from portable.roofline.printing import (
 
 
 def report(options):
-    """Time methods, a kernel, or the launches of a program, and show them against their roofs."""
+    """Time methods, a kernel, or the launches of a program, and show them with their roofs."""
     spaces = _spaces(options.space)
     program = bool(options.script) and target.SEPARATOR not in options.script
     _check(options, program)
@@ -56,7 +56,7 @@ def report(options):
 
 
 def _check(options, program):
-    """Refuse options that do not go together, before anything runs."""
+    """Refuse options that exclude each other, before anything runs."""
     if options.script and (options.all or options.only):
         raise InputError(
             f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program"
@@ -74,7 +74,7 @@ def _check(options, program):
 
 
 def _roofs(options, part, on_start):
-    """Return a function that gives the Ceilings of a space with those of special functions, as of
+    """Return a function that measures the Ceilings of a space, special functions included: the `ceilings` of
     `reporting.collect`."""
 
     def roofs(name, special, again=False):
@@ -94,14 +94,14 @@ def _roofs(options, part, on_start):
 
 
 def _against_baseline(path, document):
-    """Compare a report with the one of a file, or make that file where there is none; the exit code."""
+    """Compare a report with a file, or write the file if it does not exist; return the exit code."""
     if not Path(path).exists():
         return exit_code(False, write_file(path, as_json(document)))
     return _tell_changes(diff.changes(diff.read(path), document))
 
 
 def _tell_changes(found):
-    """Print what changed between two reports; the exit code."""
+    """Print the differences between two reports, and return the exit code."""
     show_tables(diff.table(found))
     print(diff.lead(found))
     for change in found:
@@ -111,7 +111,8 @@ def _tell_changes(found):
 
 
 def _warn_of_order(options):
-    """Say that what stands behind a program's name is the program's, where it looks like the report's."""
+    """Warn that options behind a program's name are passed to the program, if they are names of the
+    report's."""
     own = "--out --json --svg --pdf --space --data".split()
     if behind := [a for a in options.arguments if a.split("=")[0] in own]:
         say(
@@ -121,7 +122,7 @@ def _warn_of_order(options):
 
 
 def _collect(options, spaces, part, roofs, folder, show, start):
-    """Time the methods, or a kernel, on each space in turn."""
+    """Time the methods, or a kernel, on one space after another."""
     for name in spaces:
         with pk.use(name) as space:
             counts = {}
@@ -140,8 +141,8 @@ def _collect(options, spaces, part, roofs, folder, show, start):
 
 
 def _prepared(options, space, folder, show):
-    """((case, Run) of the methods that were asked for, counts that are known of them): those of a device are
-    made ahead, where they are many."""
+    """Return (list of (case, Run) of the requested methods, their known counts): many methods of a device are
+    counted ahead."""
     if not space.startswith("cuda") or options.quick or options.only:
         return _chosen(options, space, folder), {}
 
@@ -160,7 +161,7 @@ def _cases(options):
 
 
 def _chosen(options, space, folder):
-    """(case, Run) of the methods that were asked for."""
+    """Return (case, Run) of each requested method."""
     runs = [
         (case, run)
         for case in _cases(options)
@@ -174,7 +175,7 @@ def _chosen(options, space, folder):
 
 
 def _spaces(names):
-    """Return the spaces asked for; else the CPU's, and the GPU beside it where there is one."""
+    """Return the requested spaces; by default the CPU's, and the GPU if the machine has one."""
     if names is None:
         default = str(pk.default_space())
         return ["threads", default] if default.startswith("cuda") else [default]
@@ -193,7 +194,7 @@ def show(options):
 
 
 def _tell(options, document, keep=True):
-    """Print and write a report; the exit code."""
+    """Print and write a report, and return the exit code."""
     show_tables(*tables.tables(document))
     parts = rows.parts_of(document)
     for sentence in verdicts.standing(rows.rows_of(parts)):
@@ -217,7 +218,7 @@ def _tell(options, document, keep=True):
 
 
 def compare_reports(options):
-    """Show what changed between two saved reports."""
+    """Show the differences between two saved reports."""
     before, after = diff.read(options.before), diff.read(options.after)
     found = diff.changes(before, after, options.across)
     told = _tell_changes(found)

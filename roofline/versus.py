@@ -1,8 +1,9 @@
-"""`portable roofline versus OLD.py NEW.py`: two versions of a program, in turn, each run in its own process.
+"""`portable roofline versus OLD.py NEW.py`: time two versions of a program in turn, each run in a new
+process.
 
-A round runs each once; the one that goes first alternates. Of the whole and of each kernel's launches the
-median of the rounds' ratios is told, new over old, with an interval of 95 % (`against.interval`). The first
-run of each compiles and is not counted.
+A round runs each version once; the one that runs first alternates. For the whole program and for the launches
+of each kernel the result is the median of the rounds' ratios, new over old, with a 95 % interval
+(`against.interval`). The first run of each version compiles and is not counted.
 """
 
 import collections
@@ -30,7 +31,7 @@ SAME, SLOWER, FASTER, UNDECIDED = "same", "slower", "faster", "not decided"
 
 
 def run_versus(options, space):
-    """Time both programs in turn; the exit code is 1 where the whole, or a kernel, is slower."""
+    """Time both programs in turn and return the exit code: 1 if the whole program or a kernel is slower."""
     for path in (options.old, options.new):
         script.check(path)
     wait_for_quiet(options.wait)
@@ -54,14 +55,14 @@ def run_versus(options, space):
 
 
 def judged(rounds, threshold):
-    """Return a dict for the whole and for each kernel that both have, the whole first.
+    """Return a dict for the whole program, then one for each kernel of both versions.
 
     Parameters
     ----------
     rounds : list of (dict, dict)
         Seconds by name, of the old version and of the new one.
     threshold : float
-        Times as long, from which it is slower.
+        Ratio new over old from which a version is slower.
     """
     first, found = rounds[0], []
     for name in (name for name in first[0] if name in first[1]):
@@ -91,8 +92,7 @@ def _table(rows, paths, threshold):
 
 
 def _once(path, arguments, space):
-    """Return seconds of a run in a process of its own, by name; what it prints goes to the error
-    stream."""
+    """Run a program in a new process, with its output on the error stream, and return seconds by name."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
         command = [sys.executable, "-m", "portable.roofline.versus", space, str(told), path, *arguments]
@@ -103,7 +103,7 @@ def _once(path, arguments, space):
 
 
 def _serve(space, told, path, *arguments):
-    """Run a program, and write what it and its launches took."""
+    """Run a program, and write the times of the whole and of its launches."""
     sys.argv, seconds = [path, *arguments], collections.Counter()
     with pk.use(space), profile() as made:
         began = time.perf_counter()

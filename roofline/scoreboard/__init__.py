@@ -1,10 +1,11 @@
-"""`python -m portable.roofline scoreboard`: every headline beside its peer, held against what is on record.
+"""`python -m portable.roofline scoreboard`: time every headline against its peer, and compare with the
+records.
 
-A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its interval of 95 % is that
-of `portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
-each. A row whose median seems down is timed again, twice as often, in another process, while there is time:
-only what stays down in several of them is slower. So is, for a record, a row whose interval is wide: a later
-run is held against its median.
+A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its 95 % interval is that of
+`portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
+each. A row whose median is below the record's limit is timed again, with twice as many rounds, in another
+process, while there is time: only a row that stays below in several processes is slower. For a record, a row
+with a wide interval is timed again too, because later runs are compared with its median.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from portable.roofline.timing import Samples
 from portable.roofline.units import picked, scaled, times
 
 # on a CPU, and on a GPU
-LIMITS = 0.90, 0.95  # of the ratio on record: below it lies what got slower
-MINUTES = 10.0, 6.0  # that a run takes at most
-SPARE = 5.0  # seconds of these to end in
-SITTINGS = 6  # of a row that seems down, or of whose ratio a record would say little, at most
+LIMITS = 0.90, 0.95  # of the recorded ratio: a row below is slower
+MINUTES = 10.0, 6.0  # of a run, at most
+SPARE = 5.0  # seconds of these, reserved for the end of a run
+SITTINGS = 6  # at most, of a row that seems slower, or whose ratio varies too much for a record
 RECORDED = 3  # of every row, for a record
 
 HOLDS, FASTER, SLOWER, UNDECIDED = "holds", "faster", "slower", "not decided"
 NO_RECORD, NO_PEER, LATE = "no record", "no peer", "no time left"
 PEER_CHANGED, FAILED = "peer changed", "failed"
-WRONG = (SLOWER, PEER_CHANGED, FAILED)  # what a run does not pass with
+WRONG = (SLOWER, PEER_CHANGED, FAILED)  # verdicts with which a run does not pass
 
 # Threads of OpenMP (numba's, scikit-learn's, kEDM's) sleep while others work.
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
@@ -42,7 +43,7 @@ PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME":
 
 @dataclass
 class Row:
-    """A headline, what was seen of it and what is on record.
+    """Store a headline, its measurements and its record.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class Row:
     record : dict or None
         As in `portable.roofline.scoreboard.records`.
     limit : float
-        Share of the ratio on record below which it is slower.
+        Share of the recorded ratio below which the row is slower.
     """
 
     headline: headlines.Headline
@@ -63,10 +64,10 @@ class Row:
     sittings: list[list[tuple[float, float]]] = field(default_factory=list)  # (ours, peer) seconds of a round
     absent: str | None = None
     problem: str | None = None
-    seconds: float = 0.0  # that it took
+    seconds: float = 0.0  # that its sittings took
 
     def add(self, told: dict[str, Any]) -> None:
-        """Take what a sitting told: see `portable.roofline.scoreboard.sitting`."""
+        """Add the result of a sitting: see `portable.roofline.scoreboard.sitting`."""
         self.seconds += told["seconds"]
         self.title, self.ours = told.get("title", self.title), told.get("ours", self.ours)
         self.absent, self.problem = told.get("absent"), told.get("problem")
@@ -80,15 +81,15 @@ class Row:
         return against.interval([[peer / ours for ours, peer in sitting] for sitting in self.sittings])
 
     def samples(self, side: int) -> Samples:
-        """Return seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
+        """Return the seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
         pairs = [pair for sitting in self.sittings for pair in sitting]
         return Samples(tuple(p / o if side == 2 else (o, p)[side] for o, p in pairs))
 
     @property
     def verdict(self) -> str:
-        """One of the words above.
+        """Return one of the words above.
 
-        A record of other work, in another size say, is none.
+        A record of other work, for example of another size, is ignored.
         """
         if self.problem:
             return FAILED
@@ -108,13 +109,12 @@ class Row:
         return FASTER if found.lower * self.limit > known else HOLDS
 
     def again(self, recorded: bool) -> bool:
-        """Return True if it seems down, or is `recorded` and varies, so that another process may know
-        better."""
+        """Return True if another process may clarify a row: it seems slower, or is `recorded` and varies."""
         seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
         return seems and len(self.sittings) < SITTINGS
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
-        """Return the record's entry, on a machine with these facts."""
+        """Return the row as an entry of a record, on a machine with these facts."""
         found, three = self.interval, [picked(self.samples(side), "median lower upper") for side in range(3)]
         return {
             "name": self.headline.name,
@@ -135,7 +135,7 @@ class Row:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a row."""
+        """Return the row as a JSON object."""
         seen = (
             self.as_record("", dict.fromkeys(("cpu", "cpu_id")), "")
             if self.sittings
@@ -145,7 +145,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of the terminal's table."""
+        """Return the cells of the table for the terminal."""
         seen, known = ["", "", ""], ["", ""]
         if self.sittings:
             ratio = self.samples(2)
@@ -161,7 +161,7 @@ class Row:
 
 
 def table(rows: list[Row], machine: str):
-    """Return the terminal's table."""
+    """Return the table for the terminal."""
     columns = "headline<|?peer<|ours|the peer|peer / ours|on record|?ours on record|verdict<"
     caption = (
         "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
@@ -171,7 +171,7 @@ def table(rows: list[Row], machine: str):
 
 
 def summary(rows: list[Row]) -> str:
-    """Return the number of rows with each verdict, and the names of those with which a run does not pass."""
+    """Return the number of rows with each verdict, and the names of those that fail a run."""
     verdicts = [row.verdict for row in rows]
     order = (HOLDS, FASTER, UNDECIDED, NO_RECORD, NO_PEER, LATE, *WRONG)
     counts = [f"{verdicts.count(v)} {v}" for v in order if v in verdicts]
@@ -188,7 +188,7 @@ def run(
     sit: Callable[..., None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Time all rows, group by group, then again those that seem down, or vary where they are recorded.
+    """Time all rows, group by group, then again those that seem slower, or vary if they are recorded.
 
     Parameters
     ----------
@@ -196,13 +196,13 @@ def run(
         Filled in place.
     space : str
     limit : float, seconds
-        What is not done by then is broken off.
+        The run is stopped then; unfinished rows have no result.
     passes : int
-        Sittings of every row; several are those of a record.
+        Sittings of every row; several for a record.
     on_row : callable of Row
-        Told each row when it was timed.
+        Called with each row after it was timed.
     sit : callable (space, names, rounds, seconds, heard), optional
-        One sitting: `sitting_of` unless a test has another.
+        Times one sitting: `sitting_of` by default; tests pass another function.
     clock : callable
     """
     began, sit = clock(), sit or sitting_of
@@ -226,7 +226,7 @@ def run(
 
 
 def _groups(rows):
-    """Return rows by what one process prepares, the shortest first."""
+    """Return the rows grouped by the inputs that one process prepares, the shortest group first."""
     found: dict[tuple, list[Row]] = {}
     for row in rows:
         found.setdefault(row.headline.group, []).append(row)
@@ -234,7 +234,7 @@ def _groups(rows):
 
 
 def _cost(row):
-    """Return seconds that a sitting of a row takes, as far as is known."""
+    """Return the estimated seconds of a row's sitting."""
     if row.sittings:
         return row.seconds / len(row.sittings)
     return row.record["seconds"] if row.record else 0.0
@@ -243,16 +243,16 @@ def _cost(row):
 def sitting_of(
     space: str, names: list[str], rounds: int | None, seconds: float, heard: Callable[[dict], None]
 ) -> None:
-    """Time headlines of one group in a process of their own.
+    """Time headlines of one group in a new process.
 
     Parameters
     ----------
     space, names, rounds
         As in `portable.roofline.scoreboard.sitting.serve`.
     seconds : float
-        The process and all that it started end by then.
+        The process and its children are ended after this time.
     heard : callable of dict
-        Gets what came of each headline; a process that dies is a problem of those that it has not told.
+        Called with the result of each headline; if the process dies, the missing headlines are problems.
     """
     asked = json.dumps({"space": space, "names": names, "rounds": rounds})
     late, left = threading.Event(), list(names)

@@ -1,4 +1,4 @@
-"""The command `python -m portable.roofline scoreboard`: what is on record, a run, and what goes on record."""
+"""The command `python -m portable.roofline scoreboard`: show the records, time a run, and record it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 
 def run_scoreboard(options: Any, space: str) -> int:
-    """Time the headlines beside their peers, show them, and write what was asked for; the exit code.
+    """Time the headlines against their peers, show and write the results; return the exit code.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def run_scoreboard(options: Any, space: str) -> int:
     Raises
     ------
     InputError
-        A record is damaged or about another kind of machine, no headline has such a name, the space is an
-        interpreter, or what is recorded has no commit.
+        A record is damaged or about another kind of machine, no headline has a requested name, the space is
+        an interpreter, or the checkout to be recorded has no commit.
     """
     listed.check_checkout("scoreboard")
     found = _chosen(options.only, space)
@@ -49,7 +49,7 @@ def run_scoreboard(options: Any, space: str) -> int:
         fresh = [row.as_record(on, facts, commit) for row in rows if row.sittings and not row.problem]
         kept = write_file(path, records.as_text(records.merged(document, facts, fresh)))
     wrong = set(scoreboard.WRONG)
-    if options.record:  # a peer that changed is then what is recorded
+    if options.record:  # a changed peer is then recorded with its new identity
         wrong.remove(scoreboard.PEER_CHANGED)
     told = {"kind": kind, "space": on, "interrupted": interrupted, "rows": [row.as_dict() for row in rows]}
     told["passed"] = not any(row.verdict in wrong for row in rows)
@@ -58,7 +58,7 @@ def run_scoreboard(options: Any, space: str) -> int:
 
 
 def _chosen(only, space):
-    """Return the headlines of a space whose names contain one of these."""
+    """Return the headlines of a space whose names contain one of the strings `only`."""
     if space == "checked":
         raise InputError(
             "--space: 'checked' is an interpreter, which is compared with nothing. Name another."
@@ -72,7 +72,7 @@ def _chosen(only, space):
 
 
 def _timed(rows, space, seconds, recorded):
-    """Time the rows, and tell each; return True if that was interrupted."""
+    """Time the rows, and print each; return True if that was interrupted."""
     try:
         scoreboard.run(
             rows,
@@ -87,8 +87,7 @@ def _timed(rows, space, seconds, recorded):
 
 
 def _space(space):
-    """Return the space as it stands on record: with its threads, and any GPU of the machine as the
-    other."""
+    """Return the space as records name it: with its threads, and without the number of a GPU."""
     if space.startswith("cuda"):
         return "cuda"
     with pk.use(space) as resolved:
@@ -96,7 +95,7 @@ def _space(space):
 
 
 def _opened(named, kind):
-    """(path, document) of the records that were named, of the project's own otherwise."""
+    """Return (path, document) of the records in `named`, by default of the project's record."""
     place = Path(named) if named else records.FOLDER
     if place.is_dir() or not place.suffix:
         if named and not place.is_dir():
@@ -106,7 +105,7 @@ def _opened(named, kind):
 
 
 def _commit(options):
-    """Return the commit that is recorded, with a + where files were changed since."""
+    """Return the commit to record, with a + if files were changed since."""
     if options.commit:
         return options.commit
     try:

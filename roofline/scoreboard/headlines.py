@@ -1,6 +1,6 @@
-"""The headlines: what a user of a method was promised, each the duel of a case with one of its peers.
+"""The headlines: the speed promised to users of a method, each a case's duel with one of its peers.
 
-Those of one case and size share a process. The shortest stand first.
+Those of one case and size share a process. The shortest ones come first.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from portable.roofline.contract import Duel
 
 @dataclass(frozen=True)
 class Headline:
-    """A row of the scoreboard.
+    """Name a row of the scoreboard, and the duel that it times.
 
     Parameters
     ----------
     name : str
         Its name in records.
     case : str
-        The module of `portable.roofline.cases` that has the duel.
+        The module of `portable.roofline.cases` that defines the duel.
     title, ours : str
-        Parts of the duel's title, with * for what lies between, and of our label; no other duel of the case
-        has both.
+        Parts of the duel's title, with * for any text between, and of our label; together they identify one
+        duel of the case.
     peer : str
-        A part of the peer's label, the first that has it.
+        A part of the peer's label; the first match counts.
     n : int, optional
     quick : bool
         As in `portable.roofline.cases.Case`.
     swapped : bool
-        What the duel calls the peer is ours, for a duel that tells what more costs.
+        Whether the duel's peer is ours: in a duel that measures the cost of an addition.
     of_host : bool
-        A good part of either side's time is the host's, beside a GPU: only records made with the same CPU
-        are compared.
+        Whether a good part of either side's time is spent on a GPU's host: only records made with the same
+        CPU are compared.
     """
 
     name: str
@@ -48,21 +48,21 @@ class Headline:
 
     @property
     def group(self) -> tuple[str, int | None, bool]:
-        """Return the group of headlines that one process prepares."""
+        """Return the key of headlines that one process prepares together."""
         return self.case, self.n, self.quick
 
     def find(self, duels: list[Duel]) -> Duel:
-        """Return the duel, with at most the one peer.
+        """Return the duel with this title and label, reduced to the one peer.
 
         Parameters
         ----------
         duels : list of Duel
-            Of the case, at this size.
+            The case's duels at this size.
 
         Raises
         ------
         LookupError
-            No duel or several have the title and the label.
+            No duel or several duels have the title and the label.
         """
         found = [
             duel

@@ -1,4 +1,4 @@
-"""The identity of a peer, text and versions of its libraries. Only ratios to the same peer compare."""
+"""The identity of a peer, by its source and its libraries' versions. Only ratios to the same peer compare."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
     Parameters
     ----------
     name : str
-        A file of `portable.roofline.peers`, without its ending; what it imports of that folder belongs to it.
-        Empty for the layer itself, which is the same on both sides.
+        A file of `portable.roofline.peers`, without its ending; the identity includes the files of that
+        folder which it imports. Empty for the layer itself, which is the same on both sides.
     folder : Path
     """
     if not name:
@@ -40,7 +40,7 @@ def of(name: str, folder: Path = PEERS) -> dict:
             for part in module.split(".")[3:4]
         )
     if len(libraries) > 1:
-        libraries.discard("numpy")  # which every one has; a peer that is NumPy's imports nothing else
+        libraries.discard("numpy")  # imported by all; a peer written in NumPy imports nothing else
     return {
         "source": hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16],
         "versions": {library: _version(library) for library in sorted(libraries)},
@@ -48,8 +48,8 @@ def of(name: str, folder: Path = PEERS) -> dict:
 
 
 def _read(path):
-    """Return the lines of a file that do something, and the modules it imports: its docstring and imports
-    of this project, which change when files move, are left out."""
+    """Return the code lines of a file, and the modules it imports: without its docstring and without imports
+    of this project, which change when files move."""
     text = path.read_text(encoding="utf-8")
     tree, left_out, imported = ast.parse(text), set(), []
     for node in ast.walk(tree):
@@ -72,6 +72,6 @@ def _read(path):
 
 
 def _version(library):
-    """Return the versions of the packages that bring a module."""
+    """Return the versions of the packages that provide a module."""
     found = metadata.packages_distributions().get(library, [])
     return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(found))) or "unknown"

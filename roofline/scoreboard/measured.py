@@ -1,7 +1,7 @@
 """`python -m portable.roofline measured`: the page docs/measured.md, made from the records.
 
 A table for each kind of machine, with one row for each headline and each claim, and a sentence for each
-headline that lies below the best figure ever seen of it.
+headline that lies below its best recorded figure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a G
 
 
 def rows_of(document: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the rows of a file of records: COLUMNS as texts, headlines first."""
+    """Return the rows of a file of records: COLUMNS as strings, headlines first."""
     found = []
     for row in document["headlines"]:
         spread = row["ratio"]
@@ -53,7 +53,7 @@ def documents(folder: Path) -> list[dict[str, Any]]:
     Raises
     ------
     InputError
-        There is none, or one is damaged.
+        The folder has no record, or a damaged one.
     """
     found = [records.read(path) for path in sorted(folder.glob("*.json"))]
     if not found:
@@ -62,7 +62,7 @@ def documents(folder: Path) -> list[dict[str, Any]]:
 
 
 def page(found: list[dict[str, Any]]) -> str:
-    """Return the page, as text."""
+    """Return the page as Markdown."""
     parts, head = [TOP], f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
     for document in found:
         parts.append(f"\n## {document['machine']['kind']}\n\n{head}")

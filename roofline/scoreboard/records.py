@@ -1,9 +1,9 @@
-"""Records: what was seen of each headline on a kind of machine, and what was claimed of it before.
+"""Records: the measured figures of each headline on a kind of machine, and earlier claims.
 
-One JSON file for each kind of machine, named after it: `headlines`, which a run of the scoreboard is held
-against, and `claims`, which nothing is held against: figures with the command, date and commit by which they
-were seen. A row whose figure depends on the host beside a GPU has its CPU, `host`; there is one for each. A
-`note` says why a row lies below the best figure that was ever seen of it.
+One JSON file for each kind of machine, named after it: `headlines`, with which a run of the scoreboard is
+compared, and `claims`, which are only reported: figures with the command, date and commit by which they were
+measured. A row whose figure depends on a GPU's host has its CPU, `host`; there is one for each. A `note`
+gives the reason why a row lies below its best recorded figure.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TEXTS = ("name", "space", "title", "ours", "peer", "command", "date", "commit")
 
 
 def kind(facts: dict[str, Any]) -> str:
-    """Return the kind of machine that a record is about: a GPU's name, or a CPU's with its cores.
+    """Return the kind of machine of a record: a GPU's name, or a CPU's with its cores.
 
-    Processors of one name may be of several generations: family, model and stepping tell these apart.
+    Processors of one name may be of several generations: family, model and stepping distinguish these.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def kind(facts: dict[str, Any]) -> str:
     Raises
     ------
     InputError
-        The driver does not tell the GPU's name.
+        The driver does not report the GPU's name.
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
@@ -50,28 +50,28 @@ def kind(facts: dict[str, Any]) -> str:
 
 
 def host(facts: dict[str, Any]) -> str:
-    """Return what tells the CPU beside a GPU from others: family, model and stepping, else its name."""
+    """Return the identity of a GPU's host CPU: family, model and stepping, else its name."""
     return facts["cpu_id"] or facts["cpu"]
 
 
 def path_of(machine: str, folder: Path) -> Path:
-    """Return the file of a kind of machine."""
+    """Return the path of the record of a kind of machine."""
     return folder / f"{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}.json"
 
 
 def read(path: Path, machine: str | None = None) -> dict[str, Any]:
-    """Return a file of records, looked at.
+    """Return a file of records after validation.
 
     Parameters
     ----------
     path : Path
     machine : str, optional
-        The kind of machine that it has to be about.
+        The kind of machine that the records must be about.
 
     Raises
     ------
     InputError
-        It cannot be read, is none or damaged, or is about another kind of machine.
+        The file cannot be read, is no record, is damaged, or is about another kind of machine.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -121,7 +121,7 @@ def _text(row, name):
 
 
 def empty(machine: str) -> dict[str, Any]:
-    """Records of a kind of machine that has none."""
+    """Return empty records for a kind of machine that has none."""
     return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
@@ -132,7 +132,7 @@ def empty(machine: str) -> dict[str, Any]:
 
 
 def find(document: dict[str, Any], space: str, name: str, host: str) -> dict[str, Any] | None:
-    """Return the record of a headline on a space; of one that depends on the host, with this CPU."""
+    """Return a headline's record on a space; with this CPU if the headline depends on the host."""
     wanted = space, name, host
     return next((r for r in document["headlines"] if _key(r) in (wanted, (space, name, ""))), None)
 
@@ -142,7 +142,8 @@ def _key(row):
 
 
 def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the document with these rows in place of what was on record of their headlines; notes stay."""
+    """Return the document with these rows instead of the earlier ones of the same headlines; notes are
+    kept."""
     fresh = {_key(row) for row in rows}
     kept = [row for row in document["headlines"] if _key(row) not in fresh]
     notes = {_key(row): {"note": row["note"]} for row in document["headlines"] if row.get("note")}
@@ -155,11 +156,11 @@ def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str,
 
 
 def as_text(document: dict[str, Any]) -> str:
-    """Return the text of a file of records."""
+    """Return the contents of a file of records."""
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
-    """Write a whole file or none of it; its folder is made."""
+    """Write a file atomically; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, as_text(document))

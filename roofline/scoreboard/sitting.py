@@ -1,8 +1,8 @@
-"""One process of the scoreboard: some headlines of a case, timed one after the other beside their peers.
+"""One process of the scoreboard: time some headlines of a case one after the other against their peers.
 
-A line of JSON on standard output tells what came of one; whatever a case or a peer prints goes to standard
-error. How a process's memory happens to lie moves its times by some per cent for as long as it lives, so what
-seems slow is asked of another process.
+Each result is a line of JSON on standard output; all output of cases and peers goes to standard error. The
+layout of a process's memory changes its times by some per cent for its whole life, so a headline that seems
+slower is timed again in another process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from portable.roofline.units import one_line
 
 
 def serve(space: str, names: list[str], rounds: int | None) -> None:
-    """Time headlines of one group and tell each.
+    """Time headlines of one group and report each.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
                 if duels is None:
                     duels = cases.load(headline.case).duels(str(resolved), headline.n, headline.quick)
                 told = timed(headline, duels, rounds)
-            except Exception as error:  # noqa: BLE001 - of a case that fails the other cases tell nothing
+            except Exception as error:  # noqa: BLE001 - a failing case must not prevent reports of the others
                 told = {"problem": one_line(error)}
             told |= {"name": headline.name, "seconds": time.perf_counter() - began}
             began = time.perf_counter()
@@ -70,4 +70,4 @@ def timed(headline: headlines.Headline, duels: list, rounds: int | None) -> dict
 
 if __name__ == "__main__":
     serve(**json.loads(sys.argv[1]))
-    os._exit(0)  # a peer's own processes are ended by whoever asked, and want no farewell
+    os._exit(0)  # a peer's own processes are ended by the parent and need no shutdown
