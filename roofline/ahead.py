@@ -1,8 +1,8 @@
-"""Counts of a report's methods on a device, made before the first one is timed, by processes side by side.
+"""Counts of a report's methods on a device, made before the first one is timed, by parallel processes.
 
-Counting is the host's work, most of it compilation, which one process does one after the other: of kernels
-for the device, of their counting builds, of both again as text. What is compiled for the device is then found
-on disk by who times.
+Counting is the host's work, most of it compilation, which one process does sequentially: of kernels for the
+device, of their counting builds, and of both again for the operations of the source. The timing process then
+finds the device's compiled code on disk.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from portable.roofline.contract import Run
 from portable.roofline.counts import Counts
 from portable.roofline.profiling import profile
 
-EACH, MOST = 2, 8  # cores of a process, and processes, each of which has the inputs in the device's memory
-THREADS = 4  # of a process: more than its cores, for it compiles most of the time
+EACH, MOST = 2, 8  # cores of a process, and the most processes, as each has its inputs in the device's memory
+THREADS = 4  # of a process: more than its cores, because it compiles most of the time
 Method = tuple[str, str, str]  # its case, its name, its source
-_asked = {}  # in such a process: the space, the folder of data, whether inputs are tiny
+_asked = {}  # in a worker process: the space, the folder of data, and whether inputs are tiny
 
 
 @contextlib.contextmanager
 def processes(
     space: str, chosen: Iterable[str], data: Path | None, quick: bool = False
 ) -> Iterator[Callable[..., dict[Method, list[list[Counts]]]]]:
-    """Processes that prepare the inputs of cases while this one does, and then count; they end with the
-    block.
+    """Start processes that prepare the inputs of cases in parallel with this one, and then count; they end
+    with the block.
 
     Parameters
     ----------
@@ -47,10 +47,11 @@ def processes(
     Yields
     ------
     count : callable
-        Of an iterable of (case, method, source), and optionally a callable of (int, int) that is told how
-        many methods are done, before the first and after each, and of how many. Gives by (case, method,
-        source) the Counts of a call's launches, a list for each event of the call in turn. What nobody could
-        count is left out: whoever times it counts it then. All is where there are too few cores.
+        Called with an iterable of (case, method, source), and optionally with a callable of (int, int) that
+        is called before the first method and after each, with the number of finished methods and of all.
+        Returns a dict by (case, method, source) of the Counts of a call's launches, a list for each event of
+        the call in turn. Methods whose counting failed are left out, to be counted when they are timed; with
+        too few cores all are.
     """
     n = min(machine.usable_cores() // EACH, MOST)
     if n < 2:
@@ -59,17 +60,17 @@ def processes(
     own, context = set(multiprocessing.active_children()), multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(n, context, _begin, (space, data, quick)) as pool:
         try:
-            for _ in range(n):  # which starts them all
+            for _ in range(n):  # starts all processes
                 pool.submit(_prepare, tuple(chosen))
             pool.submit(_compile_ceilings)
             yield functools.partial(_count, pool)
-        finally:  # what they have is told or on disk: nothing that takes time is left to do
+        finally:  # results are returned or on disk: killing loses nothing
             for process in set(multiprocessing.active_children()) - own:
                 process.kill()
 
 
 def _count(pool, methods, on_done=lambda n, total: None):
-    # what methods do beside stands last, and takes longest
+    # the methods that take longest are listed last, so begin with these
     asked, found = {pool.submit(_counts_of, *one): one for one in reversed(list(methods))}, {}
     on_done(0, len(asked))
     for done, one in enumerate(concurrent.futures.as_completed(asked), 1):
@@ -79,9 +80,9 @@ def _count(pool, methods, on_done=lambda n, total: None):
     return found
 
 
-# ---- in such a process
+# ---- in a worker process
 def _begin(*asked):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and ends this process
     os.environ["PORTABLE_NUM_THREADS"] = str(min(THREADS, machine.usable_cores()))
     _asked.update(zip(("space", "data", "quick"), asked))
 
@@ -108,7 +109,7 @@ def _counts_of(case, method, source):
 
 
 def counts_of(run: Run, executed: bool = False) -> list[list[Counts]]:
-    """Return counts of the launches of a call that is neither the first nor the second, event by event."""
+    """Return the counts of the launches of a call, event by event, after two calls that warm up."""
 
     def count(launch):
         made.meet(launch, executed=executed)

@@ -1,4 +1,4 @@
-"""The arguments of a launch that is counted: on the host, and afterwards as they were."""
+"""The arguments of a launch that is counted: copied to the host, and restored afterwards."""
 
 import contextlib
 
@@ -8,11 +8,10 @@ import portable as pk
 
 
 class Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if
-    `again`.
+    """Store a launch's arguments on the host, and restore them afterwards; a device's only if `again`.
 
-    `with_room` leaves zeros around what is copied: where a host's teams have fewer members than those for
-    which a device's arrays were arranged, a kernel may reach beyond them.
+    `with_room` surrounds the copies with zeros: if a host's teams have fewer members than those for which a
+    device's arrays were sized, a kernel may reach beyond them.
     """
 
     def __init__(self, args, again, with_room=False):
@@ -34,7 +33,7 @@ class Data:
         return a
 
     def _copied(self, view):
-        """Equal views of a device get one copy; what else they share is lost."""
+        """Return a host copy of a device's view; equal views share a copy, other overlaps are lost."""
         key = view.pointer, view.shape, view.strides, view.dtype.name
         if key not in self._copies:
             begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
@@ -51,7 +50,7 @@ class Data:
 
     @contextlib.contextmanager
     def on_device(self):
-        """Afterwards the device's views hold what they held before."""
+        """Restore the contents of the device's views after the block."""
         try:
             yield
         finally:
@@ -71,7 +70,7 @@ class Data:
 
 
 def _with_room(array):
-    """Return the array with as many zeros before and behind it; pages that nobody touches cost nothing."""
+    """Return the array with as many zeros before and behind it; untouched pages of them cost nothing."""
     room = np.zeros(3 * array.size, array.dtype)
     room[array.size : 2 * array.size] = array.reshape(-1)
     return room[array.size : 2 * array.size].reshape(array.shape)

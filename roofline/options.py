@@ -1,4 +1,4 @@
-"""The command line's options: a row for each, with the commands that have it."""
+"""The command line's options: a row for each, with the commands that accept it."""
 
 import argparse
 
@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def positive(text):
-    """Return a whole number from 1."""
+    """Return a whole number that is at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not positive")
@@ -36,7 +36,7 @@ def positive_number(text):
     return value
 
 
-# commands | option, and its default behind "=" | its name in help, or a key of KINDS | help
+# commands | option, and its default after "=" | its name in help, or a key of KINDS | help
 OPTIONS = """
 report | script | ? | a program whose launches are reported instead of the methods, or FILE.py::kernel
 report | arguments | ... | the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY \
@@ -100,7 +100,7 @@ KINDS = {
 
 
 def parser():
-    """Return the parser of the command line; `command` of what it gives is the command's name."""
+    """Return the parser of the command line; the attribute `command` of its result is the command's name."""
     made = argparse.ArgumentParser(
         prog="portable roofline", description="How fast the methods run here, and against what."
     )

@@ -1,4 +1,5 @@
-"""`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
+"""`with roofline.profile() as p:` records every launch: its time, duration and kernel, and on request
+counts."""
 
 from __future__ import annotations
 
@@ -28,18 +29,19 @@ from portable.roofline.units import scaled, spread
 if TYPE_CHECKING:
     from rich.table import Table
 
-SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
-# seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+SHORT = 20e-6  # seconds: for shorter launches the cost of a launch is a good part of the measured time
+# approximate seconds of work that is queued before each launch, so that the device never waits; its
+# iterations
 AHEAD, TRIPS = 2e-4, 30_000
-# times that a launch is stamped, launches of it in a graph, and seconds that one of a device takes at least
+# repeats of a stamped launch, launches in a graph, and the least seconds of a launch on a device
 STAMPED, MANY, LEAST = 7, 100, 1e-7
 
-_hearing = []  # profiles that are open
+_hearing = []  # open profiles
 
 
 @functools.cache
 def _nvtx():
-    """NVIDIA's library of named ranges, where it is installed: Nsight shows them."""
+    """Return NVIDIA's library of named ranges if it is installed: Nsight shows them."""
     with contextlib.suppress(ImportError):
         import nvtx
 
@@ -48,13 +50,13 @@ def _nvtx():
 
 @contextlib.contextmanager
 def region(name: str) -> Iterator[None]:
-    """Name what is launched inside a block, for every profile that hears it, and for NVIDIA's tools where
-    nvtx is installed: `with roofline.region("set up"): ...`
+    """Name the launches inside a block, in every open profile, and in NVIDIA's tools if nvtx is installed:
+    `with roofline.region("set up"): ...`
 
     Parameters
     ----------
     name : str
-        In words; blocks may lie within one another.
+        In words; blocks may be nested.
 
     Yields
     ------
@@ -67,27 +69,27 @@ def region(name: str) -> Iterator[None]:
             yield
     finally:
         for open_one in _hearing:
-            begin = begins.get(open_one, 0.0)  # a profile that began inside has heard the rest of it
+            begin = begins.get(open_one, 0.0)  # a profile opened inside records the rest of it
             open_one.regions.append((heard, begin, open_one._now() - begin))
         regions.pop()
 
 
 @dataclass(frozen=True)
 class Event:
-    """One launch, or one replay of a graph.
+    """Record one launch, or one replay of a graph.
 
     Attributes
     ----------
     label, region, space : str
         `region` names the `region(...)` blocks around the launch, outermost first, joined by " / ".
     launches : tuple
-        What was launched, as `portable.listening` tells it, without its arrays; several for a graph.
+        The launches as `portable.listening` reports them, without their arrays; several for a graph.
     seconds : float
-        On cuda between two events of the device around the launch, elsewhere by the host's clock.
+        On cuda between two events of the device around the launch, otherwise by the host's clock.
     start : float
-        Seconds from the begin of the profile.
+        Seconds since the beginning of the profile.
     called : (float, float)
-        The same of the host: when it launched, and seconds that this took.
+        Start and duration of the launching call on the host, in seconds.
     queue : str
         The space, with a number where it has several queues.
     """
@@ -103,8 +105,8 @@ class Event:
 
 
 class Copied(NamedTuple):
-    """A copy: from one memory ("" of a fill) to another, and when, in seconds from the begin of the
-    profile."""
+    """Record a copy: the memories it is from ("" for a fill) and to, and its time, in seconds since the
+    beginning of the profile."""
 
     source: str
     target: str
@@ -115,7 +117,8 @@ class Copied(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """A launch that was heard: what, where, its stamps, and the host's clock before and after."""
+    """Record a launch as it is reported: its kernel, place and stamps, and the host's clock before and
+    after."""
 
     label: str
     space: object
@@ -127,19 +130,19 @@ class _Mark(NamedTuple):
 
 
 class Profile:
-    """Launches gathered inside `with roofline.profile() as p:`. It keeps no array alive.
+    """Collect the launches inside `with roofline.profile() as p:`. It keeps no array alive.
 
     Attributes
     ----------
     seconds : float
-        Of the whole block, by the host's clock, to the end of its work.
+        Of the whole block, by the host's clock, until its work is complete.
     copies : list of Copied
     regions : list of (name, start, seconds)
-        Each `region(...)` block that has ended, in seconds from the begin of the profile.
+        Each completed `region(...)` block, in seconds since the beginning of the profile.
     memory_bytes : int or None
-        The most that the process held in the block, beyond what it held before (Linux; not on a device).
+        Peak memory of the process in the block, minus its memory before (Linux; without devices).
     counted : Counted or None
-        Counts of each kind of launch, taken as they came, if that was asked for.
+        Counts of each kind of launch, taken at the launches, if `counted` was given.
     """
 
     seconds: float
@@ -159,7 +162,7 @@ class Profile:
 
     @staticmethod
     def region(name: str) -> contextlib.AbstractContextManager[None]:
-        """Name what is launched inside a block: `with p.region("set up"): ...`"""
+        """Name the launches inside a block: `with p.region("set up"): ...`"""
         return region(name)
 
     def _now(self):
@@ -206,8 +209,8 @@ class Profile:
             self._aside += time.perf_counter() - start
 
     def look(self) -> tuple[float, bool]:
-        """Return the seconds of the program so far, and whether they pass outside of launches and of
-        counting these."""
+        """Return the seconds of the program so far, and True if it is now neither in a launch nor in the
+        counting of one."""
         return self._now(), not (self._busy or self._open)
 
     @property
@@ -217,7 +220,7 @@ class Profile:
 
     @property
     def events(self) -> list[Event]:
-        """The launches in their order, a list of Event; work on a device is waited for."""
+        """The launches in their order, a list of Event; blocks until the devices have finished."""
         if self._events is None or len(self._events) != len(self._marks):
             first, queues = {}, _queues(mark.space for mark in self._marks)
             beside = _beside(self._marks[0].space) if self._apart and self.on_device else 0.0
@@ -245,7 +248,7 @@ class Profile:
         Raises
         ------
         InputError
-            It was never launched inside the block; the message says what was.
+            The kernel was never launched inside the block; the message lists the launched kernels.
         """
         found = [e for e in self.events if any(launch.kernel is kernel for launch in e.launches)]
         if not found:
@@ -255,31 +258,32 @@ class Profile:
         return found
 
     def groups(self) -> dict[tuple[str, str, str, str], Samples]:
-        """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
+        """Return {(region, label, space, shapes): Samples of seconds} of launches of the same kind, in
+        order."""
         found = {}
         for e in self.events:
             found.setdefault((e.region, e.label, e.space, self.sizes(e)), []).append(e.seconds)
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
     def counts(self, *, executed: bool = True) -> list[tuple[Event, list[Counts]]]:
-        """Return counts of every launch: a list of (Event, list of Counts), the second one for each launch
-        of the event.
+        """Return the counts of every launch: a list of (Event, list of Counts, one for each launch of the
+        event).
 
-        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now;
-        where counts depend on data, their notes say so. Kernels run once more: one that appends wants its
-        counter reset before.
+        Launches of one kernel and policy on the same arrays are counted once, on the present data; if counts
+        depend on data, their notes state it. Kernels run once more: the counter of a kernel that appends must
+        be reset before.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
     @staticmethod
     def sizes(event: Event) -> str:
-        """Sizes of an event's launches in words."""
+        """Return the sizes of an event's launches in words."""
         words = [in_words(launch.policy) for launch in event.launches[:3]]
         return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
     def count(self, launch: Any, *, executed: bool = True) -> Counts:
-        """Return the Counts of one of the launches: of those of its kind that were counted as they came
-        (`meet`) the mean; else those of the same identity are counted once."""
+        """Return the Counts of one of the launches: the mean of the launches of its kind that were counted
+        before they ran (`meet`); otherwise launches of the same identity are counted once."""
         if met := self._met.get(_kind(launch, executed)):
             return met.mean()
         key = *_kind(launch, executed), tuple(map(_identity, launch.args))
@@ -289,9 +293,9 @@ class Profile:
         return self._counts[key].mean()
 
     def meet(self, launch: Any, *, executed: bool = True) -> None:
-        """Count a launch that is about to run, on the data as they are. Launches of a kind may do other
-        things on other data, where their text has conditions, or by other whole numbers: then the first few
-        are counted, and some of the many."""
+        """Count a launch that is about to run, on its own data. Launches of a kind may differ in work, if
+        their source has conditions or they have different whole numbers: then the first few launches are
+        counted, and a sample of the later ones."""
         self._met.setdefault(_kind(launch, executed), Met()).meet(launch, executed)
 
     def short(self) -> list[str]:
@@ -299,26 +303,26 @@ class Profile:
         return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
 
     def _kinds(self):
-        """Yield rows of the tables, the costliest kind first, and the last of it as words."""
+        """Yield the rows of the tables, the costliest kind first; the last cell is in words."""
         ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
         for (where, label, space, shapes), s in ordered:
             times = scaled(sum(s.values), "s"), scaled(s.median, "s"), spread(s, "s")
             yield where, label, space, shapes, f"{len(s.values):,}", *times
 
     def table(self) -> Table:
-        """Return the terminal's table, the costliest first."""
+        """Return the table for the terminal, the costliest kind first."""
         columns = "region<|launch<|space<|size<|launches|total|median|quartiles"
         return grid("Launches", columns, self._kinds(), self._caption())
 
     def trace(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """Return the time line in Chrome's trace format, a dict; with `path` it is also written, for
+        """Return the time line as a dict in Chrome's trace format; with `path` it is also written, for
         ui.perfetto.dev."""
         if path is not None:
             files.write(path, timeline.as_json(self))
         return timeline.trace(self)
 
     def _repr_html_(self):
-        """Return the time line, and launches by kind."""
+        """Return the time line, and a table of launches by kind."""
         shown = {"tracks": timeline.picture(self) if self._marks else {}, "whole": self.seconds}
         return rendered("profile.html", caption=self._caption(), rows=list(self._kinds()), **shown)
 
@@ -341,21 +345,21 @@ class Profile:
 def profile(
     before: Callable[[Any], object] | None = None, apart: bool = False, counted: bool = False
 ) -> Iterator[Profile]:
-    """Gather every launch of a block: `with roofline.profile() as p: ...`
+    """Record every launch of a block: `with roofline.profile() as p: ...`
 
-    A launch costs two stamps more (some microseconds), and keeps no array alive; nothing is waited for until
-    the events are asked for. A replayed graph is one event.
+    A launch costs two more stamps (some microseconds), and keeps no array alive; the profile blocks for a
+    device only when the events are read. A replayed graph is one event.
 
     Parameters
     ----------
     before : callable of a launch, optional
-        Called before each launch begins, and not timed: to count it on the data that it will meet, say.
+        Called before each launch begins, and not timed: for example to count it on its own data.
     apart : bool
-        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets
-        something to do, so that it does not wait for the host in between. This takes longer as a whole.
+        Time each kernel by itself: graphs run launch by launch, and before each launch a device is given
+        other work, so that it does not wait for the host in between. The whole takes longer.
     counted : bool
-        Count each kind of launch as it comes, on the data that it meets, and time each apart: what `report`
-        asks of launches whose arrays are gone by then.
+        Count each kind of launch before it runs, on its own data, and time each by itself: `report` requires
+        this for launches whose arrays no longer exist by then.
 
     Yields
     ------
@@ -375,12 +379,13 @@ def profile(
         pk.fence(space)
     made.seconds, made.memory_bytes = made._now(), most.bytes
     if apart and made.on_device:
-        # What kept the device busy was in the way; how much of it the host waited for is not known.
+        # The work that kept the device busy delayed the program; how much of it the host waited for is
+        # unknown.
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
 
 
 def _occupy(space):
-    """Give a device something to do."""
+    """Give a device some work."""
     pk.parallel_for(
         pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space)
     )
@@ -388,14 +393,14 @@ def _occupy(space):
 
 @functools.cache
 def _beside(space):
-    """Return seconds that two stamps of a device tell beside the kernel between them: those of one that
-    does next to nothing, less what it costs in a graph, the least that a launch can cost."""
+    """Return the seconds that two stamps of a device add to the kernel between them: of a kernel that does
+    next to nothing, minus its cost in a graph, which is the least cost of a launch."""
     little = pk.RangePolicy(0, 1, space=space), microkernels.dependent, (1, 5, 3, _something(space))
     return max(_stamped(*little) - in_a_graph(*little, MANY), 0.0)
 
 
 def _stamped(policy, kernel, args):
-    """Return seconds between two stamps with a launch between them; the least of several."""
+    """Return the seconds between two stamps around a launch; the least of several."""
     found = []
     for _ in range(STAMPED):
         _occupy(policy.space)
@@ -411,7 +416,7 @@ def _something(space):
 
 
 def _queues(spaces):
-    """{space: name}: the space in words, with a number where there are several queues of it."""
+    """Return {space: name} in words, with a number if a space has several queues."""
     of = {}
     for space in spaces:
         of.setdefault(str(space), {}).setdefault(space, None)
@@ -423,18 +428,18 @@ def _queues(spaces):
 
 
 def _launches(launch):
-    """Return the launches of a graph, or the one."""
+    """Return the launches of a graph, or the launch itself."""
     return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
 
 
 def _kind(launch, executed):
-    """Return the traits of launches that do alike work: kernel, policy, reducers, shapes and types of
-    arrays."""
+    """Return the traits that launches with the same work share: kernel, policy, reducers, and the shapes and
+    types of arrays."""
     return launch.kernel, launch.policy, launch.reducers, launch.scan, shapes_of(launch.args), executed
 
 
 def _identity(a):
-    """Return the identity of an argument: of arrays their memory, of numbers their value."""
+    """Return the identity of an argument: the memory of an array, the value of a number."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
     if isinstance(a, Past):

@@ -1,4 +1,4 @@
-"""A report's document as rows: what the page, the tables and the figures have in common."""
+"""The rows of a report's document, which the page, the tables and the figures share."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from portable.roofline.checks import BUSY, OWN, caveats
 from portable.roofline.roofplot import FLOPS, OTHERS, Axes, Dot
 from portable.roofline.verdicts import titled
 
-SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
+SMALLEST = 0.1  # share of a call's time below which a kernel has no separate mark
 LONGEST = 34  # letters of a mark's label
-HELPER = 0.01  # of every call in which a kernel runs, below which it is one of the small ones
-PROGRAM = "script"  # the case of launches of a program, whose times add up to the program's
+HELPER = 0.01  # share of every call in which a kernel runs, below which the kernel counts as small
+PROGRAM = "script"  # the case of a program's launches, whose times add up to the program's
 
 
 @dataclass(frozen=True)
 class Row:
-    """One result of a document.
+    """Wrap one result of a document.
 
     Attributes
     ----------
     number : int
-        Unique in the document; it stands beside the row's mark.
+        Unique in the document; printed next to the row's mark.
     part : Part
     result : dict
     weight : float or None
-        Share of the program's time in launches; None where the results are calls of their own.
+        Share of the program's time in launches; None if the results are independent calls.
     """
 
     number: int
@@ -56,26 +56,26 @@ class Row:
 
     @property
     def to_gain(self):
-        """Return the time that would be saved at the roof: of the program's time, else of the row's own."""
+        """Return the share of time that would be saved at the roof: of the program's time, else of the
+        row's."""
         return (self.weight if self.weight is not None else 1.0) * (1.0 - min(1.0, self.share))
 
     @property
     def failed(self):
-        """Its self-checks that did not pass and without which its share of the roof is not to be trusted, in
-        words."""
+        """The row's failed self-checks that invalidate its share of the roof, in words."""
         checks = (self.roof or {"checks": ()})["checks"]
         return [check["text"] for check in checks if check["check"] in OWN and not check["passed"]]
 
     @property
     def doubtful(self):
-        """Return True if its share of the roof is not to be trusted: a check of its own, or of the machine,
-        did not pass."""
+        """Return True if the row's share of the roof is unreliable: a check of the row or of the machine
+        failed."""
         of_machine = any(not check["passed"] for check in self.part.content["checks"])
         return bool(self.failed or of_machine or (self.part.ceilings and self.part.ceilings.doubts))
 
     @property
     def causes(self):
-        """(name, title, gain or None) of what costs its time, each once, the weightiest first."""
+        """The causes of its time as (name, title, gain or None), each once, the most important first."""
         found = {}
         for cause in (self.roof["reason"] or {"causes": ()})["causes"]:
             name, title = titled(cause["name"])
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def numbered(self):
-        """(number, kernel): a call's only kernel has the number of the row."""
+        """(number, kernel) of each kernel: a call's only kernel has the number of the row."""
         kernels = self.roof["kernels"]
         return [
             (f"{self.number}.{k}" if len(kernels) > 1 else str(self.number), kernel)
@@ -92,13 +92,14 @@ class Row:
         ]
 
     def dot(self, view):
-        """Return the row as a Dot of a view, or None where it has no such operations."""
+        """Return the row as a Dot of a view, or None if it has no operations of that view."""
         roof = self.roof
         method, seconds = self.result["method"], roof and roof["seconds"]["value"]
         return roof and self._dot(view, str(self.number), method, roof, seconds, self.weight or 0.2, self.tag)
 
     def kernels(self, view):
-        """Dots of the row's kernels but the smallest, their area the share of the call's time."""
+        """Return Dots of the row's kernels except the smallest; their area is the share of the call's
+        time."""
         found = (
             self._dot(
                 view, number, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"]
@@ -110,7 +111,7 @@ class Row:
 
     @property
     def tag(self):
-        """The method's name, with what of its input tells it from others of that name."""
+        """The method's name, and the part of its input that other rows of that name do not have."""
         method, words = self.result["method"], self.about.split(", ")
         same = [set(row.about.split(", ")) for row in self.part.rows if row.result["method"] == method]
         own = [word for word in words if not all(word in others for others in same)]
@@ -141,7 +142,7 @@ def _short(text):
 
 
 def _of_call(kernel):
-    """Return a kernel's sums over its launches, in the words of a whole call."""
+    """Return a kernel's sums over its launches, with the keys of a whole call's roof."""
     n = kernel["launches"]
     return {
         "flops": n * sum(kernel["flops"].values()),
@@ -156,14 +157,15 @@ def _of_call(kernel):
 
 
 def _operations(roof, view):
-    """Return operations of a view; kernels without floating-point work stand in that of the others."""
+    """Return the operations of a view; kernels without floating-point work are in the view of other
+    operations."""
     if view is FLOPS:
         return roof["flops"]
     return roof["operations"] if not roof["flops"] and not roof["special"] else 0
 
 
 class Part:
-    """One space of one machine: its facts, ceilings and axes."""
+    """Store one space of one machine: its facts, ceilings and axes."""
 
     def __init__(self, number, content, several):
         self.number, self.content = number, content
@@ -180,12 +182,12 @@ class Part:
         return (self.machine["busy_cores"] or 0.0) > BUSY
 
     def dots(self, view):
-        """Return the rows that a view can show."""
+        """Return the dots of the rows that a view can show."""
         return [dot for dot in (row.dot(view) for row in self.rows) if dot]
 
     def scale(self):
-        """Make the axes of each view that has something to show: of the rows, and of the small plots, which
-        hold kernels too."""
+        """Make the axes of each view that is not empty: of the rows, and of the small plots, which contain
+        kernels too."""
         for view in (FLOPS, OTHERS):
             dots = self.dots(view) if self.ceilings and view.roofs(self.ceilings) else []
             if dots:
@@ -194,7 +196,7 @@ class Part:
                 self.inner[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
 
     def small(self, view):
-        """Return the id of the roofs that small plots share."""
+        """Return the id of the roofs that the small plots share."""
         return f"roofs{self.number}{'o' if view is OTHERS else ''}"
 
     @property
@@ -204,7 +206,7 @@ class Part:
 
 
 def parts_of(document):
-    """Return the Parts of a document, with their rows; results of one method on one input get neighbouring
+    """Return the Parts of a document, with their rows; the results of one method on one input get consecutive
     numbers."""
     contents = document["parts"]
     several = len({tuple(sorted((k, str(p["machine"][k])) for k in ("cpu", "device"))) for p in contents}) > 1
@@ -224,16 +226,16 @@ def parts_of(document):
 
 
 def total(result):
-    """Return seconds of all launches of a kind that a program made, by their median: a first one may hold
-    the loading of code."""
+    """Return the seconds of all launches of a kind in a program, as a multiple of the median: the first
+    launch may include the loading of code."""
     return result["seconds"]["median"] * len(result["seconds"]["values"])
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program whose launches a report is of: seconds of the whole, and in launches; lines outside of these,
-    the costliest first, each {"place", "text", "seconds"}; bytes that it held at most, and its time line,
-    where these are known."""
+    """Store a program whose launches a report describes: seconds of the whole and of its launches, the lines
+    outside of launches, the costliest first, each {"place", "text", "seconds"}, and, if known, its peak
+    memory in bytes and its time line."""
 
     seconds: float
     launched: float
@@ -243,27 +245,27 @@ class Program:
 
     @property
     def outside(self):
-        """Seconds of Python, NumPy, copies and waiting."""
+        """Seconds outside of launches: Python, NumPy, copies and waiting."""
         return max(self.seconds - self.launched, 0.0)
 
     @property
     def words(self):
-        """Return the lines of this time: "line 12 of run.py, 62%: x = ..."."""
+        """Return the lines that take this time: "line 12 of run.py, 62%: x = ..."."""
         return "; ".join(
             f"{line['place']}, {line['seconds'] / self.seconds:.0%}: {line['text']}" for line in self.lines
         )
 
     def leads(self, rows):
-        """Return True if it is more than any kernel's time."""
+        """Return True if the time outside of launches exceeds every kernel's time."""
         return self.outside > max((total(row.result) for row in rows), default=0.0)
 
     def gain(self, share):
-        """Return the program's speedup without a share of the time in its launches."""
+        """Return the program's speedup without a share of the time of its launches."""
         return self.seconds / max(self.seconds - share * self.launched, 1e-9)
 
 
 def program(parts):
-    """Return the Program of reports of one; None of others."""
+    """Return the Program of a program's report, else None."""
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
     launched = sum(total(row.result) for part in parts for row in part.rows)
     told = next((one for part in parts if (one := part.content.get("program"))), {})
@@ -277,13 +279,13 @@ def rows_of(parts):
 
 
 def kernels_of(rows):
-    """Return each kernel where it took most time, and the names of small ones; None where every row has
-    one kernel, and so is it.
+    """Return each kernel with the row in which it took most time, and the names of small kernels; None if
+    every row has a single kernel, because the row then describes it.
 
     Returns
     -------
-    dict of "told": list of (Row, kernel, numbers of other rows), "small": names, "least": what is small; or
-    None
+    dict of "told": list of (Row, kernel, numbers of other rows), "small": names, "least": the share below
+    which a kernel is small; or None
     """
     found = {}
     for row in rows:
@@ -302,10 +304,10 @@ def kernels_of(rows):
 
 
 def sweeps(rows):
-    """{method: {line: [(size, Row), ...]}}: methods that were run at several sizes, or on several numbers of
+    """Return {method: {line: [(size, Row), ...]}} of methods that were run at several sizes or numbers of
     threads.
 
-    A line is one space; where only the space differs, sizes are threads.
+    A line is one space; if only the space differs, sizes are numbers of threads.
     """
     by_method = defaultdict(list)
     for row in rows:

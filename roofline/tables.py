@@ -1,4 +1,4 @@
-"""The terminal's tables of a report's document, and its rows as CSV."""
+"""The tables of a report's document for the terminal, and its rows as CSV."""
 
 import csv
 import io
@@ -22,7 +22,8 @@ OUTSIDE = "Python and NumPy outside of kernels"
 
 
 def tables(document):
-    """Return tables of the measurements, with every row's share of attainable; then the reasons of low ones.
+    """Return tables of the measurements, with every row's share of attainable; then the reasons of low
+    shares.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Count the parts of its arguments that a launch touches: elements, lines, bytes, each once."""
+"""Count the parts of its arguments that a launch touches: elements, lines and bytes, each once."""
 
 import ast
 import collections
@@ -14,13 +14,13 @@ SIZES = {"bool": 1, "bfloat16": 2} | {
 
 
 def accesses(operation, words):
-    """Return True if an operation of a source reaches an argument's memory in one of these ways."""
+    """Return True if an operation of a source accesses an argument's memory in one of the ways `words`."""
     return operation.startswith(words) and not operation.endswith(")")
 
 
 def by_names(marks):
-    """(names, ((bytes read, written), (lines read, written))) of arguments that share memory, from what
-    `portable.count` gives."""
+    """Return (names, ((bytes read, written), (lines read, written))) of arguments that share memory, from the
+    marks of `portable.count`."""
     for (_, what, _), size in marks.items():
         names = what.removeprefix("bytes ")
         if names != what:
@@ -33,8 +33,8 @@ def by_names(marks):
 
 
 def beyond(marks):
-    """{bytes of the caches: (bytes fetched, written back)}, in rising order, from what `portable.count`
-    gives."""
+    """Return {bytes of the caches: (bytes fetched, written back)}, in rising order, from the marks of
+    `portable.count`."""
     sizes = sorted(
         int(what.removeprefix("beyond "))
         for _, what, way in marks
@@ -44,8 +44,8 @@ def beyond(marks):
 
 
 def compulsory(text, touched, names, args):
-    """Compulsory bytes (read, written) of each argument: what was touched; where nobody looked, no more than
-    it has, and no more than is asked for."""
+    """Return the compulsory bytes (read, written) of each argument: the touched ones; if touches were not
+    counted, the requested bytes, at most the argument's size."""
     sizes = dict(_named_sizes(names, args))
     known = {name for together in touched for name in together.split(", ")}
     asked = collections.defaultdict(lambda: [0, 0])
@@ -68,7 +68,7 @@ def _named_sizes(names, args):
 
 
 def scattered(names, args):
-    """Yield names of the ScatterViews among arguments."""
+    """Yield the names of the ScatterViews among the arguments."""
     for name, a in zip(names, args, strict=False):
         if isinstance(a, tuple):
             yield from scattered([f"{name}[{k}]" for k in range(len(a))], a)
@@ -77,8 +77,8 @@ def scattered(names, args):
 
 
 def summed(text, private):
-    """Return the text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an
-    addition and a store."""
+    """Return the source's operations with sums of ScatterViews replaced by those of a private copy: a load,
+    an addition and a store."""
     found = collections.Counter()
     for (line, operation, dtype), n in text.items():
         *what, name = operation.split(" ")
@@ -94,8 +94,8 @@ def summed(text, private):
 
 @functools.cache
 def by_data(kernel):
-    """Return names in a text that are subscripted at places which data tell: `table` of `table[place[i]]`,
-    however the place got there."""
+    """Return the names in a source that are subscripted at data-dependent places: `table` of
+    `table[place[i]]`, however the place was computed."""
     tree, told = kernel.portable_text.tree, set()
 
     def from_data(node):

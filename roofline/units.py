@@ -1,4 +1,4 @@
-"""Numbers and errors as people read them."""
+"""Format numbers and errors for people."""
 
 import math
 
@@ -15,7 +15,7 @@ _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T",
 
 
 def scaled(value, unit=""):
-    """`value` to three digits with an SI prefix: 0.0262, "s" gives "26.2 ms"."""
+    """Return `value` with three digits and an SI prefix: 0.0262, "s" gives "26.2 ms"."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g} {unit}".rstrip()
     exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 999.9 is 1.00 k
@@ -25,7 +25,7 @@ def scaled(value, unit=""):
 
 
 def times(factor):
-    """Return a factor to three digits, never with an exponent: "3.21", "7,110"."""
+    """Return a factor with three digits, never with an exponent: "3.21", "7,110"."""
     return f"{float(f'{factor:.3g}'):,.0f}" if factor >= 100 else f"{factor:.3g}"
 
 
@@ -40,18 +40,19 @@ def in_words(samples, unit="s"):
 
 
 def relative_difference(value, reference):
-    """|value - reference| / |reference|, or the plain difference where the reference is 0."""
+    """Return |value - reference| / |reference|, or the plain difference if the reference is 0."""
     difference = abs(value - reference)
     return difference / abs(reference) if reference else difference
 
 
 def picked(a, names):
-    """{name: attribute} of what JSON tells under the attribute's own name; names between spaces."""
+    """Return {name: attribute} of the attributes that JSON stores by the same names, which are separated by
+    spaces."""
     return {name: getattr(a, name) for name in names.split()}
 
 
 def finite(value):
-    """`value`, or None where it is not finite: JSON has no word for that."""
+    """Return `value`, or None if it is not finite: JSON cannot represent that."""
     return value if value is not None and math.isfinite(value) else None
 
 

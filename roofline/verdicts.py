@@ -4,9 +4,9 @@ import statistics
 
 from portable.roofline.units import resource, scaled, times
 
-NEAR = 0.8  # of the attainable rate: measured ceilings move by more than the rest
-FAR = 0.1  # of it: rows below are told one by one, each with its reason
-CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and what it means or what helps
+NEAR = 0.8  # of the attainable rate: measured ceilings vary by more than the rest
+FAR = 0.1  # of it: rows below are listed one by one, each with its reason
+CAUSES = {  # found by `portable.roofline.reasons`: the name of each, and its meaning or its remedy
     "neighbours": (
         "other work on this machine",
         "The fastest repeat says what the machine can do; a quiet one, or more repeats, tell the rest.",
@@ -63,17 +63,17 @@ CAUSES = {  # that `portable.roofline.reasons` finds: what each is called, and w
     "parallelism": ("too few indices", "More indices or teams in one launch would fill the machine."),
     "launch": ("the cost of a launch", "Larger launches, pk.plan or pk.capture."),
 }
-# What a reason ends with; of these there is nothing to be done in the kernel's text.
+# The remedy that ends a reason; these two causes cannot be removed in the kernel's source.
 HELP = {name: help for name, (_, help) in CAUSES.items() if name not in ("neighbours", "several")}
 
 
 def titled(name):
-    """(name, title) of a cause."""
+    """Return (name, title) of a cause."""
     return name, CAUSES[name][0] if name in CAUSES else name
 
 
 def groups(rows):
-    """Return the reasons why rows stay below their roofs, by cause, that of most rows first.
+    """Return the reasons for rows below their roofs, by cause; the cause of most rows is first.
 
     Returns
     -------
@@ -97,12 +97,12 @@ def groups(rows):
 
 
 def median_share(rows):
-    """Return the median share of the roof of rows that have one; None of none."""
+    """Return the median share of the roof of rows that have one; None if no row has."""
     return statistics.median(row.share for row in rows if row.roof) if any(row.roof for row in rows) else None
 
 
 def standing(rows):
-    """Sentences on how near several rows come to their roofs: the median, and of each that is far why.
+    """Return sentences on the rows' shares of their roofs: the median, and the reason for each low share.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def standing(rows):
 
 
 def verdict(result):
-    """Return one sentence on a result that has a roof: what bounds it, and how much faster it could be."""
+    """Return one sentence on a result that has a roof: its bound, and its possible speedup."""
     roof = result.roof
     if roof.share > 1.1:
         return (
