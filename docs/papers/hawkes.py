@@ -1,4 +1,4 @@
-"""The figures and numbers of Holbrook et al. (2021), from the files that they analysed, or from simulated
+"""The figures and numbers of Holbrook et al. (2021), from the data files of the paper, or from simulated
 events."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from portable.models.hawkes.probabilities import posterior_probabilities
 from portable.models.hawkes.sampler import sample_posterior
 from portable.models.hawkes.simulate import simulate
 
-# What is printed: quantity, unit, factor from ours, mean, lower, upper (95 % of highest density).
+# Printed values: quantity, unit, factor from our unit, mean, lower and upper limit (95 % highest density).
 _H, _DELAY = ("h", "m", 1000.0), ("1/omega", "min", 60.0)
 PRINTED = {
     "limited": ((*_H, 126.0, 121.0, 134.0), (*_DELAY, 10.0, 9.5, 11.0), ("theta", "", 1.0, 0.13, 0.12, 0.13)),
@@ -47,15 +47,16 @@ FILES = {
     "full": "dc_gunfire_no_holidays_54582.csv.gz",
     "full+holidays": "dc_gunfire_with_holidays_84296.csv.gz",
 }
-LEAST_ESS = 1700.0  # "greater than 1,700 for all parameters"
-THINNED = ("h", "m", 1000.0, 262.4, 253.3, 270.7), ("1/omega", "min", 60.0, 46.2, 43.6, 48.7)  # of 8 %
-LIMITED_YEARS = 4.0, 7.0  # of the record, which begins in 2006
+LEAST_ESS = 1700.0  # the paper: "greater than 1,700 for all parameters"
+# with 8 % of the events removed
+THINNED = ("h", "m", 1000.0, 262.4, 253.3, 270.7), ("1/omega", "min", 60.0, 46.2, 43.6, 48.7)
+LIMITED_YEARS = 4.0, 7.0  # range of the limited data, in years since the record's beginning in 2006
 
 
 @dataclass(frozen=True)
 class Size:
-    """Events of the timed likelihoods and of the curve over N, draws of a chain, draws averaged, simulated
-    immigrants."""
+    """Sizes of a run: events of the timed likelihoods, numbers of events of the curve, draws per chain,
+    draws averaged, simulated immigrants, and shares removed by thinning."""
 
     n_timed: int
     n_curve: tuple
@@ -66,7 +67,7 @@ class Size:
 
 
 class Paper(Speed):
-    """See `portable.models.shared.page.Study`.
+    """The study of the paper; see `portable.models.shared.page.Study`.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class Paper(Speed):
     thin : int
         Steps a draw.
     long : int
-        If not 0, means are also compared with chains so many times as long, of another seed.
+        If not 0, means are also compared with those of chains `long` times as long, of another seed.
     """
 
     title = "Self-excitatory processes and gunfire: Figures 1 to 4, posterior means, thinned data"
@@ -103,7 +104,8 @@ class Paper(Speed):
 
     # ---- the data
     def data_set(self, name):
-        """Locations and times: of the paper's files, or simulated where there are none."""
+        """Return the locations and times of a data set, from the paper's files, or simulated if there are
+        none."""
         if name == "limited":
             locations, times = self.data_set("full")
             low, high = (year * YEAR_H for year in LIMITED_YEARS)
@@ -117,24 +119,24 @@ class Paper(Speed):
             params = Parameters(0.85, 1.6, 336.0, theta, FITTED.omega, FITTED.h)
             found = simulate(params, n_immigrants=self.size.n_simulated, horizon_h=13.4 * YEAR_H, seed=3)
             return found.locations, found.times
-        with warnings.catch_warnings():  # that some repeat others is known here
+        with warnings.catch_warnings():  # duplicate events in these files are known
             warnings.simplefilter("ignore", UserWarning)
             events = read_catalogue(path)
         return events.locations, events.times
 
     @property
     def real(self):
-        """Return True if the paper's files are there."""
+        """Return True if the paper's files are available."""
         return self.file("hawkes", FILES["full"]) is not None
 
     @functools.cached_property
     def posteriors(self):
-        """{name: (likelihood, posterior, seconds)} of the data sets."""
+        """Return {name: (likelihood, posterior, seconds)} for all data sets."""
         need("arviz_stats", "arviz", "effective sample sizes")
         return {name: self.sampled(name) for name in (PRINTED if self.real else ("full",))}
 
     def sampled(self, name):
-        """(likelihood, posterior, seconds) of a data set."""
+        """Return (likelihood, posterior, seconds) of a data set."""
         likelihood = Likelihood(*self.data_set(name), space=self.space)
         begin = time.perf_counter()
         how = {"n_draws": self.size.n_draws, "n_warmup": min(1_000, self.size.n_draws // 2)}
@@ -198,7 +200,8 @@ class Paper(Speed):
             )
 
     def means(self):
-        """Printed against ours; of simulated events the truth."""
+        """Yield the printed means compared with ours; for simulated events, the true values compared with
+        ours."""
         for name, (_, posterior, _) in self.posteriors.items():
             for quantity, unit, factor, mean, low, high in PRINTED[name]:
                 ours = float(posterior[quantity].mean() * factor)
@@ -244,7 +247,7 @@ class Paper(Speed):
     # ---- Figures 3 and 4
     @functools.cached_property
     def probabilities(self):
-        """Return the parent probabilities of the full data, with draws kept."""
+        """Return the probabilities of having been triggered for the full data, including their draws."""
         likelihood, posterior, _ = self.posteriors["full"]
         return posterior_probabilities(likelihood, posterior, n_draws=self.size.n_average, keep=True)
 
@@ -272,7 +275,8 @@ class Paper(Speed):
         self.page.compare("Figure 3 in numbers", rows)
 
     def _in_time(self, times, probabilities):
-        """Draw the smoothed share; the year of its peak, and the share there."""
+        """Draw the smoothed share of triggered events; return the year of its peak, and the share at the
+        peak."""
         smooth, density, at = smoothed_share(times, probabilities)
         figure = page.new_figure(8.0, 3.0)
         left = figure.subplots()
@@ -346,7 +350,8 @@ class Paper(Speed):
         )
 
     def _thinned(self, locations, times, share):
-        """(row of the table, h in metres, 1/omega in minutes) without that share of the events."""
+        """Return (row of the table, h in metres, 1/omega in minutes) for the data without that share of
+        the events."""
         factor, kept = thin_share(locations, times, share)
         found = fit(
             Likelihood(locations[kept], times[kept], space=self.space), posterior=True, n_simulations=0
