@@ -12,15 +12,15 @@ function, r the distance.
     pi_n     = xi_n / (mu_n + xi_n)                                                                   (5)
 
 The background is a kernel density over all events, past and future. Its own event is included by default, as
-in the paper; the likelihood then grows without bound as tau_x or tau_t shrink, so give
-`background_self=False` where those are to be estimated. Events at equal times do not excite each other.
+in the paper; the likelihood then grows without bound as tau_x or tau_t shrink, so use `background_self=False`
+if these are estimated. Events at equal times do not excite each other.
 
 References
 ----------
 A. J. Holbrook, C. E. Loeffler, S. R. Flaxman, M. A. Suchard: Scalable Bayesian inference for self-excitatory
 stochastic processes applied to big American gunfire data. Statistics and Computing 31 (2021), 4. Its equation
-(2) is our (5). It prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with
-theta omega / h^D, as here.
+(2) is our (5). It prints theta / (omega h^D) in front of xi_n; its integral and its program agree with theta
+omega / h^D, as here.
 """
 
 from .backgrounds import BackgroundFit, fit_background

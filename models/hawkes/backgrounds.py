@@ -361,8 +361,8 @@ class _Law:
     """The density of a background: a density in space times a rate in time; after the record, the rate of
     the last period.
 
-    density : callable (places), uniform if None kernels : places, weights and widths of the kernels of the
-    density
+    density : callable (places), uniform if None
+    kernels : places, weights and widths of the kernels of the density
     """
 
     region: Any

@@ -58,7 +58,7 @@ class ListSchedule:
             if self.rested:  # the posterior is wider than the list that was made for it
                 self.near, self.rested = self.margin, False
             self.listed_at = done
-            # Random numbers depend on the step only, so the same proposals will be made again.
+            # Random numbers depend on chain and step only, so the same proposals will be made again.
             return self.range_of(np.concatenate([array("values"), array("proposed")]))
         if self.margin > self.near and done - self.listed_at >= _QUIET:
             self.margin, self.rested, self.listed_at = self.near, True, done

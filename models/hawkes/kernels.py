@@ -68,7 +68,7 @@ def place_rows(n_dims, wide):
 
 @pk.function
 def mark_of(marked, n_dims, x, i):
-    """Return the mark of event i; 0 where the triggering function uses none."""
+    """Return the mark of event i; 0 if the triggering function uses no marks."""
     return x[n_dims, i] if marked else 0.0
 
 

@@ -331,7 +331,7 @@ class Likelihood:
         return params.theta * float(self.productivity(params).mean())
 
     def gradient(self, params: ParametersBase) -> tuple[float, Floats]:
-        """Return the log-likelihood and its derivatives.
+        """Return the log-likelihood (4) at `params` and its derivatives.
 
         Parameters
         ----------
@@ -342,8 +342,8 @@ class Likelihood:
         value : float
             As returned by `log_likelihood`.
         slopes : ndarray, shape (n_params,)
-            The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where
-            the background is given.
+            The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t if the
+            background is given.
 
         Raises
         ------
@@ -383,7 +383,7 @@ class Likelihood:
         params: ParametersBase,
         rows: tuple[pk.View, pk.View] | None = None,
     ) -> Floats:
-        """Return probability (5) that each event was triggered by an earlier one.
+        """Return the probability (5) that each event was triggered by an earlier event.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class Likelihood:
         Returns
         -------
         ndarray, shape (n_events,), in [0, 1]
-            Exactly 0 for an event that has no earlier one.
+            Exactly 0 for an event without earlier events.
 
         Raises
         ------

@@ -56,7 +56,7 @@ class Mutual(Shown):
     Parameters
     ----------
     mu : array-like, shape (n_types,), events an hour
-        Rates of the immigrants, the events without a parent.
+        Rates of immigrants, which are events without a parent.
     branching : array-like, shape (n_rates, n_types, n_types), or (n_types, n_types) for one rate
         branching[k, j, i]: expected direct offspring of type j of an event of type i, through decay k.
     rates : array-like, shape (n_rates,), or float; an hour

@@ -35,7 +35,8 @@ class _Spread(NamedTuple):
     curvatures: Floats
 
     def reach(self, z):
-        """Return the influence at which the log-likelihood has fallen by z^2 / 2 from an influence of 0."""
+        """Return the influence at which the log-likelihood is z^2 / 2 below its value at an influence of
+        0."""
         g, h = self.slopes, self.curvatures
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(h > 0.0, (g + np.sqrt(g * g + h * z * z)) / h, np.inf).max(axis=0)
@@ -367,7 +368,7 @@ class MutualResiduals(Shown):
         For each type: the number of events expected by the model between one event and the next;
         independent and exponential with mean 1 if the model is correct.
     p_values : ndarray, shape (n_types,)
-        Kolmogorov-Smirnov test of that distribution; NaN for a type of less than three events. The test
+        Kolmogorov-Smirnov test of that distribution; NaN for a type with fewer than three events. The test
         is conservative if the parameters were fitted to the same events.
     p_value : float
         Of all types together: the smallest p-value times their number.

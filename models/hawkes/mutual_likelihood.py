@@ -182,7 +182,7 @@ class MutualLikelihood:
         return pk.empty(self.n_events), pk.empty(self.n_events)
 
     def log_likelihood(self, params: Mutual) -> float:
-        """Return the log-likelihood.
+        """Return the log-likelihood at `params`.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class MutualLikelihood:
         return self._evaluate(params)
 
     def gradient(self, params: Mutual, *, rates: bool = True) -> tuple[float, MutualSlopes]:
-        """Return the log-likelihood and its derivatives.
+        """Return the log-likelihood at `params` and its derivatives.
 
         Parameters
         ----------
@@ -278,8 +278,7 @@ class MutualLikelihood:
         launch(teams, kernels.excite, pk.static(e.rates.shape[0]), e, heights, out)
 
     def expected(self, params: Mutual) -> Floats:
-        """Return the number of events of its own type that the model expects from the first event to each
-        event.
+        """Return, for each event, the expected number of events of the same type since the first event.
 
         Parameters
         ----------

@@ -223,7 +223,7 @@ def triggering_test(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As `Likelihood`.
+        As in `Likelihood`.
 
     References
     ----------

@@ -33,7 +33,8 @@ _TEAM_SIZE = 32  # for sums by windows and cells
 # block costs 16 bytes per event.
 _BLOCK, _MOST_BLOCKS = 256, 150
 
-# A list of pairs is valid for triggering parameters up to this factor away from those that it was built for.
+# A list of pairs is valid for triggering parameters that differ by at most this factor from those at its
+# construction.
 _LIST_RANGE = 1.5
 # Locations are stored as two float32 parts if their rounding error exceeds this share of the shortest length.
 # Below it, the relative error of log-likelihoods is less than 1e-6 (tests/models/hawkes/test_likelihood.py).
@@ -93,8 +94,8 @@ class PairSums:
         self._given = given is not None
         self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
         self.pairs = None  # the current PairList
-        self.crowded = False  # whether a list of pairs was too long to keep
-        self._listed = False  # whether self.excitation is zero for the events that have no row in that list
+        self.crowded = False  # True if a list of pairs was too long to store
+        self._listed = False  # True if self.excitation is zero for the events without a row in that list
         self._cheapest = None  # (rounded reaches, the method chosen for them)
 
     @functools.cached_property

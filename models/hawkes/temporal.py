@@ -240,7 +240,7 @@ class TemporalLikelihood:
         self._lengths = times[last] - times[first]
 
     def log_likelihood(self, mu: float, theta: float, omega: float) -> float:
-        """Return the log-likelihood.
+        """Return the log-likelihood at the given parameters.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class TemporalLikelihood:
         return self._evaluate(mu, theta, omega, False)[0]
 
     def gradient(self, mu: float, theta: float, omega: float) -> tuple[float, Floats]:
-        """Return the log-likelihood and its derivatives.
+        """Return the log-likelihood at the given parameters and its derivatives.
 
         Parameters
         ----------

@@ -155,17 +155,17 @@ class Triggering:
         return tuple(unit in ("km", "h") for unit in self.units)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Return parameters as kernel functions take them.
+        """Return the parameters p in the form for kernel functions.
 
         Parameters
         ----------
         p : sequence of float
-            As users have them, in the order of `names`.
+            In the order of `names`, in the units of `units`.
 
         Returns
         -------
         tuple of float
-            Lengths and durations as reciprocals.
+            With lengths and durations as reciprocals.
         """
         return tuple(1.0 / v if upside_down else v for v, upside_down in zip(p, self.reciprocal))
 
@@ -321,17 +321,17 @@ class Decay:
         return replace(self, **found)
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Return parameters as kernel functions take them.
+        """Return the parameters p in the form for kernel functions.
 
         Parameters
         ----------
         p : sequence of float
-            As users have them, in the order of `names`.
+            In the order of `names`, in the units of `units`.
 
         Returns
         -------
         tuple of float
-            Those of unit "h" as reciprocals.
+            With parameters of unit "h" as reciprocals.
         """
         return tuple(1.0 / v if unit == "h" else v for v, unit in zip(p, self.units))
 
