@@ -1,8 +1,9 @@
-"""Filters of many parameters, the rows of a bank, shared out: a shard is some rows, wherever it is.
+"""Banks of filters of many parameters, divided among places; a row is one filter, a shard some rows.
 
-A row's random numbers are numbered by the row, and nothing of it depends on other rows, so that results are
-the same whoever has which. A place runs its neighbouring rows at once. Rows too long for one team
-(`ParticleFilter.takes_rows`) number their draws within a launch for all of them: these stay together.
+A row's random numbers are indexed by the row's number, and no result of a row depends on other rows, so that
+results are the same for any distribution of rows. A place runs its consecutive rows concurrently. Rows too
+long for one team (`ParticleFilter.takes_rows`) index their draws within a launch for all of them: these are
+not divided.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .filtered import Filtered, collect, joined
 from .running import Run, increments, log_likelihoods
 from .summaries import Summaries
 
-_MOST = 256  # shards of a bank
+_MOST = 256  # largest number of shards of a bank
 
 
 class Problem(NamedTuple):
-    """Filters of n particles of a model, its data, priors if there are any, and where filters run: the places
-    of a client or of spaces; the default space, if neither is given."""
+    """Filters of n particles of a model, its data, priors if there are any, and the places to run filters in:
+    those of a client or of spaces; the default space, if neither is given."""
 
     filters: Any
     data: Any
@@ -57,7 +58,7 @@ def rows_of(n_rows, together=False):
     ----------
     n_rows : int
     together : bool
-        In one.
+        Make one shard of all rows.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def rows_of(n_rows, together=False):
 
 
 def split(pieces, array):
-    """Return the results of neighbouring rows for each of their shards.
+    """Split an array of consecutive rows into those of each shard.
 
     Parameters
     ----------
@@ -85,8 +86,8 @@ def split(pieces, array):
 
 
 def by_rows(method):
-    """Return a method for shards that are rows, from one of `Rows` and what else is asked, which runs on the
-    space of its object and gives an array whose last axis is that of rows."""
+    """Make a method for shards that are rows, from one of `Rows` and further arguments, which runs on the
+    space of its object and returns an array whose last axis is that of rows."""
 
     @functools.wraps(method)
     def asked(self, pieces, *args):
@@ -98,7 +99,7 @@ def by_rows(method):
 
 
 class Bank:
-    """A method for `sharding.Shards`, whose shards are rows.
+    """A method for `sharding.Shards`, whose shards are rows: runs of a filter.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class Bank:
     n : int
         Particles of a row.
     data : Data
-        Its parameters are those of all rows, or of one; calls bring others.
+        Its parameters are those of all rows, or of one; calls pass others.
     space : str or Space
     """
 
@@ -120,7 +121,7 @@ class Bank:
         return piece
 
     def _begun(self, rows, params, keys):
-        """Return a run of rows of parameters before its first step."""
+        """Prepare a run of rows of parameters, before its first step."""
         params, keys = (np.ascontiguousarray(array[slice(*rows)]) for array in (params, keys))
         if self._run is None or self._rows != rows:
             self._rows, data = rows, of_rows(self._data, params)
@@ -134,18 +135,17 @@ class Bank:
 
     @by_rows
     def log_likelihoods(self, rows, params, keys, n_steps=None):
-        """Return estimates of rows of parameters, shape (n_rows, n_params), from random numbers of keys,
-        shape (n_rows, n_blocks), and the first n_steps observations; NaN of those that died of one."""
+        """Estimate log-likelihoods of rows of parameters, shape (n_rows, n_params), with random numbers from
+        keys, shape (n_rows, n_blocks), and the first n_steps observations; NaN for rows that died of NaN."""
         run = self._begun(rows, params, keys)
         return log_likelihoods(run, self._data.n_steps if n_steps is None else n_steps)
 
     @by_rows
     def increments(self, rows, params, keys, number, begin, end):
-        """Return the contributions of steps begin .. end - 1 to the estimates, shape (end - begin,
-        n_rows).
+        """Compute the contributions of steps begin .. end - 1 to the estimates, shape (end - begin, n_rows).
 
-        Rows of the same parameters and keys have the same number: a place that has taken them to `begin`
-        goes on from there, another one takes them from step 0 on.
+        Rows of the same parameters and keys have the same number: a place that has run them up to `begin`
+        continues from there, another one runs them from step 0 on.
         """
         goes_on = self._stands == (number, rows, begin)
         run = self._run if goes_on else self._begun(rows, params, keys)
@@ -155,8 +155,8 @@ class Bank:
 
     @by_rows
     def wandered(self, rows, params, keys, swarm, free):
-        """Return parameters of particles after all steps, from those before, shape (n_free, n, n_rows),
-        and behind them the particles' log-weights and estimates of the likelihood; `free` as in `Run`."""
+        """Move parameters of particles through all steps, from an array of shape (n_free, n, n_rows); return
+        them followed by the particles' log-weights and estimates of the likelihood. `free` is as in `Run`."""
         data = of_rows(self._data, np.ascontiguousarray(params[slice(*rows)]))
         run = Run(self._model, data, self._n, keys[slice(*rows)], first=rows.begin, free=free)
         x = np.zeros(run.x.shape[1:])
@@ -168,8 +168,8 @@ class Bank:
         return np.stack([*moved, logs, np.broadcast_to(total[:, None], logs.shape)]).swapaxes(1, 2)
 
     def filtered(self, pieces, asked):
-        """Return the results of `ParticleFilter.run` for all rows that are here, in the place of the first
-        shard."""
+        """Run `ParticleFilter.run` for all rows of this place; the first shard gets the results, the others
+        None."""
         own = list(pieces)
         first, last = own[0].begin, own[-1].end
         with pk.use(self.space):
@@ -179,7 +179,7 @@ class Bank:
 
 
 class Asked(NamedTuple):
-    """Arguments of `ParticleFilter.run`; `moments` gives `n_moments` numbers."""
+    """Checked arguments of `ParticleFilter.run`; `moments` returns `n_moments` numbers."""
 
     seed: int
     keep: bool
@@ -192,7 +192,7 @@ class Asked(NamedTuple):
 
 
 def filtered(model, data, n, asked, *, first=0, progress=False):
-    """Run filters on the default space, as `ParticleFilter.run` does once it has checked what it was given.
+    """Run filters on the default space: `ParticleFilter.run` after its checks.
 
     Parameters
     ----------
@@ -211,13 +211,13 @@ def filtered(model, data, n, asked, *, first=0, progress=False):
     Raises
     ------
     FiniteError
-        As there.
+        As in `ParticleFilter.run`.
     """
     keys = np.full((len(data.params), 1), asked.seed, np.uint64)
     run = Run(model, data, n, keys, keep=asked.keep, means=asked.means, first=first)
     summaries = Summaries(run, *asked[3:7])
     pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
-    if progress:  # a bar that is not shown starts a thread all the same
+    if progress:  # even a hidden bar would start a thread
         pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
     for begin, end in pieces:
         run.steps(begin, end)
@@ -234,19 +234,19 @@ def filtered(model, data, n, asked, *, first=0, progress=False):
 
 
 def blamed(model, data, n, keys, row, first=0):
-    """Return the function that gave the first NaN of a row that died of one: `blame.sentence` of a run on
+    """Describe the function that gave the first NaN of a row that died of NaN: `blame.sentence` of a run on
     the default space.
 
     Parameters
     ----------
     model : ParticleFilter
     data : Data
-        Of all rows.
+        That of all rows.
     n : int
         Particles of a row.
     keys : ndarray of uint64, shape (n_rows, n_blocks)
     row, first : int
-        Its number here, and that of row 0 in its bank.
+        The row's number here, and that of row 0 in its bank.
 
     Returns
     -------
@@ -259,7 +259,7 @@ def blamed(model, data, n, keys, row, first=0):
 
 
 def moved(model, space):
-    """Return the same filter on another space.
+    """Copy a filter to another space.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def moved(model, space):
 
 
 def of_rows(data, params):
-    """Return the same observations for other parameters.
+    """Return the same data with other parameters.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def of_rows(data, params):
 
 
 def shared(problem, n_rows):
-    """Return a bank of rows, shared out.
+    """Make a bank of rows, divided among the places of a problem.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def shared(problem, n_rows):
     Raises
     ------
     InputError
-        Several places are asked for, and rows are too long for one team.
+        There are several places, but rows are too long for one team.
     """
     model, data, _, n, client, space = problem
     together = not model.takes_rows(n)
@@ -332,7 +332,7 @@ def run_shared(problem, asked):
     Returns
     -------
     Filtered
-        What is a View on one space is one of this machine's memory.
+        Views of a run on one space become Views in this machine's memory.
     """
     shards = shared(problem, len(problem.data.params))
     return joined([part for part in shards.map("filtered", asked) if part is not None])

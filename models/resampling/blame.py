@@ -1,5 +1,5 @@
-"""Find the model's function that gave the first NaN of a filter: the filter runs again, a step at a
-time."""
+"""Find the model's function that gave the first NaN of a filter, by running the filter again, step by
+step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ON_NAN = "die", "raise"
 
 
 def undefined(extremes):
-    """Return the step at which each filter's largest log-weight was NaN or infinite, or -1, shape
+    """Find the step at which each filter's largest log-weight was NaN or infinite; -1 if none, shape
     (n_rows,).
 
     Parameters
@@ -33,24 +33,24 @@ def undefined(extremes):
 
 
 def named(names, params):
-    """Return parameters by their names, in a message."""
+    """Format parameters with their names, for a message."""
     return ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, params.tolist()))
 
 
 def sentence(run, data, row, number):
-    """Return a sentence that names the function that gave the first NaN of a row which died of one, the
-    step and the parameters.
+    """Describe in a sentence the function that gave the first NaN of a row that died of NaN, the step and the
+    parameters.
 
     Parameters
     ----------
     run : Run
-        Before its first step; it takes all of them up to that one.
+        Before its first step; it takes all steps up to the first NaN.
     data : Data
-        Of its rows.
+        That of its rows.
     row : int
-        Its number in `run`.
+        The row's number in `run`.
     number : int or None
-        By which it is called; None for a single filter.
+        The filter's number in the message; None for a single filter.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def sentence(run, data, row, number):
 
 
 def _of_both(model, data, params, t, state):
-    """Return "log_weight", or "log_guide" where it alone can be at fault."""
+    """Return "log_weight", or "log_guide" if log_weight is below infinity."""
     log_weight, log_guide = model.functions[2], model.functions[4]
     if log_guide is None or t == 0:
         return "log_weight"
@@ -91,7 +91,7 @@ def _of_both(model, data, params, t, state):
 
 
 def counted(n_bad, n_filters, reason):
-    """Return the warning about filters that died of NaN.
+    """Make the warning about filters that died of NaN.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ QUANTITIES = {
 
 
 def draw(cells, folder):
-    """Draw Figures 2, 4, 5 and 6 of every machine that the cells tell of."""
+    """Draw Figures 2, 4, 5 and 6 for every kind of machine in the cells."""
     folder = pathlib.Path(folder)
     for kind in sorted({cell["kind"] for cell in cells}):
         own = [cell for cell in cells if cell["kind"] == kind]
@@ -35,18 +35,18 @@ def _save(figure, path):
 
 
 def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
-    """Return a panel for each value of the other variable, a line for each scheme.
+    """Draw a panel for each value of the other variable, with a line for each scheme.
 
     Parameters
     ----------
     cells : list of dict
     quantity : str
-        One of QUANTITIES, or a key of the cells; cells where it is None are left out.
+        One of QUANTITIES, or a key of the cells; cells with value None are left out.
     by : {"n", "y"}
     names : sequence of str
     label : str, optional
     extra : sequence of (str, dict)
-        Other lines of all panels, over n: what they are called, and {n: value}.
+        Further lines for all panels, over n: label, and {n: value}.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
 
 
 def _draw_panel(axis, cells, quantity, by, names, extra):
-    """Draw a line for each scheme, and the other lines."""
+    """Draw a line for each scheme, and the further lines."""
     for number, name in enumerate(names):
         line = sorted((cell for cell in cells if cell["scheme"] == name), key=lambda cell: cell[by])
         style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
@@ -83,7 +83,7 @@ def _draw_panel(axis, cells, quantity, by, names, extra):
 
 
 def matrix(best, title):
-    """Return the fastest scheme in each cell, a colour each; cells that were not run yet stay white."""
+    """Draw the fastest scheme of each cell as a colour; missing cells are white."""
     sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
     table = np.array([[names.index(best[n, y]) if (n, y) in best else np.nan for n in sizes] for y in ys])
     figure = new_figure(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2)

@@ -1,7 +1,7 @@
-"""Particle filters, for one model or many at once; the space decides when to resample.
+"""Particle filters, for one model or many at once; whether to resample is decided on the space.
 
 Notation: states x_t, observations y_t, t = 0..T-1; x_0 ~ initial, x_t ~ propagate(x_(t-1)), weights w_t =
-exp(log_weight). Particles of a filter are a row of n; rows are filters, with parameters of their own.
+exp(log_weight). The n particles of a filter are a row; each row is a filter with its own parameters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCHEMES = {name: getattr(launches, name) for name in get_args(Method)}
 
 
 class ParticleFilter:
-    """A bootstrap or guided filter of a model that is written once, as functions of one particle.
+    """A bootstrap or guided particle filter; the model is given once, as functions of one particle.
 
     Parameters
     ----------
@@ -54,42 +54,44 @@ class ParticleFilter:
     propagate : pk.function (t, state, seed, stream, draw, params) -> tuple of numbers
         A state at step t from one at t - 1; state[c] is component c.
     log_weight : pk.function (t, state, observation, params) -> number
-        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t. It is not called where all values
-        of y_t are NaN: they are missing. Where some are, it is, and decides by `pk.isnan`.
+        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t. It is not called if all values of
+        y_t are NaN, which means that they are missing. If only some are missing, it must test them by
+        `pk.isnan`.
     guide : pk.function (t, state, observation, seed, stream, draw, params) -> tuple of numbers, optional
-        A state at step t from one at t - 1, drawn with the observation in view: a guided filter. Where the
-        observation is missing, and at step 0, the model's own functions draw.
+        A state at step t from one at t - 1, drawn given the observation: a guided filter. If the observation
+        is missing, and at step 0, propagate and initial are used.
     log_guide : pk.function (t, state, moved, observation, params) -> number, optional
         log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to
         log_weight.
     look_ahead : pk.function (t, state, observation, params) -> number, optional
-        Roughly log p(y_t | x_(t-1) = state): an auxiliary filter resamples by weights times its exponential,
-        so that states are drawn where they will be wanted. Estimates stay unbiased for any finite function.
-        For systematic draws of at most 4,096 particles; with threshold=1.0 at every step.
+        An approximation of log p(y_t | x_(t-1) = state): an auxiliary filter resamples by weights times its
+        exponential, in favour of states that the next observation makes likely. Estimates stay unbiased for
+        any finite function. For systematic draws of at most 4,096 particles; with threshold=1.0 at every
+        step.
     names : sequence of str, optional
-        Of the parameters, so that params may be a dict.
+        Names of the parameters, so that params may be a dict.
     lagged : bool, default False
-        The observation before stands behind params (and before inputs), NaN at step 0 and where it is
-        missing.
+        Append the previous observation to params (before inputs), NaN at step 0 and where it is missing.
     method : str, default "systematic"
-        A name in `SCHEMES`; "metropolis" and "megopolis" take n_steps.
+        A name in `SCHEMES`; "metropolis" and "megopolis" require n_steps.
     n_steps : int, optional
     threshold : float, 0 to 1, default 0.5
-        A filter resamples where its effective sample size is below threshold * n; with 1 always.
+        A filter resamples if its effective sample size is below threshold * n; with 1 at every step.
     in_place : bool, default False
-        Keep one copy of the states instead of two, by permuted ancestors; slower.
+        Keep one copy of the states instead of two, using permuted ancestors; slower.
     ordered : bool, default False
-        Systematic draws follow the order of the states' first component, so that close parameters give close
-        likelihoods. For at most 4,096 particles.
+        Resample systematically in the order of the states' first component, so that close parameters give
+        close likelihoods. For at most 4,096 particles.
     dtype : float64 or float32
-        Of states and log-weights.
+        Type of states and log-weights.
     space : str, Space or a list of them, optional
-        Spaces of a list share the rows of params of `run` and `log_likelihood`, and work side by side.
+        The spaces of a list divide the rows of params of `run` and `log_likelihood`, and compute
+        concurrently.
 
     Raises
     ------
     DTypeError, FiniteError, InputError
-        A function that is no `pk.function`, a guide without its density, an option out of its range.
+        A function is not a `pk.function`, a guide lacks its density, or an option is out of range.
     """
 
     def __init__(
@@ -139,14 +141,14 @@ class ParticleFilter:
                 f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
                 f" {in_place}"
             )
-        self.numbered = True  # rows draw by their numbers; else by their keys alone
-        self._n_dims = {}  # by numbers of values and of params
+        self.numbered = True  # rows draw by their numbers and keys; if False by their keys only
+        self._n_dims = {}  # keyed by numbers of values and of params
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
 
     def takes_rows(self, n: int) -> bool:
-        """Return True if one team takes a row of n particles throughout:
+        """Return True if one team takes a row of n particles through all steps:
         `portable.models.resampling.row_kernels`.
 
         Parameters
@@ -176,7 +178,7 @@ class ParticleFilter:
         progress: bool = False,
         client: ClientLike = None,
     ) -> Filtered:
-        """Filter all observations. Nothing waits for the space between steps.
+        """Filter all observations, without waiting for the space between steps.
 
         Parameters
         ----------
@@ -185,10 +187,10 @@ class ParticleFilter:
         n_particles : int
         params : array-like, shape (n_params,) or (n_filters, n_params), or dict of names and numbers or
         arrays, optional
-            Of one filter, or of as many as there are rows, which run at once.
+            Parameters of one filter, or of one filter for each row, which run concurrently.
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
-            What is known of each step, such as the time since the last one; the model finds it behind its
-            params. NaN reach it.
+            Covariates of each step, such as the time since the last one; the model finds them after its
+            params. NaN are passed on.
         seed : int, default 0
         keep : bool
             Keep states, log-weights and ancestors of all steps, for smoothing.
@@ -197,26 +199,26 @@ class ParticleFilter:
         quantiles : sequence of float, 0 to 1
             Levels of filtered quantiles; each takes 64 passes over the particles.
         moments : pk.function (t, state, params) -> tuple of numbers, optional
-            Whose filtered expectations are wanted.
+            Function whose filtered expectations are computed.
         on_nan : {"die", "raise"}, default "die"
-            A filter one of whose log-weights is NaN or +inf dies alone, with a warning that names the
-            function that gave the first NaN; or FiniteError says so.
+            A filter with a log-weight that is NaN or +inf dies, and the others continue, with a warning that
+            names the function that gave the first NaN; or this is a FiniteError.
         progress : bool
-            Show a bar, where one space does all.
+            Show a progress bar, if one space runs all filters.
         client : distributed.Client or "local", optional
-            Whose workers share the rows of params, for filters of one team each (`takes_rows`). Results are
+            Its workers divide the rows of params, for filters of one team each (`takes_rows`). Results are
             the same for any number of workers.
 
         Returns
         -------
         Filtered
-            A filter none of whose particles explains an observation has died: its log-likelihood is -inf, the
-            others go on.
+            A filter dies if none of its particles explains an observation: its log-likelihood is -inf, and
+            the others continue.
 
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            FiniteError where on_nan is "raise".
+            FiniteError if on_nan is "raise".
 
         Warns
         -----
@@ -260,8 +262,7 @@ class ParticleFilter:
         on_nan: blame.OnNan = "die",
         client: ClientLike = None,
     ) -> NumberOrArray:
-        """Return estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to
-        the host.
+        """Estimate log p(y) only: `run(...).log_likelihood`, without copying anything else to the host.
 
         Parameters
         ----------
@@ -270,7 +271,7 @@ class ParticleFilter:
         Returns
         -------
         float, or ndarray of shape (n_filters,)
-            -inf of a filter that died.
+            -inf for a filter that died.
 
         Raises
         ------
@@ -306,7 +307,7 @@ class ParticleFilter:
         moments: ModelFunction | None = None,
         on_nan: blame.OnNan = "die",
     ) -> Online:
-        """Return a filter that is given one observation at a time: `portable.models.resampling.Online`.
+        """Make a filter that takes one observation at a time: `portable.models.resampling.Online`.
 
         Parameters
         ----------
@@ -327,7 +328,7 @@ class ParticleFilter:
         return Online(self, n_particles, params, n_values, n_inputs, seed, variances, levels, moments, on_nan)
 
     def count(self, n_particles: Whole) -> int:
-        """Return the number of particles, checked.
+        """Check the number of particles.
 
         Parameters
         ----------
@@ -340,7 +341,7 @@ class ParticleFilter:
         Raises
         ------
         DTypeError, InputError
-            No whole number, or one that is out of range.
+            It is not a whole number, or out of range.
         """
         n = check_count(n_particles, "n_particles", 1, MOST)
         if (self.ordered or self.look_ahead) and not self.takes_rows(n):
@@ -351,7 +352,7 @@ class ParticleFilter:
         return n
 
     def data(self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None) -> Data:
-        """Return the checked data of a run.
+        """Check the data of a run.
 
         Parameters
         ----------
@@ -364,7 +365,7 @@ class ParticleFilter:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            They do not fit each other, or the model's functions do not take them.
+            They do not fit together, or the model's functions do not accept them.
         """
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
@@ -385,7 +386,7 @@ class ParticleFilter:
         return Data(self, y, params, known)
 
     def n_moments(self, moments: ModelFunction | None, data: Data) -> int:
-        """Return the number of numbers that a moment function gives, from one call in plain Python.
+        """Count the numbers that a moment function returns, by one call in plain Python.
 
         Parameters
         ----------
@@ -399,7 +400,7 @@ class ParticleFilter:
         Raises
         ------
         DTypeError, InputError
-            It is no pk.function, or gives no tuple of 1 to 64 numbers.
+            It is not a pk.function, or does not return a tuple of 1 to 64 numbers.
         """
         if moments is None:
             return 0
@@ -408,14 +409,14 @@ class ParticleFilter:
         return len(check_state(found, "moments"))
 
     def n_dims(self, observation: Array, rows: Array) -> int:
-        """Return components of a state, from one call of each function in plain Python, for each number of
-        values and of params that the filter has not seen yet.
+        """Count the components of a state, by one call of each function in plain Python, the first time that
+        each number of values and of params occurs.
 
         Parameters
         ----------
         observation : ndarray, shape (n_values,)
         rows : ndarray, shape (n_rows, n_params + n_inputs)
-            Tried in turn, up to one of which the initial state is a number.
+            Tried in turn, until the initial state is defined.
 
         Returns
         -------
@@ -424,7 +425,7 @@ class ParticleFilter:
         Raises
         ------
         DTypeError, InputError
-            A function does not take what the filter gives it, or does not give what is wanted of it.
+            A function does not accept its arguments, or does not return the required numbers.
         """
         known = self._n_dims.get((len(observation), rows.shape[1]))
         if known is None:
@@ -432,13 +433,13 @@ class ParticleFilter:
         return known
 
     def _tried(self, observation, rows):
-        """Return components of a state; each function is called once."""
+        """Count the components of a state; call each function once."""
         initial, propagate, log_weight, guide, log_guide = self.functions
         for number, params in enumerate(rows):
             try:
                 state = check_state(tried("initial", initial, params, 0, 0, 0, params), "initial")
                 break
-            except ArithmeticError as error:  # of one row's parameters, perhaps
+            except ArithmeticError as error:  # perhaps due to this row's parameters only
                 if number + 1 == len(rows):
                     raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
         here = np.array(state, self.dtype)
@@ -454,8 +455,8 @@ class ParticleFilter:
             try:
                 found = tried(name, function, params, *args)
             except ArithmeticError:
-                # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step
-                # they matter
+                # log(0), 1 / 0: in a kernel these are infinities and NaN, and the run reports the step at
+                # which they matter
                 continue
             if not wanted and (found is None or np.ndim(found) or isinstance(found, tuple)):
                 raise DTypeError(f"{name} must return a number, got {found!r:.60}")

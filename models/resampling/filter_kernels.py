@@ -1,18 +1,19 @@
 """Kernels of a particle filter; the notation is that of `portable.models.resampling.filter`.
 
 Arguments that recur
-    sweep        particles of a team of `start` and `advance`; a row is a filter
+    sweep        particles for each team of `start` and `advance`; a row is a filter
     tile_size    see `weighing`
     t            step; `at` is its row in y and inputs
-    y            observations, shape (n_slots, n_values); of a step that is missing all values are NaN
-    inputs       what is known of each step, shape (n_slots, n_inputs)
+    y            observations, shape (n_slots, n_values); all values are NaN at a step without observation
+    inputs       covariates of each step, shape (n_slots, n_inputs)
     params       shape (n_rows, n_params)
     x            states, shape (n_slots, n_dims, n_rows, n); `old` and `new` are slots
     log_w        shape (n_slots, n_rows, n)
-    w            shape (n_rows, n): exp(log_w) with the largest of the row as 1; all 1 in a row of no use
-    extremes     of w, and whether the row idles
-    now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their
-                 weights
+    w            shape (n_rows, n): exp(log_w) relative to the largest of the row; all 1 in an unusable row
+    extremes     those of w, and not 0 in the last column if the row idles
+    now, before  `extremes` of log_w at this step and at the step before; a row that idles is not resampled:
+    it
+                 keeps its particles and their weights
 """
 
 import math
@@ -36,19 +37,19 @@ from .weighing import (
     tile_of,
 )
 
-AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
-TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
+AT_ONCE = 16  # bytes of a component per member at once: particles whose normal numbers share a block
+TEAMS = 32  # teams of `advance`, each a warp, on a GPU's multiprocessor
 
 
 @pk.function
 def user_draw(t):
-    """Return the first draw that belongs to the model at step t; resampling has the even numbers."""
+    """Return the first draw of the model at step t; resampling has the even multiples of 2^32."""
     return (2 * pk.uint64(t) + pk.uint64(1)) << 32
 
 
 @pk.function
 def parent(by_ancestor, r, k, ancestors):
-    """Return the ancestor of particle k, or k itself."""
+    """Return the ancestor of particle k, or k itself if not `by_ancestor`."""
     a = pk.int32(k)
     if by_ancestor:
         a = pk.int32(ancestors[r, k])
@@ -57,27 +58,27 @@ def parent(by_ancestor, r, k, ancestors):
 
 @pk.function
 def largest_log(now, r):
-    """Return the largest log-weight of a row, and whether there is one."""
+    """Return True if the largest log-weight of a row is finite, and that log-weight."""
     largest = ordered(now[r, 0])
     return abs(largest) < math.inf, largest
 
 
 @pk.function
 def upper_squared(q, lost):
-    """Return the square of the upper half of q, which has at most 31 bits."""
+    """Square the upper half of q, which has at most 31 bits."""
     upper = (q >> (lost & 63)) & LOW
     return upper * upper
 
 
 @pk.function
 def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
-    """The parents of at_once particles of each member."""
+    """Fill `parents` with the parents of at_once particles of each member."""
     for m in range(at_once):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
 class Model(NamedTuple):
-    """The functions of a model, and the components of a state, as kernels hand them on."""
+    """The functions of a model, and the number of components of a state."""
 
     initial: Any
     propagate: Any
@@ -88,8 +89,8 @@ class Model(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Facts of a row at a step: its parameters with the inputs of the step behind them, the observation,
-    and whether any value of it is a number."""
+    """Data of a row at a step: its parameters followed by the step's inputs, the observation, and True if any
+    value of the observation is a number."""
 
     params: Any
     y: Any
@@ -98,7 +99,8 @@ class Known(NamedTuple):
 
 @pk.function
 def gathered(r, at, n_params, n_inputs, inputs, params):
-    """Return the parameters of a row, and behind them the inputs of a step, where they are read from once."""
+    """Gather the parameters of a row, followed by the inputs of a step, in one local array, so that each is
+    read once."""
     own = pk.local(n_params + n_inputs, params.dtype)
     own[:n_params] = params[r]
     own[n_params:] = inputs[at]
@@ -107,7 +109,7 @@ def gathered(r, at, n_params, n_inputs, inputs, params):
 
 @pk.function
 def known(r, at, n_params, n_values, n_inputs, y, inputs, params):
-    """Return what row r knows of a step."""
+    """Gather the data of row r at a step."""
     own_y = pk.local(n_values, y.dtype)
     seen = False
     for d in range(n_values):
@@ -118,8 +120,8 @@ def known(r, at, n_params, n_values, n_inputs, y, inputs, params):
 
 @pk.function
 def begin_particle(model, new, r, k, stream, seed, own, x):
-    """Draw a particle's state at step 0 to x[new, :, r, k]; return its log-weight, 0 where nothing was
-    observed."""
+    """Draw a particle's state at step 0 into x[new, :, r, k]; return its log-weight, 0 if the observation is
+    missing."""
     state = model.initial(seed, stream, user_draw(0), own.params)
     for c in range(model.n_dims):
         x[new, c, r, k] = state[c]
@@ -131,7 +133,8 @@ def begin_particle(model, new, r, k, stream, seed, own, x):
 
 @pk.function
 def move(model, t, new, r, k, stream, seed, own, state, x):
-    """Draw a particle's state from that of its ancestor; return what the step adds to the log-weight."""
+    """Draw a particle's state from that of its ancestor into x[new, :, r, k]; return the step's
+    log-weight."""
     weight = 0.0
     draw = user_draw(t)
     if model.guide is None:
@@ -172,7 +175,7 @@ def start(
     log_w,
     now,
 ):
-    """States and log-weights of step 0, and the largest of these; one team per sweep."""
+    """Draw states and log-weights of step 0, and find the largest log-weight; one team per sweep."""
     r, _, begin, end = part_of(team, sweep, log_w.shape[2])
     model = Model(initial, None, log_weight, None, None, n_dims)
     own = known(r, 0, n_params, n_values, n_inputs, y, inputs, params)
@@ -185,15 +188,15 @@ def start(
 
 @pk.function
 def note_largest(team, r, largest, now):
-    """Enter the largest log-weight of a team's particles in that of their row."""
+    """Raise the row's largest log-weight to that of a team's particles."""
     largest = team.reduce(largest, pk.Max)
     if team.single():
         pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
 
 class Step(NamedTuple):
-    """Places that a row's step reads and writes: slots of states and of log-weights, and whether ancestors
-    were drawn before it."""
+    """Slots of states and log-weights that a row's step reads and writes, and True if ancestors were drawn
+    before it."""
 
     t: Any
     new: Any
@@ -205,8 +208,8 @@ class Step(NamedTuple):
 
 @pk.function
 def move_some(team, model, count, first, step, seed, own, states, x, log_w):
-    """Draw states and log-weights of particles first, first + team.size, ...; return the largest log-weight
-    as they are kept."""
+    """Draw states and log-weights of particles first, first + team.size, ...; return the largest log-weight,
+    as stored."""
     r = step.r
     largest = -math.inf
     for m in range(count):
@@ -247,11 +250,11 @@ def advance(
     log_w,
     now,
 ):
-    """States and log-weights of step t, from ancestors where the row was resampled; one team per sweep.
+    """Draw states and log-weights of step t, from ancestors if the row was resampled; one team per sweep.
 
-    A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
-    numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
-    8 (2 n_dims + 2) bytes in float64.
+    A member of a warp works on particles k and k + 32, in float32 also on k + 64 and k + 96, whose normal
+    numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims +
+    2) bytes in float64.
     """
     r, _, begin, end = part_of(team, sweep, log_w.shape[2])
     stride = at_once * team.size
@@ -269,10 +272,10 @@ def advance(
         for m in range(at_once):
             for c in range(n_dims):
                 state[m, c] = x[old, c, r, parents[m]]
-        if base + stride < whole:  # they travel while these states move
+        if base + stride < whole:  # these loads overlap with the moves below
             look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
         first = base + team.rank
-        if own.observed:  # asked once for all, so that they move side by side
+        if own.observed:  # tested once for all particles, so that their moves can be interleaved
             seen = own._replace(observed=True)
             found = move_some(team, model, at_once, first, step, seed, seen, state, x, log_w)
         else:
@@ -289,7 +292,7 @@ def advance(
 
 @pk.function
 def weigh_one(n_dims, kept, averaged, slot, r, k, log_weight, largest, row_scale, x, w, part):
-    """Return q of particle k. Where kept, its w is written; where averaged, q x is added to part."""
+    """Compute q of particle k; if `kept`, write its w, and if `averaged`, add q x to `part`."""
     weight = relative(log_weight, row_scale.usable, largest)
     if kept:
         w[r, k] = weight
@@ -319,11 +322,10 @@ def weigh(
     squares,
     parts,
 ):
-    """Keep w if asked, and sum over a tile q, its upper half squared, and, if averaged, q x; a
-    team a tile, the last first.
+    """Add up over a tile q, the square of its upper half, and, if `averaged`, q x; write w if `kept`. One
+    team per tile, the last tile first.
 
-    Reads the log-weights, and where averaged the states, and writes the weights that are kept; one
-    exponential.
+    Reads the log-weights, if `averaged` the states, and writes w if `kept`; one exponential.
     """
     _, r, tile, begin, end = tile_of(team, sums, tile_size, log_w.shape[2], True)
     row_scale = scale(now, r, bits, RELATIVE)
@@ -364,11 +366,11 @@ def weigh(
 
 @pk.function
 def verdict(usable, largest, total, square, bits, half, n, threshold, before):
-    """(what the step adds to the log-likelihood, effective sample size, whether the row idles, the mass it
-    brings along).
+    """Compute the results of a row's step: (increment of the log-likelihood, effective sample size, True if
+    the row idles, mass for the next step).
 
-    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n
-    after resampling. A row of no use adds -infinity and is resampled from equal weights.
+    The increment is log sum w - mass, where mass is the logarithm of the sum of the weights before the step:
+    log n after resampling. An unusable row adds -infinity and is resampled from equal weights.
     """
     whole = real(total)
     part = whole * 2.0 ** pk.float64(half - bits)
@@ -380,8 +382,8 @@ def verdict(usable, largest, total, square, bits, half, n, threshold, before):
 
 @pk.kernel
 def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares, mass, evidence, sizes):
-    """Sums of a row, and its `verdict`; one team per row. `extremes` are those of w, `of_logs` those of
-    log_w, for who resamples. 32 bytes a tile."""
+    """Add up the tiles of a row, and compute its `verdict`; one team per row. `extremes` are those of w,
+    `of_logs` those of log_w, either of which may be passed to a resampling scheme. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]
@@ -405,15 +407,15 @@ def decide(team, bits, half, n, threshold, now, extremes, of_logs, sums, squares
 
 @pk.kernel
 def overwrite(r, k, now, ancestors, x):
-    """Particles without offspring become copies of others, in place: ancestors are permuted. 8 to 8 (2 n_dims
-    + 1) bytes."""
+    """Overwrite particles without offspring by copies of others, in place: ancestors are permuted. 8 to 8 (2
+    n_dims + 1) bytes."""
     if now[r, 2] == 0 and ancestors[r, k] != k:
         x[0, :, r, k] = x[0, :, r, ancestors[r, k]]
 
 
 @pk.kernel
 def average(team, sums, parts, means):
-    """Weighted means of a row, shape (n_dims, n_rows); one team per row."""
+    """Compute the weighted means of a row, shape (n_dims, n_rows); one team per row."""
     r = team.league_rank
     weight = real(sums[r, sums.shape[1] - 1])
     for c in range(parts.shape[0]):
@@ -427,8 +429,8 @@ def average(team, sums, parts, means):
 
 @pk.kernel
 def trace(r, j, extremes, ancestors, x, ends, paths):
-    """The path of particle ends[r, j] at the last step, backwards; paths of shape (n_steps, n_dims, n_rows,
-    n_paths)."""
+    """Trace the path of particle ends[r, j] of the last step backwards; paths has shape (n_steps, n_dims,
+    n_rows, n_paths)."""
     a = ends[r, j]
     t = x.shape[0] - 1
     while t >= 0:

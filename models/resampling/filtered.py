@@ -1,4 +1,4 @@
-"""Hold the results of a particle filter, and paths through the particles that it kept."""
+"""Results of a particle filter, and paths through the particles that it kept."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from .checks import MOST
 from .schemes import Call
 from .weights import on
 
-_OF_ROWS = "x", "log_w", "ancestors", "extremes", "params"  # of a History
+_OF_ROWS = "x", "log_w", "ancestors", "extremes", "params"  # fields of a History with an axis of filters
 
 
 def picked(array, single):
-    """Return an array, or of a single filter what it has without the axis of filters, its last."""
+    """Return an array, for a single filter without its last axis, that of filters."""
     if not single:
         return array
     return array[..., 0].item() if array.ndim == 1 else array[..., 0]
 
 
 def collect(run, summaries, single, means, reason):
-    """Return the fields of `Filtered`: brings what is small to the host.
+    """Collect the fields of `Filtered`, copying small arrays to the host.
 
-    reason : callable of a row that died of NaN, which says why, or raises
+    reason : callable of a row that died of NaN, which returns the reason, or raises
     """
     extremes = run.extremes.to_numpy()
     nan_steps = undefined(extremes)
@@ -47,7 +47,7 @@ def collect(run, summaries, single, means, reason):
     after = np.maximum.accumulate(dead, axis=0)
     evidence = run.evidence.to_numpy()
     resampled = extremes[:, :, 2] == 0
-    resampled[-1] = False  # after the last step nothing is resampled
+    resampled[-1] = False  # there is no resampling after the last step
     last, model, history = len(extremes) - 1, run.model, None
     if run.keep:
         kept = run.x, run.log_w, run.ancestors, run.extremes, run.params, run.inputs
@@ -83,8 +83,8 @@ def collect(run, summaries, single, means, reason):
 
 
 def joined(parts):
-    """Join filters of several places in one `Filtered`, what is as large as all particles in the host's
-    memory."""
+    """Join filters that ran in several places into one `Filtered`; arrays of all particles are copied to the
+    host."""
     found = copy.copy(parts[0])
     for name, value in vars(found).items():
         values = [getattr(part, name) for part in parts]
@@ -106,14 +106,14 @@ def joined(parts):
 
 @dataclass
 class History:
-    """All that a kept run remembers: Views on its space, or after pickling arrays of the host.
+    """All particles of a run with `keep=True`: Views on its space, or after pickling arrays on the host.
 
     Attributes
     ----------
     x : shape (n_steps, n_dims, n_filters, n)
     log_w : shape (n_steps, n_filters, n)
     ancestors : shape (n_steps, n_filters, n)
-        Row t holds the parents, at t, of step t + 1, where the filter was resampled.
+        Row t holds the parents, at t, of the particles of step t + 1, if the filter was resampled.
     extremes : see `portable.models.resampling.filter_kernels`
     params, inputs : shape (n_filters, n_params), (n_steps, n_inputs)
     """
@@ -130,7 +130,7 @@ class History:
         return {name: on_host(value) for name, value in self.__dict__.items()} | {"space": None}
 
     def reached(self):
-        """Return the Views, copied to the default space where they are arrays of the host."""
+        """Copy fields that are arrays on the host to the default space; return self."""
         for name, value in self.__dict__.items():
             if isinstance(value, np.ndarray):
                 setattr(self, name, reached(value))
@@ -138,31 +138,30 @@ class History:
 
 
 def on_host(value):
-    """Return A View as an array, anything else as it is."""
+    """Return a View as an array, anything else unchanged."""
     return np.array(value.to_numpy()) if isinstance(value, pk.View) else value
 
 
 @dataclass
 class Filtered(Shown):
-    """Result of a run. With params of one filter the axis of filters is left out of arrays. It can be
-    pickled.
+    """Result of a run. With params of one filter, arrays have no axis of filters. It can be pickled.
 
     Attributes
     ----------
     log_likelihood : float, or ndarray of shape (n_filters,)
-        Log of the estimate of p(y), which is unbiased; -inf of a filter that died.
+        Logarithm of the estimate of p(y), which is unbiased; -inf for a filter that died.
     evidence : ndarray, shape (n_steps, n_filters)
-        What each step adds to it.
+        Contribution of each step to log_likelihood.
     sizes : ndarray, shape (n_steps, n_filters)
         Effective sample sizes before resampling.
     resampled : ndarray of bool, shape (n_steps, n_filters)
     died : int, or ndarray of shape (n_filters,)
-        The step at which no particle explained the observation, or a log-weight was NaN, or -1. From there on
-        means and the like are NaN.
+        The step at which no particle explained the observation, or a log-weight was NaN; otherwise -1. From
+        that step on, means, variances, quantiles and moments are NaN.
     nan_steps : int, or ndarray of shape (n_filters,)
         The step at which a filter died because a log-weight was NaN or +inf, or -1.
     nan_from : str
-        Of the first such filter: the function that gave the first NaN, its step and the parameters; "" if
+        For the first such filter: the function that gave the first NaN, its step and the parameters; "" if
         there is none.
     means, variances : ndarray, shape (n_steps, n_dims, n_filters), or None
         Filtered means E(x_t | y_0..y_t), and variances.
@@ -201,23 +200,24 @@ class Filtered(Shown):
 
     @contextlib.contextmanager
     def _kept_history(self, what):
-        """Yield the History, in its space as the default one; `what` wants it, in the message's words."""
+        """Yield the History, with its space as the default one; raise if there is none, with `what` in the
+        message."""
         if self.history is None:
             raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
         with on(self.history.space):
             yield self.history.reached()
 
     def _without_dead(self, array):
-        """Return what was found, shape (n_steps, n_dims, n_filters, ...), NaN of filters that died; with
-        params of one filter, without the axis of filters."""
+        """Set results of filters that died to NaN, shape (n_steps, n_dims, n_filters, ...); for params of one
+        filter, drop the axis of filters."""
         array[:, :, np.atleast_1d(self.died) >= 0] = np.nan
         return array[:, :, 0] if self._single else array
 
     def trajectories(self, n: int, *, seed: int = 0) -> Array:
-        """Return paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the
-        ancestors kept.
+        """Draw paths x_0..x_(T-1) by the last weights (multinomial) and trace them back through the kept
+        ancestors.
 
-        The genealogy: n_steps reads a path. Far from the last step all paths share few ancestors;
+        n_steps reads a path. Far from the last step all paths have few different ancestors;
         `smoothing.backward_paths` has no such limit, at n_particles times the cost.
 
         Parameters
@@ -233,7 +233,7 @@ class Filtered(Shown):
         Raises
         ------
         InputError, DTypeError
-            A run without `keep=True`; a filter that died; n below 1.
+            The run had no `keep=True`, a filter died, or n is below 1.
         """
         n = check_count(n, "n", 1, MOST)
         with self._kept_history("trajectories") as kept:

@@ -1,18 +1,18 @@
 """Maximum likelihood by iterated filtering (IF2), and profile likelihoods with standard errors.
 
-Each particle has parameters z of its own, on a line without ends, which move before every step,
+Each particle has its own parameters z, transformed to the real line, which move before every step,
 
     z <- z + s_m e,   s_m = s a^(m / 50),   e standard normal                                         (1)
 
-in iteration m. Resampling keeps what explains the data, and the particles' parameters at the end are those at
-the beginning of iteration m + 1; as s_m falls, they gather at a maximum. Rows are searches side by side.
+in iteration m. Resampling favours parameters that explain the data, and the particles' parameters at the end
+are the start of iteration m + 1; as s_m decreases, they concentrate at a maximum. Each row is one search.
 
-A profile is the largest log-likelihood l(v) for each value v of a parameter. A quadratic function through
+A profile is the largest log-likelihood l(v) for each value v of a parameter. A quadratic function fitted to
 estimates of it, c + b v + a v^2, has its maximum at -b / (2 a), with the variance
 
     1 / (-2 a) + (var b - (2 b / a) cov(a, b) + (b / a)^2 var a) / (4 a^2)                            (2)
 
-of what the data leave open and of what the estimates do.
+from the sampling of the data and from the error of the estimates.
 
 References
 ----------
@@ -44,25 +44,25 @@ from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import random_of
 
-_NEAR = 2.0  # of log-likelihood, within which searches have found the same maximum
+_NEAR = 2.0  # difference of log-likelihoods within which searches have found the same maximum
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Maximum(Result):
-    """Maxima that the searches found, in the order of their likelihoods.
+    """Maxima that the searches found, ordered by likelihood.
 
     Attributes
     ----------
     params : dict of names and floats
-        All parameters of the model, of the best search.
+        All parameters of the model, at the end of the best search.
     log_likelihood : float
-        There.
+        Log-likelihood at these.
     ends : ndarray, shape (n_searches, n_free)
-        Where searches ended, parameters in the order of the model.
+        Parameters at the end of each search, in the order of the model.
     logs : ndarray, shape (n_searches,)
-        Log-likelihoods there: of means of likelihoods of several filters.
+        Log-likelihoods at `ends`: logarithms of mean likelihoods of several filters.
     notes : tuple of str
-        What to know before it is used: that searches ended at different maxima.
+        Warnings about the result: that searches ended at different maxima.
     """
 
     params: dict[str, float]
@@ -82,7 +82,7 @@ class Profile(Result):
     values, logs : ndarray, shape (n_values,)
         Values, and the largest log-likelihood found at each.
     estimate, standard_error : float
-        By (2), of a quadratic function through these; NaN where it has no maximum.
+        Maximum of a quadratic function fitted to these, and its error by (2); NaN if it has no maximum.
     """
 
     name: str
@@ -93,8 +93,8 @@ class Profile(Result):
 
 
 class Searches:
-    """Searches of iterated filtering, a sampler for `sampling.Loop`; `columns` are parameters that rows have
-    fixed, each at a value of its own."""
+    """Searches of iterated filtering, a sampler for `sampling.Loop`; `columns` are parameters that are fixed,
+    at a separate value for each row."""
 
     finished, piece = False, 1
 
@@ -105,7 +105,7 @@ class Searches:
         self._estimate = Estimates(problem._replace(priors=self), self._n_rows, self.nans)
 
     def table(self, values):
-        """Return all parameters of rows, which are those of searches once or several times."""
+        """Return all parameters of rows; each search has one or several rows."""
         table = self.priors.table(values)
         for name, column in self.columns.items():
             table[:, self.priors.names.index(name)] = np.repeat(column, len(table) // len(column))
@@ -122,14 +122,14 @@ class Searches:
         return self.priors.from_line(self.swarm.mean(axis=1).T)[0]
 
     def step(self, number, warm):
-        """Run all filters once, after which particles' parameters are drawn by their weights."""
+        """Run all filters once, then resample the particles' parameters by their weights."""
         random, (sds, cooling) = random_of(self.seed, 1, number), self.moves
         free = [self.priors.names.index(name) for name in self.priors.free]
         free = free, self.priors.limits, sds * cooling ** (number / 50.0)
         keys = random.integers(0, 2**64, (self.n_chains, 1), np.uint64)
         found = self._filters.map("wandered", self.table(self.ends()), keys, self.swarm, free)
         *swarm, logs, total = np.concatenate(found, axis=-1)
-        logs = np.where(np.isfinite(total), logs, 0.0)  # a filter that died knows nothing
+        logs = np.where(np.isfinite(total), logs, 0.0)  # a filter that died gives equal weights
         chosen = systematic(log_weights=np.ascontiguousarray(logs.T), seed=int(random.integers(2**63)))
         self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
 
@@ -143,7 +143,7 @@ class Searches:
         self.swarm = arrays["swarm"]
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Return the ends of searches, and the logarithms of means of likelihoods there."""
+        """Return the ends of searches, and the logarithms of mean likelihoods at these."""
         self.restore(parts[-1])
         ends, n_rows = self.ends(), self._n_rows
         keys = random_of(self.seed, 2).integers(0, 2**64, (n_rows, 1), np.uint64)
@@ -154,7 +154,7 @@ class Searches:
 
 
 def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole, **options: Any) -> Maximum:
-    """Find the largest likelihood of parameters by iterated filtering.
+    """Maximise the likelihood of parameters by iterated filtering.
 
     Parameters
     ----------
@@ -163,19 +163,20 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     n_particles : int, at most 4,096
         Of each filter.
     **options
-        priors, and of what `Sampling` lists: fixed, inputs, start, seed, checkpoint, progress, space, client.
-        Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter. And
+        priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress, space,
+        client. Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter.
+        Further:
     n_chains : int, default 16
         Searches.
     n_iterations : int, default 100
     sd : float, default 0.02
-        s in (1), of parameters' logarithms, log-odds, or values themselves, as their limits are.
+        s in (1), on the scale of logarithms, log-odds, or values themselves, according to the limits.
     cooling : float, 0 to 1, default 0.5
-        a in (1), the share of s that is left after 50 iterations.
+        a in (1), the factor of s after 50 iterations.
     initial : sequence of str, optional
-        Parameters of the initial state, which move at step 0 alone.
+        Parameters of the initial state, which move at step 0 only.
     n_repeats : int, default 10
-        Filters whose likelihoods are averaged, where a search has ended.
+        Filters at the end of each search, whose likelihoods are averaged.
 
     Returns
     -------
@@ -186,7 +187,7 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     InputError, DTypeError, ShapeError, FiniteError
         Wrong arguments.
     KeyboardInterrupt
-        After Ctrl-C; iterations that were done are in the checkpoint.
+        After Ctrl-C; finished iterations are in the checkpoint.
 
     Warns
     -----
@@ -214,18 +215,18 @@ def profile(
     n_chains: Whole = 8,
     **options: Any,
 ) -> Profile:
-    """Find the largest likelihood for each value of a parameter, by iterated filtering of the others.
+    """Maximise the likelihood for each value of a parameter, by iterated filtering of the others.
 
     Parameters
     ----------
     model, observations, n_particles : as in `maximise`
     name : str
-        Of the parameter, which has no prior.
+        The parameter, which has no prior.
     values : array-like, shape (n_values,), at least 4, around the maximum
     n_chains : int
         Searches for each value.
     **options
-        As in `maximise`; start is of n_values * n_chains searches, those of a value side by side.
+        As in `maximise`; start has n_values * n_chains rows, those of one value next to each other.
 
     Returns
     -------
@@ -253,7 +254,7 @@ def profile(
 
 
 def _peak(values, logs):
-    """Return the maximum of a quadratic function through points, and the square root of (2)."""
+    """Return the maximum of a quadratic function fitted to points, and the square root of (2)."""
     (a, b, _), covariance = np.polyfit(values - values.mean(), logs, 2, cov=True)
     if not a < 0.0:
         return math.nan, math.nan
@@ -276,7 +277,7 @@ def _searched(
     n_repeats=10,
     **options,
 ):
-    """Return the priors, where searches ended, and log-likelihoods there."""
+    """Run the searches; return the priors, the ends of searches, and log-likelihoods at these."""
     sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
     sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")

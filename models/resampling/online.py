@@ -1,4 +1,4 @@
-"""A filter that is given one observation at a time, and can be put aside and taken up again."""
+"""An online filter, which takes one observation at a time, and can be saved and resumed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from .summaries import Summaries
 from .weighing import ordered_numpy
 from .weights import on
 
-ENDLESS = 2**31 - 1  # steps that a filter may take
+ENDLESS = 2**31 - 1  # largest number of steps of a filter
 
 
 @dataclass(frozen=True)
 class Step:
-    """Result of one observation; with params of one filter without the axis of filters.
+    """Result of one observation; with params of one filter, arrays have no axis of filters.
 
     Attributes
     ----------
     t : int
         The step's number, from 0.
     log_likelihood, evidence, size : float, or ndarray of shape (n_filters,)
-        Of all observations so far; what this one adds; effective sample size before resampling.
+        That of all observations so far; the contribution of this one; effective sample size before
+        resampling.
     died : bool, or ndarray of bool
         No particle explained this observation or an earlier one, or a log-weight was NaN.
-    means, variances : ndarray, shape (n_dims, n_filters); variances None if not asked for
+    means, variances : ndarray, shape (n_dims, n_filters); variances None if not requested
     quantiles : ndarray, shape (n_levels, n_dims, n_filters), or None
     moments : ndarray, shape (n_moments, n_filters), or None
     """
@@ -56,7 +57,7 @@ class Step:
 
 
 class Online:
-    """Made by `ParticleFilter.online`; step by step it is the same filter as `run`, to the last bit.
+    """An online filter, made by `ParticleFilter.online`; its steps are bitwise those of `run`.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class Online:
     n_values, n_inputs : int
         Values of an observation; inputs of a step.
     levels : ndarray
-        Of quantiles.
+        Levels of quantiles.
 
     Raises
     ------
@@ -96,7 +97,7 @@ class Online:
         with on(model.space):
             keys = np.full((len(data.params), 1), self.seed, np.uint64)
             self._run = Run(model, data, n, keys, ENDLESS, 2)
-            self._run.keep_weights()  # `save` has them
+            self._run.keep_weights()  # `save` needs them
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
 
@@ -116,8 +117,8 @@ class Online:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            Another number of values or inputs than the filter was made for; an infinite one; a log-weight
-            that is NaN or infinite.
+            The number of values or inputs differs from the filter's; one is infinite; a log-weight is NaN or
+            infinite.
         """
         y = self._checked(observation, "observation", self.n_values)
         known = np.concatenate([self._before, self._checked(inputs, "inputs", self.n_inputs)])
@@ -157,7 +158,8 @@ class Online:
             )
 
     def _tell(self, bad):
-        """Warn of filters that died of NaN at this step, or refuse it; earlier steps are gone."""
+        """Warn about filters that died of NaN at this step, or raise; earlier steps are not kept, so that the
+        message is less exact than that of `run`."""
         x = self._run.x[self.t % self._run.x.shape[0]].to_numpy()[:, bad[0]]
         name = "initial, propagate or guide" if np.isnan(x).any() else "log_weight or log_guide"
         number = "" if self._single else f" of filter {bad[0]}"
@@ -177,7 +179,7 @@ class Online:
             raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
         return found
 
-    # ---- put aside
+    # ---- saved state
     def _views(self):
         run = self._run
         return {
@@ -211,17 +213,17 @@ class Online:
         )
 
     def save(self, path: PathLike) -> None:
-        """Write the filter's state, from which `load` goes on to the same bits, on any space.
+        """Write the filter's state, from which `load` resumes bitwise, on any space.
 
         Parameters
         ----------
         path : str or Path
-            Replaced only when everything is written.
+            Replaced only after everything has been written.
 
         Raises
         ------
         InputError, StorageError
-            It cannot be written.
+            The file cannot be written.
         """
         arrays = {name: view.to_numpy() for name, view in self._views().items()}
         with replacing(path, "path") as beside, open(beside, "wb") as file:
@@ -238,7 +240,7 @@ class Online:
             )
 
     def load(self, path: PathLike) -> Online:
-        """Go on from a file that a filter of the same settings, params and seed has saved.
+        """Resume from a file that a filter of the same settings, params and seed has saved.
 
         Parameters
         ----------
@@ -252,7 +254,7 @@ class Online:
         Raises
         ------
         InputError
-            It cannot be read, or belongs to a filter of other settings; the message says which.
+            The file cannot be read, or was saved with other settings; the message names them.
         """
         try:
             arrays = read_npz(path)

@@ -1,4 +1,4 @@
-"""Draws of parameters, and what is asked of them."""
+"""Posterior draws of parameters, and their summaries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _EVIDENCE = "log_evidence", "log_evidence_error"
 class Posterior(posteriors.Posterior):
     """Draws of the free parameters of a state-space model.
 
-    Of PMMH `log_likelihood` is the estimate that came with each draw, of particle Gibbs the log-density of
-    path and observations.
+    For PMMH `log_likelihood` is the estimate at each draw, for particle Gibbs the joint log-density of path
+    and observations.
 
     Attributes
     ----------
@@ -30,7 +30,8 @@ class Posterior(posteriors.Posterior):
     n_nan : ndarray of int, shape (n_chains,)
         Proposals that were rejected because their log-likelihood was NaN.
     log_evidence, log_evidence_error : float
-        Of SMC^2 and SMC samplers: log p(observations), and its standard error, as far as populations tell it.
+        For SMC^2 and SMC samplers: log p(observations), and its standard error, estimated from the
+        populations.
     """
 
     family = "resampling"
@@ -41,7 +42,8 @@ class Posterior(posteriors.Posterior):
     log_evidence_error: float = math.nan
 
     def _about(self) -> dict[str, Any]:
-        """Return the model's parameters, how many log-likelihoods were NaN, and the evidence."""
+        """Return the model's parameters, the numbers of log-likelihoods that were NaN, and the evidence, to
+        be saved."""
         found = {"parameters": self.parameters, "n_nan": self.n_nan.tolist()}
         return found | {name: getattr(self, name) for name in _EVIDENCE}
 
@@ -49,7 +51,8 @@ class Posterior(posteriors.Posterior):
     def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
     ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
-        """Return the model's parameters, and what gives the fields of this class."""
+        """Return the model's parameters, and a function that makes the fields of this class from saved
+        ones."""
         parameters, n_nan = tuple(json.loads(about["parameters"])), json.loads(about.get("n_nan", "[]"))
         return parameters, lambda _: {
             "fixed": fixed,
@@ -59,17 +62,17 @@ class Posterior(posteriors.Posterior):
         }
 
     def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
-        """Return some n_draws draws, evenly spaced over all chains, as the params of that many filters.
+        """Select n_draws draws, evenly spaced over all chains, as the params of as many filters.
 
         Parameters
         ----------
         n_draws : int
-            At most; all draws if there are fewer.
+            The largest number; all draws if there are fewer.
 
         Returns
         -------
         dict of names and ndarrays, shape (n_rows,)
-            Of all parameters of the model, the fixed ones with them.
+            All parameters of the model, including fixed ones.
         """
         rows = self.rows(n_draws)
         columns = dict(zip(self.names, rows.T))

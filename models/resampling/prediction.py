@@ -1,4 +1,4 @@
-"""Predict states, and observations that were not made, from a posterior: paths, replicates, figures."""
+"""Predict states, replicated observations and forecasts from a posterior, and draw them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ def posterior_paths(
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
 ) -> tuple[dict[str, Array], Array]:
-    """Return draws of p(parameters, states | observations): a path for each of some draws of the
-    parameters.
+    """Draw from p(parameters, states | observations): a path for each of some draws of the parameters.
 
-    By backward simulation where the model has log_transition, else by the genealogy of the last particles.
+    Paths are drawn by backward simulation if the model has log_transition, otherwise through the ancestors of
+    the last particles.
 
     Parameters
     ----------
     model, observations, inputs : as in `sample_pmmh`
     posterior : Posterior
     n_draws : int
-        Draws of the parameters, evenly spaced; a filter each, which run at once and keep their particles.
+        Draws of the parameters, evenly spaced; one filter each, which run concurrently and keep their
+        particles.
     n_particles : int
     seed : int
     space : str or Space, optional
@@ -77,17 +78,17 @@ def predictive_bands(
     ahead: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draw observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing
-    ones as gaps.
+    """Draw observations over the 50 % and 95 % intervals of the posterior predictive distribution; mark
+    missing ones.
 
     Parameters
     ----------
     observations : array-like, shape (n_steps,)
     replicated : ndarray, shape (n_steps, n_rows)
-        As `StateSpaceModel.replicate` gives them, of one value.
+        From `StateSpaceModel.replicate`, for one value.
     times : array-like, shape (n_steps,), optional
     ahead : ndarray, shape (n_ahead, n_rows), optional
-        A forecast, drawn behind the observations.
+        A forecast, drawn after the observations.
     axes : matplotlib Axes, optional
 
     Returns
@@ -120,7 +121,7 @@ def posterior_densities(posterior: Posterior, truth: Mapping[str, float] | None 
     ----------
     posterior : Posterior
     truth : dict of names and numbers, optional
-        Drawn as lines, where data were simulated.
+        Drawn as lines, if data were simulated.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Priors of parameters, by name, and the coordinates in which chains walk: a line without ends for each.
+"""Priors of parameters, by name, and the unbounded coordinates in which chains move, one for each parameter.
 
-The names are those of `portable.models.hawkes.priors`, and normal and beta beside them.
+The names are those of `portable.models.hawkes.priors`, plus normal and beta.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..shared.checks import check_number
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A density of one parameter; made by the functions below.
+    """A prior density of one parameter; made by the functions below.
 
     Parameters
     ----------
     log_density : callable
-        Of an array of values between low and high, with its constant.
+        Log-density of an array of values between low and high, including its constant.
     draw : callable
         (random, size) -> array.
     low, high : float
-        Where the density is positive.
+        Bounds between which the density is positive.
     text : str
-        In words.
+        Description.
     """
 
     log_density: Callable[..., Any] = field(repr=False)
@@ -46,7 +46,7 @@ def _positive(value, name):
 
 
 def normal(mean: Real, sd: Real) -> Prior:
-    """Return a normal density.
+    """Make a normal density.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def normal(mean: Real, sd: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or an sd that is not positive.
+        A value is not a number, or sd is not positive.
     """
     mean, sd = check_number(mean, "normal: mean"), _positive(sd, "normal: sd")
     return Prior(
@@ -71,12 +71,12 @@ def normal(mean: Real, sd: Real) -> Prior:
 
 
 def half_normal(sd: Real) -> Prior:
-    """Return half of a normal density around 0.
+    """Make a half-normal density, on values above 0.
 
     Parameters
     ----------
     sd : float, positive
-        Of the whole normal density.
+        That of the whole normal density.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def half_normal(sd: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or one that is not positive.
+        sd is not a positive number.
     """
     sd = _positive(sd, "half_normal: sd")
     return Prior(
@@ -97,7 +97,7 @@ def half_normal(sd: Real) -> Prior:
 
 
 def gamma(shape: Real, rate: Real) -> Prior:
-    """Return a gamma density.
+    """Make a gamma density.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def gamma(shape: Real, rate: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or one that is not positive.
+        A value is not a positive number.
     """
     shape, rate = _positive(shape, "gamma: shape"), _positive(rate, "gamma: rate")
     constant = shape * math.log(rate) - math.lgamma(shape)
@@ -123,7 +123,7 @@ def gamma(shape: Real, rate: Real) -> Prior:
 
 
 def log_normal(median: Real, sd: Real) -> Prior:
-    """Return a log-normal density: the logarithm has that sd.
+    """Make a log-normal density; sd is that of the logarithm.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def log_normal(median: Real, sd: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or one that is not positive.
+        A value is not a positive number.
     """
     median, sd = _positive(median, "log_normal: median"), _positive(sd, "log_normal: sd")
     centre = math.log(median)
@@ -149,7 +149,7 @@ def log_normal(median: Real, sd: Real) -> Prior:
 
 
 def uniform(low: Real, high: Real) -> Prior:
-    """Return a constant density between two bounds.
+    """Make a constant density between two bounds.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def uniform(low: Real, high: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or a `high` that is not above `low`.
+        A value is not a number, or `high` is not above `low`.
     """
     low = check_number(low, "uniform: low")
     high = check_number(high, "uniform: high", above=low)
@@ -176,7 +176,7 @@ def uniform(low: Real, high: Real) -> Prior:
 
 
 def beta(a: Real, b: Real) -> Prior:
-    """Return a beta density, of a share.
+    """Make a beta density, on values between 0 and 1.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def beta(a: Real, b: Real) -> Prior:
     Raises
     ------
     InputError, DTypeError, FiniteError
-        No number, or one that is not positive.
+        A value is not a positive number.
     """
     a, b = _positive(a, "beta: a"), _positive(b, "beta: b")
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -220,7 +220,8 @@ class Priors:
     Raises
     ------
     DTypeError, FiniteError, InputError
-        A parameter that is not the model's, or neither or both in `priors` and `fixed`; what is no prior.
+        A parameter is not the model's, or is in neither or both of `priors` and `fixed`; a value is not a
+        prior.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class Priors:
         self._low, self._high = self.limits.T
 
     def draw(self, random: np.random.Generator, size: int) -> Array:
-        """Return values of the free parameters.
+        """Draw values of the free parameters.
 
         Parameters
         ----------
@@ -275,7 +276,7 @@ class Priors:
         return np.stack([prior.draw(random, size) for prior in self.priors], axis=1)
 
     def log_density(self, values: Array) -> Array:
-        """Return the logarithm of the density, summed over parameters.
+        """Compute the logarithm of the density, summed over parameters.
 
         Parameters
         ----------
@@ -292,7 +293,7 @@ class Priors:
         return np.where(inside & np.isfinite(total), total, -np.inf)
 
     def table(self, values: Array) -> Array:
-        """Return all parameters of the model, from those that are free.
+        """Return all parameters of the model, from the free ones.
 
         Parameters
         ----------
@@ -311,7 +312,7 @@ class Priors:
         )
 
     def to_line(self, values: Array) -> Array:
-        """Return coordinates without bounds: logarithms, log-odds, or the values themselves.
+        """Transform values to coordinates without bounds: logarithms, log-odds, or the values themselves.
 
         Parameters
         ----------
@@ -328,7 +329,7 @@ class Priors:
         return found
 
     def from_line(self, z: Array) -> tuple[Array, Array]:
-        """Return values of coordinates without bounds.
+        """Transform coordinates without bounds to values.
 
         Parameters
         ----------
@@ -338,7 +339,7 @@ class Priors:
         -------
         values : ndarray, shape (n, n_free)
         volume : ndarray, shape (n,)
-            Logarithm of the volume that a unit of the coordinates stands for.
+            Logarithm of the Jacobian determinant of values with respect to coordinates.
         """
         low, high = self._low, self._high
         with np.errstate(all="ignore"):
@@ -352,7 +353,7 @@ class Priors:
         return values, volume.sum(axis=1)
 
     def at(self, z: Array) -> tuple[Array, Array]:
-        """Return values of coordinates without bounds, and the logarithm of the density of these
+        """Transform coordinates without bounds to values; compute the logarithm of the density of the
         coordinates.
 
         Parameters

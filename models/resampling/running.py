@@ -14,36 +14,36 @@ from . import filter_kernels, launches, row_kernels, weighing
 from .blame import undefined
 from .weights import TEAM, Tables, row_policy, unit_extremes
 
-SWEEP = 4096  # particles of a team
-ROW_TEAM = 512  # members of a team that takes a whole row, where the space lets one choose
-DECIDING = 512  # members of a team that decides: 5.7 microseconds, 8.4 with 1,024 (2^24 particles, H100)
-AT_A_TIME = 2**24  # particles that rows of one launch move, so that a bar moves and an interruption is heard
+SWEEP = 4096  # particles for each team
+ROW_TEAM = 512  # members of a team that takes a whole row, if the space allows a choice
+DECIDING = 512  # members of a team of `decide`: 5.7 microseconds, 8.4 with 1,024 (2^24 particles, H100)
+AT_A_TIME = 2**24  # particles that one launch of rows moves: progress and interruptions come between launches
 
 
 class Run:
-    """Arrays of a run, and its steps. Nothing waits for the space.
+    """Arrays of a run, and its steps. No method waits for the space.
 
     Parameters
     ----------
     model : ParticleFilter
     data : Data
-        Steps take its rows of y and inputs in turn.
+        Steps take the rows of its y and inputs in turn.
     n : int
         Particles of a row.
     seeds : ndarray of uint64, shape (n_rows, n_blocks)
-        Keys of each row in equal parts of the steps; one part, and the same key in each row, where rows are
-        not `short`.
+        Keys of each row in equal parts of the steps; one part, and the same key in each row, if rows are not
+        `short`.
     horizon : int, optional
-        Steps that seeds are for; those of the data if not given.
+        Number of steps that seeds cover; that of the data if not given.
     n_kept : int, optional
-        Steps whose evidence, sizes, means and decisions have room: all of them, or 2 for a filter that goes
-        on without end.
+        Number of steps whose evidence, sizes, means and decisions are stored: all of them, or 2 for an online
+        filter.
     keep : bool
-        States, log-weights and ancestors of n_kept steps are kept.
+        Keep states, log-weights and ancestors of n_kept steps.
     first : int
-        The number of the first row in its bank, by which rows that are `short` draw.
+        The number of the first row in its bank, by which `short` rows draw.
     free : tuple of ndarray
-        Of particles with parameters of their own, if rows are `short`: places, limits and sds as in
+        For particles with their own parameters, if rows are `short`: places, limits and sds as in
         `row_kernels`.
     """
 
@@ -76,7 +76,7 @@ class Run:
         self.tables = Tables(self.log_w[0], weighing.WEIGHTS, n)
         self.extremes = pk.empty((n_kept, n_rows, 3), np.int64)
         self.half = (62 - (n - 1).bit_length()) // 2
-        self.logs = copy.copy(self.tables)  # the same, but of log-weights
+        self.logs = copy.copy(self.tables)  # the same tables for log-weights
         self.logs.log, self.logs.extremes = pk.static(weighing.RELATIVE), pk.empty((n_rows, 3), np.int64)
         self.keeps_weights = pk.static(False)
         if self.short or model.draw not in launches.FROM_LOGS:
@@ -111,14 +111,14 @@ class Run:
         self.reset()
 
     def keep_weights(self):
-        """Write weights to `tables.values` at each step from now on, for what does not resample from the
+        """Write weights to `tables.values` at each step from now on, for uses other than resampling from the
         log-weights."""
         if not self.keeps_weights.value:
             self.tables.values = pk.empty(self.log_w.shape[1:], self.model.dtype)
             self.keeps_weights = pk.static(True)
 
     def take_keys(self, keys):
-        """Draw by other keys, shape (n_rows, n_blocks), from the next step 0 on."""
+        """Use other keys, shape (n_rows, n_blocks), from the next step 0 on."""
         if self.short:
             pk.deep_copy(self.keys, keys)
         else:
@@ -126,17 +126,17 @@ class Run:
 
     def reset(self):
         """Reset to the state before step 0."""
-        if not self.short:  # a launch that takes rows writes what it reads later
+        if not self.short:  # launches of whole rows initialise the extremes themselves
             self._forget(self.extremes.reshape(-1, 3))
         pk.deep_copy(self.mass, float(np.log(float(self.tables.n))))
         if self.model.in_place:
-            pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
+            pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any valid ancestors will do
 
     def _forget(self, extremes):
         launch(pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64))
 
     def pieces(self, n_steps, begin=0):
-        """Return (begin, end) of the launches of steps begin .. n_steps - 1."""
+        """List (begin, end) of the launches of steps begin .. n_steps - 1."""
         length = max(1, AT_A_TIME // (self.tables.values.size)) if self.short else 1
         return [(begin, min(begin + length, n_steps)) for begin in range(begin, n_steps, length)]
 
@@ -189,7 +189,7 @@ class Run:
         )
 
     def step(self, t):
-        """Launch what draws ancestors, states and weights of step t, and decides whether to resample."""
+        """Launch the kernels of step t: ancestors, states, weights, and the decision whether to resample."""
         tables, at, kept = self.tables, t % self.y.shape[0], t % self.n_kept
         now, new, new_w = self.extremes[kept], t % self.x.shape[0], t % self.log_w.shape[0]
         if t == 0:
@@ -289,14 +289,14 @@ class Run:
 
 
 def log_likelihoods(run, n_steps):
-    """Return all steps of a run that was reset; log-likelihoods of its rows on the host, NaN of those that
-    died of one."""
+    """Run the first n_steps steps of a run that was reset; return log-likelihoods of its rows on the host,
+    NaN for rows that died of NaN."""
     return np.cumsum(increments(run, 0, 0, n_steps), axis=0)[-1]
 
 
 def increments(run, at, begin, end):
-    """Return steps at .. end - 1; what those from `begin` on add to the log-likelihoods of rows, shape
-    (end - begin, n_rows), NaN from the step on at which a row died of one."""
+    """Run steps at .. end - 1; return the contributions from `begin` on to the log-likelihoods of rows, shape
+    (end - begin, n_rows), NaN from the step on at which a row died of NaN."""
     for first, last in run.pieces(end, at):
         run.steps(first, last)
     found = np.array(run.evidence[begin:end].to_numpy())

@@ -1,4 +1,4 @@
-"""Kernels that draw series from a state-space model; an index is a row of parameters, and a series."""
+"""Kernels that simulate a state-space model; an index is a row of parameters, and a series."""
 
 import math
 
@@ -7,7 +7,7 @@ import portable as pk
 from .filter_kernels import user_draw
 from .spreading import key
 
-SEEN = 1 << 31  # draws of an observation begin this far behind those of the state
+SEEN = 1 << 31  # offset of the draws of an observation from those of the state
 
 
 @pk.kernel
@@ -31,7 +31,8 @@ def simulate_rows(
     x,
     y,
 ):
-    """Draw states and observations of a row's steps, or where `propagate` is None observations of states."""
+    """Draw states and observations of a row's steps; if `propagate` is None, only observations of the given
+    states."""
     own = pk.local(n_params + n_lags + n_inputs, pk.float64)
     state = pk.local(n_dims, pk.float64)
     own[:n_params] = params[r]

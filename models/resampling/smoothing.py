@@ -1,12 +1,12 @@
 """States given all observations, from a run that kept its particles.
 
-method                     cost                           what it is good for
-Filtered.trajectories      n_steps reads a path           the last steps; far back all paths share few
-                           ancestors
+method                     cost                           best use
+Filtered.trajectories      n_steps reads a path           the last steps; far back all paths have few
+                           different ancestors
 lagged_moments             lag reads a particle and step  means and variances of states given observations up
                            to lag steps later
 backward_paths             n densities a path and step,   draws of whole paths, which do not degenerate
-                           or with a bound some
+                           with a bound only a few
 
 References
 ----------
@@ -39,33 +39,33 @@ def backward_paths(
     most: int | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Return draws of p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
+    """Draw from p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
 
     Parameters
     ----------
     model : StateSpaceModel
         With log_transition.
     found : Filtered
-        Of a run with `keep=True` of the model's filter.
+        From a run with `keep=True` of the model's filter.
     n : int
         Paths of each filter; n_steps * n_particles densities each without a bound.
     bound : float, optional
-        Of log_transition, for all parameters, from above: states are drawn by their weights and accepted by
-        their densities, some densities a step for any number of particles. Paths have the same law, if no
-        density is larger.
+        An upper bound of log_transition, for all parameters: states are drawn by their weights and accepted
+        with their densities, at the cost of a few densities a step for any number of particles. Paths have
+        the same law, if no density is larger.
     most : int, optional
-        Draws after which all densities of a step are computed after all; n_particles if not given.
+        Number of rejected draws after which all densities of a step are computed; n_particles if not given.
     seed : int, default 0
 
     Returns
     -------
     ndarray, shape (n_steps, n_dims, n_filters, n)
-        Without the axis of filters where params were of one; NaN for a filter that died.
+        Without the axis of filters if params were of one; NaN for a filter that died.
 
     Raises
     ------
     DTypeError, InputError
-        The model has no log_transition, `found` is of another one, or a number is out of range.
+        The model has no log_transition, `found` is of another model, or a number is out of range.
     """
     model.need("backward simulation", "log_transition")
     n, seed = check_count(n, "n", 1, MOST), np.uint64(check_seed(seed))
@@ -91,7 +91,7 @@ def backward_paths(
 
 
 def _cumulative(log_w):
-    """Return cumulative weights of all steps and rows, as whole numbers."""
+    """Compute cumulative weights of all steps and rows, as whole numbers."""
     n_steps, n_rows, n = log_w.shape
     found, w = pk.empty(log_w.shape, np.uint64), pk.empty(log_w.shape)
     bits = min(weighing.MOST_BITS, 62 - (n - 1).bit_length())
@@ -101,14 +101,14 @@ def _cumulative(log_w):
 
 
 def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and variances of x_t given y_0..y_(t + lag), by the ancestors that are kept.
+    """Compute means and variances of x_t given y_0..y_(t + lag), through the kept ancestors.
 
     Parameters
     ----------
     found : Filtered
-        Of a run with `keep=True`.
+        From a run with `keep=True`.
     lag : int, at least 0
-        Long enough that later observations say little more, short enough that many ancestors are left.
+        Large enough that later observations add little, small enough that many different ancestors are left.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Kernels of smoothing and of particle Gibbs; notation as in `portable.models.resampling.filter_kernels`,
-paths of `trace`.
+paths as in its `trace`.
 
-An index is drawn with probability proportional to exp(v_i) as the place of the largest v_i - log E_i, E_i
-exponential: no sums, so that the same index comes out on every space.
+An index i is drawn with probability proportional to exp(v_i) as the index of the largest v_i - log E_i, with
+E_i exponential: there are no sums, so that every space draws the same index.
 """
 
 import math
@@ -17,7 +17,7 @@ from .weighing import WEIGHTS, scale
 
 @pk.function
 def log_joint(log_transition, t, back, r, k, state, ahead, own, log_w):
-    """Return the log-weight of particle k with the density of what comes after it."""
+    """Return the log-weight of particle k plus the log-density of the next state on the path."""
     v = pk.float64(log_w[t, r, k])
     if back > 0:
         v += pk.float64(log_transition(t + 1, state, ahead, own))
@@ -26,7 +26,8 @@ def log_joint(log_transition, t, back, r, k, state, ahead, own, log_w):
 
 @pk.function
 def accepted(log_transition, bound, t, back, tries, seed, stream, r, state, ahead, own, x, cumulative):
-    """Return a particle that was drawn by its weight and accepted by its density over exp(bound), or -1."""
+    """Draw a particle by its weight, and accept it with its density over exp(bound); return its number, or -1
+    if rejected."""
     word = (pk.uint64(t) << 32) + pk.uint64(2 * tries)
     last = cumulative.shape[2] - 1
     k = find(cumulative[t], r, pk.uint64(pk.random.randint(seed, stream, word, cumulative[t, r, last])))
@@ -39,8 +40,8 @@ def accepted(log_transition, bound, t, back, tries, seed, stream, r, state, ahea
 def simulate_backward(
     team, log_transition, n_dims, n_params, n_inputs, n_paths, seed, params, inputs, x, log_w, paths
 ):
-    """A path from the last step to the first; one team per path. A density and two logarithms a particle
-    and step."""
+    """Simulate a path from the last step to the first; one team per path. A density and two logarithms a
+    particle and step."""
     r = team.league_rank // n_paths
     j = team.league_rank % n_paths
     n_steps = x.shape[0]
@@ -66,8 +67,8 @@ def simulate_backward(
 
 @pk.kernel
 def accumulate_weights(team, bits, log_w, unit, w, cumulative):
-    """Cumulative whole numbers of the weights of a step and row, by which particles are drawn; one team for
-    each. An exponential a particle."""
+    """Compute cumulative weights as whole numbers for a step and row, by which particles are drawn; one team
+    for each. An exponential a particle."""
     n_rows, n = log_w.shape[1:]
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
@@ -100,8 +101,9 @@ def reject_backward(
     cumulative,
     paths,
 ):
-    """A path from the last step to the first, each state drawn by its weight until one is accepted by its
-    density over exp(bound); after `most` of them by all densities. A search and a density a draw."""
+    """Simulate a path from the last step to the first by rejection: each state is drawn by its weight until
+    one is accepted with its density over exp(bound); after `most` rejections, all densities are computed. A
+    search and a density a draw."""
     n_steps, n = x.shape[0], x.shape[3]
     state, ahead = pk.local(n_dims, x.dtype), pk.local(n_dims, x.dtype)
     for back in range(n_steps):
@@ -129,8 +131,8 @@ def reject_backward(
 
 @pk.kernel
 def lagged_moments(team, lag, extremes, ancestors, x, log_w, means, variances):
-    """Means and variances of the states at t under the weights of t + lag; one team per step and row. lag
-    reads a particle."""
+    """Compute means and variances of the states at t under the weights at t + lag; one team per step and row.
+    lag reads a particle."""
     n_rows = log_w.shape[1]
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
@@ -191,11 +193,11 @@ def conditional_rows(
     ancestors,
     path,
 ):
-    """All steps of a row, whose particle 0 follows `path`; one team per row. Resamples at every step, by
-    a search a particle.
+    """Run the conditional filter of a row, whose particle 0 follows `path`; one team per row. Resamples at
+    every step, with one search a particle.
 
-    path, shape (n_steps, n_dims, n_rows), holds the old path, and at the end the new one. Random numbers
-    are those of chain first + r.
+    path, shape (n_steps, n_dims, n_rows), holds the old path, and on return the new one. Random numbers are
+    those of chain first + r.
     """
     r = team.league_rank
     n = w.shape[1]
@@ -238,7 +240,7 @@ def conditional_rows(
                     state[c] = old[c] if k == 0 else moved[c]
             x[t, :, r, k] = state
             weight = log_weight(t, state, own.y, own.params) if own.observed else 0.0
-            log_w[r, k] = weight if weight < math.inf else -math.inf  # NaN: no path goes there
+            log_w[r, k] = weight if weight < math.inf else -math.inf  # NaN: such a state gets no weight
             largest = pk.maximum(largest, log_w[r, k])
         largest = team.reduce(largest, pk.Max)
         for k in team.thread_range(n):
@@ -276,8 +278,8 @@ def complete_rows(
     terms,
     found,
 ):
-    """The density of a row's path and observations; one team per row. Terms are added up in their order,
-    the same everywhere."""
+    """Compute the joint log-density of a row's path and observations; one team per row. Terms are added up in
+    order of the steps, so that the sum is the same on every space."""
     r = team.league_rank
     state = pk.local(n_dims, path.dtype)
     before = pk.local(n_dims, path.dtype)

@@ -1,8 +1,8 @@
-"""State-space models: a few functions of one particle, and a record of parameters with names.
+"""State-space models: a few functions of one particle, and parameters with names.
 
 Notation: states x_t with densities p(x_0) and p(x_t | x_(t-1)), observations y_t with p(y_t | x_t), t =
-0..T-1. Each of the three may be given as what draws from it and as what tells the logarithm of its density;
-which methods need which, the class says.
+0..T-1. Each of the three may be given as a function that draws from it and as its log-density;
+`StateSpaceModel` lists which methods need which.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class StateSpaceModel:
-    """A model that is written once, for filters, smoothers, simulation and inference on every space.
+    """A state-space model, defined once for filters, smoothers, simulation and inference on every space.
 
     Parameters
     ----------
@@ -50,18 +50,17 @@ class StateSpaceModel:
     states : sequence of str
         Names of state[0], state[1], ...
     initial, propagate, log_weight : pk.function
-        p(x_0) and p(x_t | x_(t-1)) as draws, log p(y_t | x_t): see `ParticleFilter`.
+        Draws from p(x_0) and p(x_t | x_(t-1)), and log p(y_t | x_t): see `ParticleFilter`.
     observe : pk.function (t, state, seed, stream, draw, params) -> tuple of numbers, optional
-        A draw of p(y_t | x_t): for `simulate` and posterior predictive checks.
+        Draws from p(y_t | x_t): for `simulate` and posterior predictive checks.
     log_initial : pk.function (state, params) -> number, optional
         log p(x_0): for particle Gibbs.
     log_transition : pk.function (t, state, moved, params) -> number, optional
         log p(x_t = moved | x_(t-1) = state): for backward simulation and particle Gibbs.
     guide, log_guide : pk.function, optional
-        Of guided filters: see `ParticleFilter`.
+        For guided filters: see `ParticleFilter`.
     lagged : bool, default False
-        The observation before stands behind params (and before inputs), NaN at step 0 and where it is
-        missing.
+        Append the previous observation to params (before inputs), NaN at step 0 and where it is missing.
     """
 
     parameters: Sequence[str]
@@ -98,7 +97,7 @@ class StateSpaceModel:
         return collections.namedtuple("Parameters", self.parameters)
 
     def params(self, **values: ArrayLike) -> Any:
-        """Return parameters by name, as a record.
+        """Make a record of parameters from values by name.
 
         Parameters
         ----------
@@ -113,20 +112,20 @@ class StateSpaceModel:
         Raises
         ------
         InputError
-            A name is missing, or is none of the model's.
+            A name is missing, or is not one of the model's.
         """
         check_names(values, self.parameters)
         return self.Parameters(**values)
 
     def need(self, what: str, *names: str) -> None:
-        """Refuse what the model lacks a function for.
+        """Raise an error if the model lacks one of some functions.
 
         Parameters
         ----------
         what : str
-            What wants the functions, in the message's words.
+            The method that needs the functions, for the message.
         *names : str
-            Of the functions.
+            Names of the functions.
 
         Raises
         ------
@@ -141,12 +140,12 @@ class StateSpaceModel:
                 )
 
     def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
-        """Return a particle filter of the model.
+        """Make a particle filter of the model.
 
         Parameters
         ----------
         guided : bool, default False
-            Draw states by the model's guide.
+            Draw states with the model's guide.
         **options
             method, n_steps, threshold, in_place, ordered, dtype, space, as in `ParticleFilter`.
 
@@ -157,7 +156,8 @@ class StateSpaceModel:
         Raises
         ------
         InputError, DTypeError
-            A guided filter of a model without guide and log_guide; an option that `ParticleFilter` refuses.
+            A guided filter is requested but the model lacks guide or log_guide; `ParticleFilter` refuses an
+            option.
         """
         if guided:
             self.need("a guided filter", "guide", "log_guide")
@@ -172,7 +172,7 @@ class StateSpaceModel:
         )
 
     def table(self, params: Params) -> tuple[Array, bool]:
-        """Return parameters as rows.
+        """Convert parameters to rows.
 
         Parameters
         ----------
@@ -182,12 +182,12 @@ class StateSpaceModel:
         -------
         table : ndarray, shape (n_rows, n_params)
         single : bool
-            They were of one row.
+            True if they were of one row, without an axis of rows.
 
         Raises
         ------
         ShapeError, DTypeError, InputError
-            They are not those of the model.
+            They do not fit the model.
         """
         table, single = as_rows(params, self.parameters)
         return table.astype(np.float64), single
@@ -212,21 +212,22 @@ class StateSpaceModel:
         seed : int, default 0
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
         start : array-like, shape (n_dims,) or (n_dims, n_rows), optional
-            States one step before: a forecast. The model's initial distribution if not given.
+            States at the step before `first`, for a forecast; if not given, the model's initial distribution
+            is used.
         first : int
-            The number of the first step, where start is given.
+            The number of the first step, if start is given.
         space : str or Space, optional
 
         Returns
         -------
         states : ndarray, shape (n_steps, n_dims, n_rows)
         observations : ndarray, shape (n_steps, n_values, n_rows)
-            Without the last axis where params are of one row.
+            Without the last axis if params are of one row.
 
         Raises
         ------
         ShapeError, DTypeError, InputError
-            Arguments that do not fit the model, or a model without `observe`.
+            Arguments do not fit the model, or the model has no `observe`.
         """
         self.need("simulation", "observe")
         table, single = self.table(params)
@@ -239,7 +240,7 @@ class StateSpaceModel:
         return (x[..., 0], y[..., 0]) if single else (x, y)
 
     def _drawn(self, propagate, table, x, inputs, seed, space, first, goes_on, start):
-        """Return states and observations, drawn by `simulate_rows`."""
+        """Draw states and observations by `simulate_rows`."""
         n_steps, n_dims, n_rows = x.shape
         known = np.zeros((n_steps, 0)) if inputs is None else as_numbers(inputs, "inputs")
         known = known.reshape(n_steps, -1).astype(np.float64)
@@ -274,8 +275,8 @@ class StateSpaceModel:
         inputs: ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Array:
-        """Draw observations anew for given states, a path for each row of parameters: what the posterior
-        predicts.
+        """Draw new observations for given states, a path for each row of parameters: posterior predictive
+        replicates.
 
         Parameters
         ----------
@@ -303,8 +304,8 @@ class StateSpaceModel:
         return self._drawn(None, table, x, inputs, seed, space, 0, True, x[0])[1]
 
     def _n_values(self, params, inputs):
-        """Return values of an observation, from one call in plain Python of which only the length
-        counts."""
+        """Count the values of an observation, by one call in plain Python; only the length of the result
+        matters."""
         row = np.concatenate([params, np.ones(64 if self.lagged else 0), inputs[0]])
         found = self.observe(0, np.array(self.initial(0, 0, 0, row), np.float64), 0, 0, 0, row)
         if not isinstance(found, tuple) or not found:

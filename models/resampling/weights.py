@@ -1,5 +1,4 @@
-"""Weights on a space, by rows, and the tables from which they are resampled; what is computed of them without
-drawing."""
+"""Rows of weights on a space, the tables from which they are resampled, and statistics that need no draws."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
-# members of a tile's team, of a sweep's and a row's, where the space lets one choose
+# members of the teams of a tile, of a sweep and of a row, if the space allows a choice
 TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024
-MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
+MOST_TILES, LEAST_TILE = 4096, 512  # largest number of tiles of a row; smallest size of one
 MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -31,27 +30,27 @@ _teams = functools.lru_cache(maxsize=64)(pk.TeamPolicy)
 
 
 def teams(n_teams, members, scratch_bytes=0):
-    """Return the policy of so many teams on the default space: the same each time, so that a launch with
-    it is known to come again."""
+    """Return the policy of n_teams teams on the default space, cached, so that repeated launches are
+    recognised."""
     return _teams(n_teams, members, scratch_bytes=scratch_bytes, space=pk.default_space())
 
 
 def row_policy(n_rows, n_tiles, members=ROW_TEAM):
-    """Return a team for each row, with room for what lies before its tiles."""
+    """Return the policy of one team for each row, with scratch for the sums before its tiles."""
     return teams(n_rows, members, pk.scratch_bytes((n_tiles + 1, np.float64)))
 
 
 def tile_size(n):
-    """Return numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for
-    the others."""
+    """Choose the size of a tile: few tiles in a row of n for the one team that adds them up, but many for the
+    other teams."""
     return LEAST_TILE * max(1, 2 ** math.ceil(math.log2(n / (LEAST_TILE * MOST_TILES))))
 
 
 class Room(threading.local):
-    """Scratch arrays of calls that follow each other in one thread: those of equal shape share them, and
+    """Scratch arrays for consecutive calls in one thread: calls of equal shapes reuse them, so that memory
     pages are cleared once.
 
-    Of each name the last array is kept, if it has at most 64 MiB.
+    The last array of each name is kept, if it has at most 64 MiB.
     """
 
     def __init__(self):
@@ -62,7 +61,7 @@ class Room(threading.local):
         wanted, view = self._kept.get(place, (None, None))
         if wanted != (shape, dtype):
             view = None
-            self._kept.pop(place, None)  # before there is another
+            self._kept.pop(place, None)  # freed before the next one is allocated
             view = pk.empty(shape, dtype)
             if view.nbytes <= 1 << 26:
                 self._kept[place] = (shape, dtype), view
@@ -73,14 +72,14 @@ ROOM = Room()
 
 
 class Rows(threading.local):
-    """Workspace for short rows, of calls that follow each other in one thread: at most MOST_ROWS, and then
-    none."""
+    """Workspaces of short rows for consecutive calls in one thread, at most MOST_ROWS; beyond that all are
+    dropped."""
 
     def __init__(self):
         self._kept = {}
 
     def known(self, *form, space=None):
-        """Return what was prepared for a form on a space, or None."""
+        """Return the workspace prepared for a form on a space, or None."""
         return self._kept.get((*form, space or pk.default_space()))
 
     def __call__(self, prepare, *form, space=None):
@@ -98,17 +97,17 @@ ROWS = Rows()
 
 
 def new(name, shape, dtype):
-    """Return an array of one's own, whatever its name."""
+    """Allocate a new array, whatever its name."""
     return pk.empty(shape, dtype)
 
 
 def unit_extremes(n_rows):
-    """Return extremes of rows of weights relative to their largest."""
+    """Make the extremes of rows of weights relative to their largest."""
     return pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
 
 
 class RowsOrVector:
-    """Rows of particles, or a vector, in the form in which they came.
+    """Rows of particles, or a vector, with the form in which they were given.
 
     Attributes
     ----------
@@ -120,13 +119,13 @@ class RowsOrVector:
         self.given, self.as_view, self.is_vector = given, isinstance(given, pk.View), len(given.shape) == 1
 
     def back(self, rows):
-        """Return a result by rows in the form in which the numbers came."""
+        """Convert a result by rows to the form of the input."""
         rows = rows if self.as_view else rows.to_numpy()
         return rows.reshape(-1) if self.is_vector else rows
 
 
 class Weights(RowsOrVector):
-    """Rows of weights where the default space reaches them.
+    """Rows of weights in memory that the default space can access.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ class Weights(RowsOrVector):
     log : int, WEIGHTS or LOGS
     n_rows, n : int
     as_view : bool
-        Whether the caller gave a View, and so wants one back.
+        True if the caller gave a View, and is given one back.
     """
 
     def __init__(self, weights, log_weights):
@@ -151,7 +150,8 @@ class Weights(RowsOrVector):
 
     @functools.cached_property
     def values(self):
-        """The weights by rows, row-major where the default space reaches them, in float32 or float64."""
+        """The weights by rows, row-major in memory that the default space can access, in float32 or
+        float64."""
         if self.as_view and self.given.dtype.kind != "f":
             raise DTypeError(f"a View of weights must be float32 or float64, got {self.given.dtype}")
         given = self.given if self.as_view else self.in_floats()
@@ -159,17 +159,17 @@ class Weights(RowsOrVector):
         return given if self.as_view else reached(given)
 
     def in_floats(self):
-        """Return the values that were given, not as a View, in float32 or float64."""
+        """Return the given array, which is not a View, in float32 or float64."""
         return self.given if self.given.dtype in _FLOATS else self.given.astype(np.float64)
 
     def check(self, largest, smallest, degenerate_allowed):
-        """Raise if weights of which each row has these extremes are of no use."""
+        """Raise an error if weights with these extremes of each row are unusable."""
         check_extremes(self.given, self.name, self.log, largest, smallest, degenerate_allowed)
 
 
 @functools.lru_cache(maxsize=64)
 def _form(n_rows, n, n_ancestors, space):
-    """Return bits, sizes and policies of Tables."""
+    """Compute bits, sizes and policies of Tables."""
     size, sweep = tile_size(n), max(LEAST_SWEEP, -(-n // MOST_SWEEPS))
     n_tiles = -(-n // size)
     with pk.use(space):
@@ -194,7 +194,7 @@ class Tables:
         WEIGHTS or LOGS of `portable.models.resampling.weighing`.
     n_ancestors : int
     room : function (name, shape, dtype) -> View
-        Where scratch comes from: `new` arrays, or ROOM where nothing outlives the call.
+        Source of scratch: `new` arrays, or ROOM if nothing outlives the call.
 
     Attributes
     ----------
@@ -215,12 +215,12 @@ class Tables:
 
     @property
     def sizes(self):
-        """Numbers of a tile, and bits, as kernels take them."""
+        """Size of a tile, and bits, as arguments of kernels."""
         return self.tile_size, self.bits
 
     @property
     def known(self):
-        """The weights as kernels take them."""
+        """The weights, as arguments of kernels."""
         return self.log, self.values, self.extremes
 
     @property
@@ -249,14 +249,14 @@ class Tables:
 
     @functools.cached_property
     def residues(self):
-        """Workspace of sums of whole copies and of what they leave."""
+        """Workspace for sums of whole copies and of remainders."""
         return self.room("copies", self.sums.shape, np.uint64), self.room(
             "residues", self.sums.shape, np.uint64
         )
 
     @functools.cached_property
     def meetings(self):
-        """Workspace of `pairing`: offspring, and of each level (n_items, items, parts, next_items,
+        """Workspace of `pairing`: offspring, and for each level (n_items, items, parts, next_items,
         next_parts)."""
         levels, n_items = [], self.n
         kept = (
@@ -288,14 +288,14 @@ class Tables:
         return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
     def is_usable(self, log):
-        """Return whether a single row is of use without a doubt; waits for the space."""
+        """Return True if there is a single row and it is certainly usable; waits for the space."""
         numbers = self.extremes.to_numpy()
         largest, smallest, _ = numbers[0].tolist()
         lowest = weighing.LOWEST if log else 0
         return len(numbers) == 1 and lowest < largest < weighing.INFINITE and (bool(log) or smallest >= 0)
 
     def check(self, weights, degenerate_allowed=False):
-        """Raise if the weights are of no use; waits for the space."""
+        """Raise an error if the weights are unusable; waits for the space. Return the largest of each row."""
         largest, smallest = self.range()
         weights.check(largest, smallest, degenerate_allowed)
         return largest
@@ -306,7 +306,7 @@ def on(space):
 
 
 def _moments(weights, log_weights, degenerate_allowed=False):
-    """Return (the weights, the largest of each row, the sums of weights relative to it, those of their
+    """Return (the weights, the largest of each row, the sums of weights relative to it, the sums of their
     squares)."""
     w = Weights(weights, log_weights)
     tables = Tables(w.values, w.log, w.n)
@@ -314,7 +314,7 @@ def _moments(weights, log_weights, degenerate_allowed=False):
     parts = pk.empty((w.n_rows, tables.n_tiles, 2), np.float64)
     launch(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
     largest = tables.check(w, degenerate_allowed)
-    return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # one after the other
+    return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # summed in order of the tiles
 
 
 def effective_sample_size(
@@ -323,7 +323,7 @@ def effective_sample_size(
     log_weights: ArrayLike | pk.View | None = None,
     space: pk.SpaceLike | None = None,
 ) -> NumberOrArray:
-    """(sum w)^2 / sum w^2, from 1 to n.
+    """Compute (sum w)^2 / sum w^2, from 1 to n.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def effective_sample_size(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Both or none of the two; NaN, infinite or negative weights; a row of zeros.
+        Both or neither of the two are given; weights are NaN, infinite or negative; a row has only zeros.
     """
     with on(space):
         w, _, totals, squares = _moments(weights, log_weights)
@@ -348,7 +348,7 @@ def effective_sample_size(
 
 
 def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> NumberOrArray:
-    """log sum exp(log w), in float64; -inf where all are.
+    """Compute log sum exp(log w), in float64; -inf if all log-weights are -inf.
 
     Parameters
     ----------
@@ -362,11 +362,11 @@ def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: pk.SpaceLike | None 
     Raises
     ------
     ShapeError, DTypeError, FiniteError
-        NaN or +inf among them.
+        A log-weight is NaN or +inf.
     """
     with on(space):
         w, largest, totals, _ = _moments(None, log_weights, degenerate_allowed=True)
-    impossible = largest == -np.inf  # their totals are of -inf less -inf
+    impossible = largest == -np.inf  # totals of such rows are NaN, from -inf - -inf
     found = largest + np.log(totals, out=np.zeros_like(totals), where=~impossible)
     return float(found[0]) if w.is_vector else found
 
@@ -378,8 +378,8 @@ def metropolis_steps(
     error_bound: Real = 0.01,
     space: pk.SpaceLike | None = None,
 ) -> int:
-    """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about
-    `error_bound`.
+    """Compute the number of steps for a bias of Metropolis resampling of about `error_bound`: B* = ceil(log
+    error / log(1 - beta)), beta = mean(w) / max(w).
 
     Parameters
     ----------
@@ -388,12 +388,12 @@ def metropolis_steps(
 
     Returns
     -------
-    int, at least 1: the most that a row needs
+    int, at least 1: the largest over all rows
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        As `effective_sample_size`; an error_bound that is not between 0 and 1.
+        As `effective_sample_size`; error_bound is not between 0 and 1.
 
     References
     ----------
