@@ -1,6 +1,6 @@
 """The rooms: which may import which, and how large each may be, for test_rooms.py and test_sizes.py."""
 
-# a room, and those that it imports
+# # a package, and the packages that it imports
 ARROWS = {
     "core": ("errors"),
     "core/arrays": ("core core/language core/places errors"),

@@ -1,4 +1,4 @@
-"""The rules of the house, read from the imports: who may know whom."""
+"""Check the project's rules of imports and sizes by parsing each file: which package may import which."""
 
 import ast
 import functools
@@ -22,7 +22,7 @@ def tree(path):
 
 
 def breaches(found, paths=SOURCES):
-    """Return the findings of a function in each file that has some."""
+    """Return the findings of the function `found` for each file that has any."""
     return {str(path): wrong for path in paths if (wrong := found(path))}
 
 
@@ -36,8 +36,8 @@ def size(path):
 
 @functools.cache
 def facts(path):
-    """Pairs of line and absolute module name, for every import anywhere in a file; `from a import b` gives a
-    and a.b. And the number of nodes of its syntax tree."""
+    """Return pairs of line and absolute module name for every import anywhere in a file (`from a import b`
+    gives a and a.b), and the number of nodes of the file's syntax tree."""
     package, found, size = [*TOP.get(path.parts[0], []), *path.parent.parts], [], 0
     for size, node in enumerate(ast.walk(tree(path)), 1):
         if isinstance(node, ast.Import):
@@ -58,7 +58,7 @@ def outside(*folders):
 
 
 def of(packages):
-    """A function of a file: its imports from some packages."""
+    """Return a function of a file that lists its imports from `packages`."""
     return lambda path: [pair for pair in imports(path) if pair[1].split(".")[0] in packages]
 
 
@@ -73,14 +73,14 @@ def test_only_the_compiler_and_the_backends_know_llvm():
 
 
 def test_peers_are_only_for_comparison():
-    """But numba, with which the layer works together: portable/numba/ alone imports it, when it is asked
-    for."""
+    """Peers are imported for comparison only, except numba: portable/numba/ works together with it and
+    imports it only on request."""
     others = outside(("roofline", "peers"), ("roofline", "cases"), ("portable", "numba"))
     assert breaches(of(PEERS), others) == {}
 
 
 def relatives(path, *family):
-    """The imports of a member of a family (a folder of folders) that reach one of its siblings."""
+    """Return the imports of a member of a family (a folder of folders) that reach one of its siblings."""
     own = path.parts[len(family)].removesuffix(".py")
     siblings = {
         p.parts[len(family)] for p in SOURCES if within(p, *family) and len(p.parts) > len(family) + 1
@@ -102,14 +102,14 @@ def test_backends_do_not_know_each_other():
 
 
 def test_models_do_not_know_each_other():
-    """They know shared/, which knows none of them."""
+    """Models may import shared/, which imports no model."""
     files = [p for p in SOURCES if len(p.parts) > 2 and within(p, "models")]
     assert breaches(lambda path: relatives(path, "models"), files) == {}
 
 
 @pytest.mark.parametrize("package", ["portable", "models", "roofline"])
 def test_no_circle_of_imports(package):
-    """Deferred imports, and those for type checkers, are imports like others."""
+    """Check for circles of imports; deferred imports and those for type checkers count, too."""
     own = {module(p): p for p in SOURCES if within(p, package)}
     left = {name: {other for _, other in imported(p) if other in own} - {name} for name, p in own.items()}
     while ends := [name for name, others in left.items() if not others & left.keys()]:
@@ -119,13 +119,15 @@ def test_no_circle_of_imports(package):
 
 
 def module(path):
-    """The name by which a file is imported."""
+    """Return the name by which a file is imported."""
     parts = *TOP.get(path.parts[0], []), *path.with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
 
 def imported(path):
-    """Pairs of line and module of every import of a file; `from a import b` is a.b where that is a module."""
+    """Return pairs of line and module for every import of a file; `from a import b` is a.b where that is a
+    module.
+    """
     names = set(map(module, SOURCES))
     found = imports(path)
     exact = {(line, name.rpartition(".")[0]) for line, name in found if name in names}
@@ -141,7 +143,7 @@ def test_the_layer_knows_nothing_above_it():
 
 
 def test_models_and_roofline_use_public_names_only():
-    """They import portable itself, or its errors; `pk.name` is a name of portable.__all__."""
+    """Models and roofline import portable itself or its errors; `pk.name` must be in portable.__all__."""
     assert breaches(not_public, [p for p in SOURCES if p.parts[0] != "portable"]) == {}
 
 
@@ -179,8 +181,8 @@ SPACES = {"serial", "threads", "cuda", "checked", "cpu"}
 
 
 def test_nothing_depends_on_which_space_it_is():
-    """Backends state the differences between machines; a space's name, alone or in a table, decides
-    nothing elsewhere."""
+    """Backends define the differences between machines; elsewhere no decision depends on the name of a space,
+    neither in a comparison nor in a table."""
     told = ("core", "machines"), ("core", "registry.py"), ("watch", "checked"), ("watch", "counts")
     told = [("portable", *folder) for folder in told]
     files = [p for p in outside(*told) if within(p, "portable")]
@@ -188,7 +190,7 @@ def test_nothing_depends_on_which_space_it_is():
 
 
 def decided_by_a_space(path):
-    """The names of spaces that a file compares with, or has in a table."""
+    """Return the names of spaces that a file compares with, or has in a table."""
 
     def names(nodes):
         return [
@@ -205,13 +207,13 @@ def decided_by_a_space(path):
 
 
 def test_files_stay_short():
-    """Near 1,500 nodes of the syntax tree, and never so many that a file has more than one purpose; but for
-    the elementary functions, one after the other, each with its coefficients."""
+    """Limit files to 5,400 nodes of the syntax tree, so that each has one purpose; most have about 1,500. The
+    elementary functions, which follow each other with their coefficients, are exempt."""
     files = [p for p in SOURCES if not p.name.startswith("elementary")]
     assert breaches(lambda path: max(size(path) - 5_400, 0), files) == {}
 
 
-# functions of a room that still have more than 300 nodes; a number only falls
+# number of functions of a package that still have more than 300 nodes; it may only fall
 LONG = {
     "models/edm": 42,
     "models/hawkes": 55,
@@ -224,8 +226,8 @@ LONG = {
 
 
 def test_functions_stay_short():
-    """At most 300 nodes each, but for so many of the models' as LONG says; and no class says twice what a
-    method does."""
+    """Limit functions to 300 nodes each, except as many of the models' functions as LONG lists; no class
+    defines the same method twice."""
     found = dict.fromkeys(LONG, 0)
     for path in (p for p in SOURCES if within(p, "portable") or within(p, "models")):
         for node in ast.walk(tree(path)):
@@ -242,7 +244,9 @@ def test_functions_stay_short():
 
 @pytest.mark.parametrize("room", ["portable/core/compiler/reading"])
 def test_a_compiler_is_made_of_parts(room):
-    """No class has more than 60 methods or a base of a base, and what is called has its name in the text."""
+    """No class has more than 60 methods or a base of a base, and every attribute that is called is named in
+    the source.
+    """
     classes = {}
     for path in sorted((ROOT / room).glob("*.py")):
         found = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
@@ -266,7 +270,7 @@ def test_a_compiler_is_made_of_parts(room):
 
 @pytest.mark.parametrize("folder", ["portable", "models", "roofline", "tests", "docs"])
 def test_lines_stay_narrow(folder):
-    """Code, docstrings, comments and messages alike; `ruff format` holds only some of them."""
+    """Limit the width of code, docstrings, comments and messages; `ruff format` wraps only some of them."""
     wide = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in (ROOT / folder).rglob("*.py")

@@ -1,5 +1,5 @@
-"""One name: portable, with models and roofline in it, in a checkout and in the wheel; folders of a program's
-own may be called models and roofline."""
+"""Test that there is one top-level name: portable, with models and roofline in it, in a checkout and in the
+wheel; a user's program may have folders called models and roofline."""
 
 import os
 import re
@@ -58,7 +58,7 @@ for script in {list(SCRIPTS.values())}:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Return the files of this checkout's wheel, as pip would install them."""
+    """Build the wheel of this checkout and return its files, as pip would install them."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("wheel")
     ignored = shutil.ignore_patterns("__pycache__")
@@ -74,7 +74,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture
 def stranger(tmp_path):
-    """A folder of a program with packages of these names."""
+    """Make a user's program with packages of these names."""
     for package, name in (("models", "User"), ("roofline", "House")):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text(f"class {name}:\n    name = 'mine'\n")
@@ -133,8 +133,8 @@ def test_the_former_names_say_what_to_write(command):
 
 @pytest.mark.parametrize("name, now", [("models", "portable.models"), ("roofline", "portable.roofline")])
 def test_a_name_that_nobody_has_is_told(wheel, tmp_path, name, now):
-    """A pickle of an earlier version names such a module."""
-    where = f"{wheel}{os.pathsep}{Path(np.__file__).parents[1]}"  # without checkouts that are installed
+    """Unpickle an object of an earlier version, whose module has moved: the error names the new one."""
+    where = f"{wheel}{os.pathsep}{Path(np.__file__).parents[1]}"  # excludes installed checkouts
     done = run(where, tmp_path, "-S", "-c", f"import portable, pickle; pickle.loads(b'c{name}.edm\\nx\\n.')")
     assert done.returncode and now in done.stderr.splitlines()[-1]
 

@@ -1,4 +1,4 @@
-"""Test an installed package: commands that exist, types, one version."""
+"""Test an installed package: its commands, types and version."""
 
 import configparser
 import importlib
@@ -54,7 +54,7 @@ def test_types_are_told(package):
     ids=lambda c: " ".join(c[:2]),
 )
 def test_the_text_is_clean(command):
-    """`pip install '.[dev]'` brings them; another series of ruff may lay out otherwise."""
+    """Run the ruff of `pip install '.[dev]'`; another series of ruff may format differently."""
     name = command[0]
     module = {"codespell": "codespell_lib"}.get(name, name)
     pytest.importorskip(module, reason=f"{name} is not installed")
@@ -68,7 +68,7 @@ def test_the_text_is_clean(command):
 
 
 def test_what_is_to_be_installed_is_ours():
-    """Until a release no index has this project; another one there has its import name."""
+    """Until a release no package index has this project; a different project there has its import name."""
     extras, hint = (
         SETUP["options.extras_require"],
         re.compile(r"""pip install (?:-e )?['"]\.\[([\w, ]+)\]['"]"""),

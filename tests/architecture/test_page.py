@@ -1,5 +1,5 @@
-"""docs/architecture.md: the functions of its table are called, in that order, for the kernel that it
-shows."""
+"""Test docs/architecture.md: the functions of its table are called, in that order, for the kernel that the
+page shows."""
 
 import json
 import re

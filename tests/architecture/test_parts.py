@@ -1,5 +1,5 @@
-"""Test that the emitter is made of parts, that operations are rows of a table, and that no name is made of
-strings."""
+"""Test that the emitter is composed of classes of limited size, that operations are rows of a table, and that
+no attribute's name is computed from strings."""
 
 import ast
 import importlib
@@ -22,8 +22,8 @@ from portable.watch import counts, debug
 from .test_layers import SOURCES, tree, within
 
 ROOMS = writing, machines, debug, counts
-MOST, DEEP = 60, 2  # methods of a class, inherited ones counted; classes one below the other
-ANYWHERE = machines.__name__ + ".contract"  # which only says what a machine gives
+MOST, DEEP = 60, 2  # methods of a class, inherited ones included; depth of inheritance
+ANYWHERE = machines.__name__ + ".contract"  # the interface of machines
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
@@ -39,7 +39,9 @@ def test_classes_are_small(room):
 
 
 def made_up(node):
-    """True for an attribute whose name is made of parts, a class that a call makes, and the like."""
+    """Return True if a node computes an attribute's name from strings, makes a class by a call, or defines
+    attributes dynamically.
+    """
     if not isinstance(node, ast.Call):
         return isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__getattribute__")
     called = ast.unparse(node.func)

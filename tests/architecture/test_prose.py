@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CLAUSES = set("What Whether Of Where Who Whose Those As Which How Why".split())
 NOUNS = set("The A An One Each All Its".split())
-NAMED = {"property", "cached_property", "kernel", "fixture"}  # these are things
+NAMED = {"property", "cached_property", "kernel", "fixture"}  # may begin with a noun
 KEPT = ("roofline/peers",)  # records name the hashes of their sources
 
 

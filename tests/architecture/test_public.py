@@ -1,5 +1,5 @@
-"""Every public name tells what it takes and what it gives: by annotations, and by a docstring with numpydoc's
-sections."""
+"""Test that every public name documents its parameters and results, by annotations and by a docstring with
+numpydoc's sections."""
 
 import ast
 import importlib
@@ -30,12 +30,12 @@ PACKAGES = (
     "portable.roofline",
 )
 OURS = "portable.", "portable.models."
-WORDS = {row.name for row in ROWS}  # one row each, whose line stands in a table of docs/kernels.md
-TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a decorator
+WORDS = {row.name for row in ROWS}  # documented by a row in docs/kernels.md
+TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # users do not construct these, or a decorator does
 
 
 def functions(package):
-    """(name, function) of a package's public functions, and of its public classes with their methods."""
+    """Yield (name, function) of a package's public functions, and of its public classes and methods."""
     module = importlib.import_module(package)
     names = getattr(module, "__all__", None) or [
         n
@@ -44,7 +44,7 @@ def functions(package):
     ]
     for name in sorted(set(names) - WORDS):
         value = getattr(module, name)
-        value = getattr(value, "fn", value)  # a kernel's function
+        value = getattr(value, "fn", value)  # the function of a kernel
         if inspect.isclass(value) and not issubclass(value, Exception):
             yield f"{package}.{name}", value
             bases = [
@@ -61,9 +61,9 @@ def functions(package):
 
 
 def parameters(value):
-    """The names of what it is called with."""
+    """Return the parameters of a function or constructor."""
     if inspect.isclass(value) and issubclass(value, list):
-        return []  # it is made as any list
+        return []  # constructed like any list
     try:
         found = inspect.signature(value).parameters
     except (TypeError, ValueError):
@@ -93,13 +93,13 @@ def test_public_names_say_what_they_take_and_give():
 
 
 def missing(name, value):
-    """The sections that a docstring lacks."""
+    """Return the names of the sections that a docstring lacks."""
     text = inspect.getdoc(value) or ""
     if not text:
         return ["all of it"]
     if inspect.isclass(value) or name.startswith(("portable.Team.", "portable.random.")):
-        # a word of teams is one line too, and seeds, streams and draws are told of once, in the module's
-        # docstring
+        # Words of teams have one-line docstrings, too; seeds, streams and draws are documented once, in the
+        # module's docstring.
         return []
     missing = ["Parameters"] * (bool(parameters(value)) and "Parameters\n---" not in text)
     gives = value.__annotations__.get("return") not in ("None", None)
@@ -115,7 +115,7 @@ def refuses(value):
         vars(value).get("__init__") or vars(value).get("__post_init__") if inspect.isclass(value) else value
     )
     if not inspect.isfunction(made) or made.__code__.co_filename.startswith("<"):
-        return False  # a dataclass makes its own
+        return False  # the constructor of a dataclass is generated
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(made)))):
         called = node.func if isinstance(node, ast.Call) else None
         called = getattr(called, "attr", getattr(called, "id", ""))

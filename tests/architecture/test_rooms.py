@@ -1,4 +1,4 @@
-"""Rooms and who may know whom; each arrow stands in the table, and one more wants a reason."""
+"""Test which package imports which: each arrow is in the table, and a new one needs a reason."""
 
 from .rooms import ARROWS, FLOORS
 from .test_layers import SOURCES, imported, module
@@ -7,7 +7,7 @@ FACE = {"__init__", "__main__", "random", "testing", "former"}
 
 
 def room(path):
-    """The room that a file lies in: its folder, or the face of portable."""
+    """Return the package of a file: its folder, or `portable` itself."""
     folder = path.parent.as_posix()
     if folder == "portable":
         return "face" if path.stem in FACE else path.stem
@@ -15,7 +15,7 @@ def room(path):
 
 
 def arrows():
-    """{room: {room that it imports: {file, ...}}}"""
+    """Return {package: {package that it imports: {file, ...}}}."""
     place, found = {module(path): room(path) for path in SOURCES}, {}
     for path in SOURCES:
         for _, name in imported(path):
@@ -68,7 +68,9 @@ def test_rooms_have_no_circle():
 
 
 def test_the_measuring_tool_stands_in_floors():
-    """machine < count < judge < report < compare, whose circles and upward arrows would be the same."""
+    """Check the order machine < count < judge < report < compare of roofline's files: circles and upward
+    imports would make it one layer.
+    """
     floor = {name: k for k, names in enumerate(FLOORS.values()) for name in names.split()}
     own = [path for path in SOURCES if path.parts[0] == "roofline" and len(path.parts) == 2]
     assert {path.stem for path in own} | {"scoreboard"} == set(floor)

@@ -1,4 +1,4 @@
-"""The guard of changes to the compiler: what counts as the same, and two states of the compiler compared."""
+"""Test the comparison of the machine code of two states of the compiler, which guards changes to it."""
 
 import pickle
 import shutil
@@ -39,16 +39,18 @@ Cores.text = _other
 
 
 def test_changed_code_is_told_from_changed_text(tmp_path, monkeypatch, capfd):
-    """One tree of two subtracts for each sum, and adds an instruction that LLVM takes out, on the CPU."""
-    monkeypatch.setenv("PORTABLE_CACHE", "0")  # what is found there is not built
-    monkeypatch.setattr(cache, "_directory", lambda: None)  # this process may know its folder by now
+    """Compare two trees, one of which subtracts for each sum and adds an instruction that LLVM removes, on
+    the CPU.
+    """
+    monkeypatch.setenv("PORTABLE_CACHE", "0")  # code found in the cache would not be built
+    monkeypatch.setattr(cache, "_directory", lambda: None)  # not the folder used so far
     monkeypatch.syspath_prepend(same_code.SIDE.parent)
     import records
     import side
 
     assert records.__file__ == str(same_code.SIDE.with_name("records.py"))
     recorder = side.Recorder()
-    monkeypatch.setattr(Entry, "__init__", Entry.__init__)  # as it was, afterwards
+    monkeypatch.setattr(Entry, "__init__", Entry.__init__)  # restored afterwards
     seam.watch(recorder.told)
     x = np.ones(9)
     policy = pk.RangePolicy(0, 9, "serial")

@@ -1,5 +1,5 @@
-"""Measure rooms in tokens. Caps only fall: one that is far above its room is lowered, and one that has to
-rise falls elsewhere in the same commit, with a page in docs/decisions that says why."""
+"""Measure packages in tokens. Limits only fall: a limit far above its package's size is lowered, and one that
+has to rise falls elsewhere in the same commit, with a page in docs/decisions that gives the reason."""
 
 import ast
 import functools
@@ -34,8 +34,8 @@ _FREE = {
 
 @functools.cache
 def tokens(text):
-    """The size of a text: each name, number and operator is one, a string its words; comments and docstrings
-    are free."""
+    """Return the size of a source: each name, number and operator is one token, a string as many as it has
+    words; comments and docstrings are free."""
     free, n, begun = set(docstrings(ast.parse(text))), 0, []
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -60,7 +60,7 @@ def docstrings(tree):
 
 
 def size(room):
-    """Tokens of all Python files of a room."""
+    """Return the number of tokens in all Python files of a package."""
     beside = ROOMS["cases, peers and truth"] if room == "roofline as shipped" else []
     files = [p for folder in ROOMS[room] for p in sorted((ROOT / folder).rglob("*.py"))]
     return sum(tokens(p.read_text()) for p in files if p.relative_to(ROOT).parent.as_posix() not in beside)

@@ -1,4 +1,6 @@
-"""Public text says it in the field's words: no private vocabulary in pages, docstrings, messages and help."""
+"""Test that public prose uses the field's terms: no private vocabulary in pages, docstrings, messages and
+help.
+"""
 
 import ast
 import inspect
@@ -12,7 +14,7 @@ from .test_public import FUNCTIONS
 ROOT = Path(__file__).parents[2]
 _THINGS = "team|thread|member|lane|row|line|number|value|pair|panel|chain|word|block|column"
 _FINE = r"time\b|second\b|little\b|hundred\b|third\b"
-# What a reader of the field does not know, and what is said instead.
+# private words, and the term of the field that replaces each
 PRIVATE = {
     rf"\b(?:a|one) (?:\w+ )?(?:{_THINGS}) an? (?!{_FINE})[a-z]": "one ... per ..., ... for each",
     r"\bclimb": "EM runs, converges",
@@ -33,8 +35,8 @@ _SAID = {"say", "tell", *_SHOWN}
 
 
 def pages():
-    """(place, text) of each line of prose of README and docs."""
-    pages = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs/measured.md"}  # which names peers as records do
+    """Return (place, text) of each line of prose of README and docs."""
+    pages = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs/measured.md"}  # it names peers, as records do
     for page in (ROOT / "README.md", *sorted(pages)):
         inside = False
         for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -49,7 +51,7 @@ def docstrings():
 
 
 def messages():
-    """The strings of errors, warnings and help."""
+    """Return the strings of errors, warnings and help."""
     for folder in ("portable", "models", "roofline"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):

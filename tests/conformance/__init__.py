@@ -1,4 +1,4 @@
-"""The conformance suite: one function of a space, in the steps in which a new backend comes to life."""
+"""Conformance suite: one function of a space, in the order of steps in which a new backend is developed."""
 
 import os
 import subprocess
@@ -7,18 +7,18 @@ from pathlib import Path
 
 
 def run(space, steps=range(1, 100), options=(), environment=()):
-    """Run the suite, or some of its steps, on a space: what the tests of a backend call.
+    """Run the suite, or some of its steps, on a space; a backend's tests call this function.
 
     Parameters
     ----------
     space : str
-        Of a registered backend: installed with an entry point, or registered by a module that pytest is told
-        to load (options=["-p", "my_backend"]).
+        Name of a registered backend: installed with an entry point, or registered by a module that pytest
+        loads (options=["-p", "my_backend"]).
     steps : iterable of int, default all
     options : iterable of str
-        More of pytest's.
+        Further options of pytest.
     environment : dict, optional
-        Variables of the process that runs the suite, besides this one's.
+        Variables of the process that runs the suite, in addition to the current ones.
 
     Returns
     -------

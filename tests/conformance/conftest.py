@@ -1,5 +1,5 @@
-"""The `space` fixture, with more CPU threads than many machines have cores, in place of as many: their number
-must change nothing. Methods, examples and pages run on "threads" itself."""
+"""Define the `space` fixture: "threads" has more CPU threads than many machines have cores, since their
+number must not affect results. Methods, examples and pages run on "threads" itself."""
 
 from ..conftest import ASKED, SPACES, space_fixture
 

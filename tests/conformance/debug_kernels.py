@@ -1,4 +1,4 @@
-"""Kernels with one fault each, on the line marked `wrong`, which the debug build must name."""
+"""Kernels with one fault each, on the line marked `wrong`, which the debug build must report."""
 
 import inspect
 from typing import NamedTuple
@@ -16,7 +16,7 @@ def numbers(*shape, dtype=np.float64):
 
 @pk.kernel
 def far_apart(i, n, x, y):
-    """Products of indices wrap."""
+    """Index with a product that wraps."""
     s = 0.0
     for j in range(n, n + 3):
         s += x[(j - n) * 4611686018427387904 + i]
@@ -24,7 +24,7 @@ def far_apart(i, n, x, y):
 
 
 def whole(*changes, n=N):
-    """0, 1, 2, ... with (place, number) changed."""
+    """Return 0, 1, 2, ... with (place, number) changed."""
     x = np.arange(n)
     for place, number in changes:
         x[place] = number
@@ -32,7 +32,7 @@ def whole(*changes, n=N):
 
 
 class Broken(NamedTuple):
-    """A kernel, how it is launched, and what is wanted of the fault (None: not looked at)."""
+    """Kernel, its launch, and the expected description of the fault (None: not compared)."""
 
     kernel: object
     policy: object

@@ -1,8 +1,8 @@
-"""The language of kernels, a few lines a construct: each case is a kernel and how its arguments are made.
+"""Kernels of each construct of the language: each case is a kernel and a function that makes its arguments.
 
-`test_step09_lanes.py` runs each on every space and as plain Python. Sizes leave a tail beside whole packs.
-Dead lanes carry indices that no memory answers to, so that a load or a store which ignores its mask does not
-go unnoticed.
+`test_step09_lanes.py` runs each on every space and as plain Python. Sizes leave a remainder after whole
+packs. Inactive lanes have indices outside of all arrays, so that a load or a store that ignores its mask is
+detected.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ CASES = []
 
 
 def case(make, dtypes=(np.float64, np.float32), terms=1):
-    """Add a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows
+    """Register a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows
     for."""
 
     def add(kernel):

@@ -1,5 +1,4 @@
-"""The gate: the ten kernels of docs/examples, on every space, equal to their meaning as plain Python and to
-NumPy."""
+"""Run the ten kernels of docs/examples on every space, and compare them with plain Python and NumPy."""
 
 import ast
 import functools
@@ -17,7 +16,7 @@ from ..launching import launch_for, launch_reduce
 from ..tolerance import assert_close
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-# name of the file: the kernel in it, and how many terms a result adds up when n is the size
+# name of the file: the kernel in it, and the number of terms in a result of size n
 LOOPS = {
     "axpy": ("axpy", 1),
     "stencil": ("jacobi", 4),
@@ -29,13 +28,13 @@ LOOPS = {
 }
 REDUCTIONS = {"dot": ("dot", "n"), "conditional_sum": ("root_above", "n"), "pi": ("inside", 1)}
 KERNELS = LOOPS | REDUCTIONS
-SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 45]  # around the packs of 8 and 16 lanes
+SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 45]  # sizes around the packs of 8 and 16 lanes
 DTYPES = [np.float32, np.float64]
 
 
 @functools.cache
 def example(name):
-    """An example as a module; it finds its neighbours as it does when it is run."""
+    """Load an example as a module; it can import its neighbours as if it were run."""
     if str(EXAMPLES) not in sys.path:
         sys.path.append(str(EXAMPLES))
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
@@ -45,7 +44,7 @@ def example(name):
 
 
 def launch(space, name, n, dtype, packed=True):
-    """Return the example's result on a space, and its own NumPy result: the last array, or the sum."""
+    """Return the example's result on a space, and its NumPy result: the last array, or the sum."""
     kernel = getattr(example(name), KERNELS[name][0])
     kernel = kernel if packed is True else pk.kernel(kernel.fn, packed=packed)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))
@@ -57,7 +56,7 @@ def launch(space, name, n, dtype, packed=True):
 
 def check(name, n, dtype, got, wanted):
     terms = KERNELS[name][1]
-    scale = np.abs(wanted).max(initial=0.0) if name == "nbody" else 0.0  # pulls from all sides cancel
+    scale = np.abs(wanted).max(initial=0.0) if name == "nbody" else 0.0  # forces from all sides cancel
     assert_close(got, wanted, dtype, n if terms == "n" else terms, scale)
 
 
@@ -88,7 +87,7 @@ def test_the_ten_kernels(space, name, dtype):
 )
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_ten_kernels_by_lanes(name, dtype, packed):
-    """Compiled without packs, as on a GPU, the text keeps its branches; and in packs of any width."""
+    """Compiled without packs, as on a GPU, the source keeps its branches; and in packs of any width."""
     for n in (9, 45):
         check(name, n, dtype, *launch("serial", name, n, dtype, packed=packed))
 

@@ -1,4 +1,4 @@
-"""Every kernel lowers to PTX on a machine without a GPU, and a float32 kernel holds no float64
+"""Test that every kernel lowers to PTX on a machine without a GPU, and that float32 kernels have no float64
 instruction."""
 
 import re
@@ -44,7 +44,7 @@ def lower(kernel, policy, args, capability, reducers=()):
 
 
 def assemble(ptx, capability, folder):
-    """NVIDIA's own assembler has the last word, where it is installed."""
+    """Assemble PTX by NVIDIA's assembler, if it is installed."""
     if shutil.which("ptxas"):
         (folder / "kernel.ptx").write_text(ptx)
         command = ["ptxas", f"-arch=sm_{capability[0]}{capability[1]}", "kernel.ptx", "-o", "kernel.cubin"]
@@ -76,7 +76,7 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_counting_builds_of_the_ten_kernels(name, tmp_path):
-    """A block of the optimised code bumps its own counter, whose address is part of the code."""
+    """Each block of the optimised code increments a separate counter, whose address is part of the code."""
     policy, args, _ = example(name).make(9, np.float64, default_rng(1))
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
@@ -101,7 +101,9 @@ def test_the_language(kernel, make, dtype, terms, tmp_path):
     [((6, 0), 60), ((7, 5), 75), ((8, 6), 86), ((8, 9), 89), ((10, 0), 100), ((12, 1), 121), ((99, 0), 121)],
 )
 def test_every_architecture_lowers(capability, target):
-    """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
+    """Each architecture uses the oldest PTX version that supports it; a future architecture the newest known
+    version, which its driver accepts.
+    """
     policy, args, _ = example("axpy").make(9, np.float64, default_rng(1))
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
 
@@ -117,8 +119,8 @@ def test_teams_that_should_fit_a_multiprocessor():
 
 @pytest.mark.parametrize("n, teams, four", [(6, 1, True), (12, 1, False), (6, 4, False)])
 def test_short_loops_are_written_four_trips_at_a_time(n, teams, four):
-    """With a fifth for the rest. Longer ones, and those of teams that share a multiprocessor, are left to
-    LLVM: they want their registers."""
+    """The remainder is a fifth copy. Longer loops, and those of teams that share a multiprocessor, are left
+    to LLVM, since they need the registers."""
 
     def body(team, n, x, out):
         total = 0.0
@@ -181,7 +183,7 @@ def powers(i, a, x, y):
     ],
 )
 def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices):
-    """All loads come before the first store: so many are on their way at once."""
+    """All loads precede the first store, so that several are in progress at the same time."""
     x = np.zeros(9, dtype)
     ptx = lower(kernel, 9, (2.0, x, x), CAPABILITIES[-1])
     assert ptx.partition("st.global")[0].count("ld.global") == 2 * indices
@@ -193,13 +195,14 @@ def draw(i, seed, out):
 
 
 def test_a_product_of_two_halves_is_one_instruction():
-    """Ten rounds of Philox."""
+    """Check the ten rounds of Philox."""
     ptx = lower(draw, 9, (np.uint64(1), np.zeros(9, np.int64)), CAPABILITIES[-1])
     assert ptx.count("mul.wide.u32") == 20 and "mul.lo.s64" not in ptx
 
 
 def test_streams_of_one_thread_share_a_block_of_random_bits():
-    """A team of a warp that goes through 128 neighbours at a time: ten rounds of Philox for four numbers."""
+    """A warp's team that iterates over 128 neighbours at a time needs ten rounds of Philox for four
+    numbers."""
 
     def body(team, seed, out):
         for base in range(0, out.shape[0], 4 * team.size):
@@ -208,7 +211,7 @@ def test_streams_of_one_thread_share_a_block_of_random_bits():
                 out[k] = pk.random.normal32(seed, k, 0)
 
     text = entry_of(pk.kernel(body), "team", (spec(np.uint64(1)), spec(np.zeros(9, np.float32))), (), 32).text
-    assert engine.ptx(text, (9, 0), "body").count("mul.wide.u32") < 40  # four blocks take 80
+    assert engine.ptx(text, (9, 0), "body").count("mul.wide.u32") < 40  # four blocks would have 80
 
 
 def test_a_team_of_one_warp_meets_without_the_block():
@@ -221,12 +224,12 @@ def test_a_team_of_one_warp_meets_without_the_block():
         for size in (32, 64)
     ]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
-    # eight share a block; that what follows from its rank is the same for a warp is seen by the assembler
+    # Eight teams share a block; the assembler derives that values computed from its rank are uniform.
     assert [".maxntid 256" in text and "shfl.sync.idx" in text for text in ptx] == [True, False]
 
 
 def tile_of_a_sort(given, keys, word="int32", members=256):
-    """PTX of the kernel by which GPUs sort."""
+    """Return the PTX of the kernel that sorts on GPUs."""
     view, order, state = (("view", name, 1, True, False) for name in (given, "int64", word))
     pair = ("tuple", tuple(("view", name, 1, True, False) for name in (keys, "int32")), ())
     sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
@@ -240,12 +243,12 @@ def tile_of_a_sort(given, keys, word="int32", members=256):
     [("int32", "uint32", "int32"), ("float64", "uint64", "int32"), ("uint64", "uint64", "int64")],
 )
 def test_a_sort_of_many_members(given, keys, word, tmp_path):
-    """Keys, ranks and numbers stay in registers; each key of a member is counted once, by votes; what a
-    team waits for is read by an atomic, which no compiler takes out of its loop."""
+    """Keys, ranks and numbers stay in registers; each key of a member is counted once, by votes; a team polls
+    a value by an atomic read, which no compiler moves out of the loop."""
     ptx = tile_of_a_sort(given, keys, word)
     assert ".local" not in ptx
     assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
-    assert ptx.count("atom.global.or") == 1  # one load of a word, in its loop
+    assert ptx.count("atom.global.or") == 1  # the only load of a word, in its loop
     assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
@@ -312,8 +315,8 @@ def summed(i, decay, near):
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
 @pytest.mark.parametrize("near, n_bits", [("float32", (32, 64)), ("int64", (64,)), ("int8", (64,))])
 def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_path):
-    """The first read of a tile is kept, where the machine has words for it; the second and the prefixes are
-    not. A short number is read without such words."""
+    """The first read of a tile is kept in the cache, where the machine has hints for it; the second and the
+    prefixes are not. Short types are read without hints."""
     decay, near = ("view", "float64", 1, True, False), ("view", near, 1, True, False)
     entry = entry_of(widened, "scan inclusive", (decay, near, ("tuple", (decay, decay), ())), (MAPS,), 0)
     ptx = engine.ptx(entry.text, capability, "widened")
@@ -357,7 +360,7 @@ def handed_on(team, x, k, out):
 @pytest.mark.parametrize("size", [32, 64, 128, 1024])
 @pytest.mark.parametrize("real, whole", [("float32", "int32"), ("float32", "int64"), ("float64", "uint32")])
 def test_numbers_of_all_widths_go_from_member_to_member(real, whole, size, tmp_path):
-    """Weak ones too, which are of the kernel's own float."""
+    """Shuffle numbers of all widths between members, weak ones too, which have the kernel's float type."""
     views = tuple(("view", dtype, 1, True, False) for dtype in (real, whole, real))
     ptx = engine.ptx(entry_of(handed_on, "team", views, (), size).text, CAPABILITIES[-1], "handed_on")
     assert real == "float64" or ".f64" not in ptx

@@ -70,7 +70,7 @@ def count_up(i, v):
 
 
 def test_copies_that_nobody_waits_for(space):
-    """They come after launches before them, and before launches behind them."""
+    """Asynchronous copies come after launches before them, and before launches after them."""
     source, target = pk.zeros(1000, space=space), pk.zeros(1000, space=space)
     policy = pk.RangePolicy(0, 1000, space=space)
     for _ in range(20):
@@ -84,7 +84,7 @@ def test_copies_that_nobody_waits_for(space):
 
 @pytest.mark.parametrize("other", ["serial", "cuda:0", "cuda:1"])
 def test_a_space_follows_another_one(space, other):
-    """One thread gives both work, and takes results from one to the other and back."""
+    """One thread launches on two spaces, and copies results from one to the other and back."""
     if reason := pk.unavailable_because(other):
         pytest.skip(reason)
     n, spaces = 1 << (8 if "checked" in (space, other) else 16), (space, other)
@@ -101,7 +101,7 @@ def test_a_space_follows_another_one(space, other):
 
 @pytest.mark.parametrize("other", ["serial", "cuda:0", "cuda:1"])
 def test_what_is_launched_behind_a_queued_copy_leaves_it_alone(space, other):
-    """On the source's space, and on the target's."""
+    """Launch on the source's space, and on the target's, after a queued copy."""
     if reason := pk.unavailable_because(other):
         pytest.skip(reason)
     n = 1 << 22 if other.startswith("cuda") else 1 << 10

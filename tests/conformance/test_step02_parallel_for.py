@@ -87,7 +87,7 @@ def spread(i, number, out):
     "dtype", ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float32", "float64"]
 )
 def test_numbers_of_numpy_keep_their_values(space, dtype):
-    """The first of a type, and those after it, which are known."""
+    """Launch with the first number of a type, and with further ones, whose type is known."""
     for value in (
         1,
         0,

@@ -1,5 +1,5 @@
-"""Step 3, parallel_reduce: sums and extremes, where they are, several at once; the same bits for any thread
-count."""
+"""Step 3, parallel_reduce: sums and extremes, the places of extremes, several reducers at once; the same bits
+for any number of threads."""
 
 import math
 
@@ -51,7 +51,9 @@ def cell_or_nothing(i, j, x):
 
 
 def test_long_texts_add_up_in_the_same_order(space):
-    """A text that branches is there once, and accumulators move on; a short one once for each of them."""
+    """The body of a kernel with branches is emitted once, with rotating accumulators; a short body once for
+    each accumulator.
+    """
     for n in [*SIZES, 31, 32, 33, 63, 64, 5000]:
         x = default_rng(n).random(n)
         assert launch_reduce(space, n, entry_or_nothing, x) == launch_reduce(space, n, entry, x)

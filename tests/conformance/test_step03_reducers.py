@@ -1,4 +1,4 @@
-"""Step 3, reducers whose state is not the contribution: LogSumExp, and those that users write."""
+"""Step 3, reducers whose state is not the contribution: LogSumExp, and user-defined reducers."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def entry(i, x):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_log_of_a_sum_of_exponentials(space, dtype):
     for n in SIZES:
-        x = (default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each overflows
+        x = (default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each number overflows
         wanted = np.logaddexp.reduce(x.astype(np.float64)) if n else -np.inf
         assert_close(launch_reduce(space, n, entry, x, reducer=pk.LogSumExp), wanted, dtype, 2)
 
@@ -172,7 +172,7 @@ TABLE = ("view", "float32", 2, True, False)
     ids=["range", "box", "team"],
 )
 def test_they_lower_to_ptx(kernel, kind, specs, reducer):
-    """Also where there is no GPU; from float32 data without a float64 instruction."""
+    """Lower reducers without a GPU; from float32 data without a float64 instruction."""
     from portable.core.machines.cuda.space import lower_to_ptx
 
     ptx = lower_to_ptx(kernel, kind, specs, (reducer,))

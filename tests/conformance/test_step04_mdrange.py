@@ -16,7 +16,7 @@ from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close
 from .test_ptx import assemble, lower
 
-# The long ones are cut within rows, wherever several threads take part.
+# The long ones are divided within rows, if several threads are active.
 SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33), (1, 20_000), (5, 7_001)]
 SHAPES_4D = [(0, 2, 3, 4), (2, 0, 3, 4), (1, 1, 1, 1), (2, 3, 4, 9), (3, 2, 5, 16), (2, 2, 1, 4_001)]
 SHAPES_3D = [(0, 2, 3), (2, 3, 0), (1, 1, 1), (2, 3, 9), (4, 5, 16), (2, 1, 9_001)]
@@ -46,7 +46,7 @@ def test_every_cell_once(space, shape):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_rows_of_any_length(space, dtype):
-    """A GPU's thread takes several cells of a row, a warp apart, and those at its end one by one."""
+    """A GPU's thread processes several cells of a row, a warp apart, and those at its end one by one."""
     for n in (31, 33, 63, 129, 300) if space != "checked" else (3,):
         count = launch_for(space, pk.MDRangePolicy((1, 2), (9, n)), visit_2d, np.zeros((9, n + 3), dtype))
         r, c = np.indices((9, n + 3))
@@ -100,7 +100,7 @@ def test_sums_and_places_in_four_dimensions(space, shape):
 
 
 def test_a_box_beyond_what_a_device_launches_at_once(space):
-    """65,535 blocks are CUDA's most along an outer axis; a plan has all of the parts, too."""
+    """CUDA allows at most 65,535 blocks along an outer axis; a plan includes all of the launches, too."""
     shape = (70_000 if space != "checked" else 300, 1, 2)
     count = move(np.zeros(shape, np.int64), space)
     policy = pk.MDRangePolicy((0, 0, 0), shape, space=space)
@@ -183,7 +183,7 @@ def test_four_dimensions_lower_to_ptx(reducers, tmp_path):
 
 
 def test_parts_of_a_box_of_four_dimensions():
-    """CUDA launches at once as many as fit an axis of the grid: the first two extents' product, and the
+    """One CUDA launch covers as many cells as fit the grid's axes: the first two extents' product, and the
     third."""
     policy = pk.MDRangePolicy((5, 0, 2, 0), (700, 70_000, 65_600, 3))
     parts = _boxes(policy)

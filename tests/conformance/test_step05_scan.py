@@ -33,7 +33,7 @@ def numbers(n, dtype):
 
 
 def scan(space, kernel, x, **options):
-    """(prefixes, total) of a scan of x."""
+    """Return (prefixes, total) of a scan of x."""
     out = move(np.zeros_like(x), space)
     total = pk.parallel_scan(
         pk.RangePolicy(0, len(x), space=space), kernel, move(x, space), out=out, **options
@@ -42,7 +42,7 @@ def scan(space, kernel, x, **options):
 
 
 def affordable(space, sizes=SIZES):
-    """Small ones for plain Python."""
+    """Return sizes that are small enough for plain Python."""
     return [n for n in sizes if space != "checked" or n <= 300]
 
 
@@ -119,7 +119,7 @@ def test_wrong_calls(space):
 
 
 def test_sums_begin_with_zero(space):
-    """0 + -0.0 is 0.0, of one number too."""
+    """A sum starts with zero: 0 + -0.0 is 0.0, also for a single number."""
     x, out = move(np.full(3, -0.0), space), move(np.ones(3), space)
     for inclusive in (True, False):
         total = pk.parallel_scan(pk.RangePolicy(0, 3, space=space), value, x, out=out, inclusive=inclusive)

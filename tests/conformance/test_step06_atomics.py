@@ -1,4 +1,4 @@
-"""Step 6, atomics: no update is lost, and each tells the value before it."""
+"""Step 6, atomics: no update is lost, and each returns the value before it."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,9 @@ def extremes(i, x, where, low, high):
 
 
 def numbers(dtype):
-    """Whole numbers, so that sums are exact in every dtype and in any order; three bins, all contended."""
+    """Return whole numbers, so that sums are exact in every dtype and in any order, and indices of three
+    contended bins.
+    """
     rng = default_rng(1)
     return rng.integers(1, 100, N).astype(dtype), rng.integers(0, 3, N)
 
@@ -63,8 +65,8 @@ def test_extremes(space, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("first", [0.0, -0.0, 1.0, np.nan])
 def test_extremes_of_what_compares_as_equal_or_not_at_all(space, dtype, first):
-    """One number to each of three bins, which hold `first`: zeros of both signs and NaN are as of
-    pk.minimum and pk.maximum, with the same sign bit."""
+    """Update each of three bins, which hold `first`, by one number: zeros of both signs and NaN are treated
+    as by pk.minimum and pk.maximum, with the same sign bit."""
     x, where = np.array([0.0, -0.0, np.nan], dtype), np.arange(3)
     start = np.full(3, first, dtype)
     _, _, low, high = launch_for(space, 3, extremes, x, where, start, start.copy())

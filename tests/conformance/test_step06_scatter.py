@@ -1,4 +1,4 @@
-"""Step 17, ScatterView: sums through private copies are the atomic ones."""
+"""Step 17, ScatterView: sums through private copies equal the atomic ones."""
 
 import numpy as np
 import pytest

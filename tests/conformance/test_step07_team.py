@@ -15,7 +15,7 @@ sizes = pytest.mark.parametrize("size", TEAM_SIZES, ids=str)
 
 
 def in_pairs(*dtypes):
-    """Each size of a team with one of the dtypes in turn, and each dtype with a size."""
+    """Pair each size of a team with one of the dtypes in turn, and each dtype with a size."""
     n = max(len(TEAM_SIZES), len(dtypes))
     pairs = [(TEAM_SIZES[k % len(TEAM_SIZES)], dtypes[k % len(dtypes)]) for k in range(n)]
     return pytest.mark.parametrize(("size", "dtype"), pairs, ids=str)
@@ -161,8 +161,8 @@ def test_scan_sums_the_members_before(space, size):
 
 @pk.kernel
 def largest_before(team, x, out):
-    """Per member: the largest of 7 r mod 5 over members before r, as x's dtype, and what a scan of sums would
-    say."""
+    """Compute per member the largest of 7 r mod 5 over members before r, in x's dtype, and the result of a
+    scan of sums."""
     one = x[0]
     v = one * (7 * team.rank % 5)
     before = team.scan(v, pk.Max)
@@ -177,7 +177,7 @@ def largest_before(team, x, out):
 
 @in_pairs("int32", "int64", "float32", "float64")
 def test_scan_takes_a_reducer(space, size, dtype):
-    """The first member gets the neutral number: less than all others."""
+    """The first member gets the neutral element: less than all others."""
     _, out = launch_for(
         space, pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64)
     )
@@ -218,7 +218,7 @@ def keep_positive(team, x, values, places, count):
 
 @in_pairs(np.float32, np.float64, np.int32)
 def test_append_keeps_the_order_of_ranks(space, dtype, size):
-    """Nothing behind the last value that is kept is touched; all, none and some members keep."""
+    """Elements after the last kept value are not modified; all, none and some members keep a value."""
     for length in (1, 16, 33):
         appended(space, length, dtype, size)
 
@@ -244,7 +244,7 @@ def appended(space, length, dtype, size):
 
 @pk.kernel
 def count_letters(team, letters, before, counts, sizes):
-    """Each warp's part of a row is as many neighbours for each of its steps."""
+    """Count letters in a row: a warp's part is a run of neighbours, one for each member and step."""
     n_letters, n_steps, r = 5, before.shape[1] // team.size, team.league_rank
     own = team.scratch((team.size // team.warp_size, 5), counts.dtype)
     for e in team.thread_range(own.shape[0] * n_letters):
@@ -265,7 +265,7 @@ def count_letters(team, letters, before, counts, sizes):
 
 @in_pairs(np.int32, np.uint64)
 def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
-    """Letters at random, all alike, and each member's own."""
+    """Tally random letters, equal ones, and a different one for each member."""
     letters = default_rng(1).integers(0, 5, (3, 512))
     letters[1], letters[2] = 4, np.arange(512) % 5
     launch = launch_for(
@@ -280,7 +280,7 @@ def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
     _, before, counts, sizes_of = launch
     team_size, warp_size = sizes_of[0]
     assert team_size % warp_size == 0 and (sizes_of == sizes_of[0]).all()
-    n = 512 // team_size * warp_size  # a warp's part
+    n = 512 // team_size * warp_size  # length of a warp's part
     for row, found, total in zip(letters, before, counts):
         used = row[: 512 // team_size * team_size]
         assert total.tolist() == np.bincount(used, minlength=5).tolist()
@@ -290,7 +290,7 @@ def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
 
 
 def test_a_tally_of_several_members_is_found_safe():
-    """Warps of one member in the checked space, under several schedules and team sizes."""
+    """Warps of one member pass the checked space, under several schedules and team sizes."""
     letters = default_rng(1).integers(0, 5, (2, 64))
     rest = np.full(letters.shape, -1), np.zeros((2, 5), np.int32), np.zeros((2, 2), np.int64)
     found = pk.check(pk.TeamPolicy(2), count_letters, letters, *rest, team_sizes=(1, 2, 32))
@@ -360,7 +360,7 @@ def members_and_more(team, out):
 
 
 def test_loops_of_known_ends_have_no_empty_parts():
-    """Sixteen members are whole packs and need no text under a mask, seventeen do."""
+    """Sixteen members are whole packs and need no masked code; seventeen do."""
     from portable.core.machines.cpu.entry import entry_of
 
     for kernel, masked in ((members_of_a_pack, 0), (members_and_more, 1)):
@@ -385,7 +385,7 @@ def of_many_small_teams(team, out):
 
 
 def test_teams_that_share_a_block_are_apart(space):
-    """Thirteen teams of a warp are a block of eight, and one that is not full."""
+    """Thirteen teams of a warp make a block of eight, and one that is not full."""
     out = launch_for(space, pk.TeamPolicy(13, 32), of_many_small_teams, np.full((13, 35), -1, np.int64))
     n = next(n for n in (1, 2, 4, 8, 16, 32) if out[0, 0] == n * (n - 1) // 2)
     for i, row in enumerate(out):

@@ -85,7 +85,9 @@ def test_shapes_known_only_at_run_time(space, size):
 
 
 def test_scratch_is_sized_by_what_is_asked_for():
-    """Each array begins at a multiple of 64 bytes; the checked space takes this number, and not one less."""
+    """Each array begins at a multiple of 64 bytes; the checked space accepts the resulting size, and not one
+    byte less.
+    """
     assert pk.scratch_bytes() == pk.scratch_bytes((0, np.float64)) == 0
     assert pk.scratch_bytes(((4, 5), np.float64), (3, "int32"), (17, pk.float32)) == 192 + 64 + 128
     x = np.ones((3, 13))
@@ -126,7 +128,7 @@ def local_under_conditions(i, x, out):
 
 
 def test_local_elements_of_lanes_that_take_no_part_stay(space):
-    """At known places a private array lives in registers, also where it is written under a condition."""
+    """With constant indices a private array is in registers, also where it is written under a condition."""
     for n in [1, 8, 19]:
         x = np.arange(n) % 4 - 0.5
         got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
@@ -144,7 +146,7 @@ def test_local_arrays_under_a_mask_stay_in_registers():
         pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
     ((_, *what),) = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
     stores = entry_of(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
-    assert stores == 1  # that to `out`
+    assert stores == 1  # the store to `out`
 
 
 @pk.kernel
@@ -154,11 +156,11 @@ def local_under_masks(i, x, step, out):
         v[k] = 0.0
     for k in range(4 * step, 4 * step + 4):
         if x[i] > 0.25 * k:
-            v[k - 4 * step] += x[i]  # a place known at run time
+            v[k - 4 * step] += x[i]  # an index known at run time
         if x[i] > 2.0:
-            v[1000000 * k] = 7.0  # a place that does not exist, where no lane ever goes
+            v[1000000 * k] = 7.0  # an index out of range, in code that no lane executes
     if x[i] > 0.5:
-        v[1] -= v[0]  # a place known at compile time
+        v[1] -= v[0]  # an index known at compile time
     else:
         v[2] = 1.0 + v[1]
     out[i] = v[0] + 10.0 * v[1] + 100.0 * v[2] + 1000.0 * v[3]
@@ -166,7 +168,7 @@ def local_under_masks(i, x, step, out):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_local_arrays_under_masks(space, dtype):
-    """Lanes that do not take part keep what they have, also where none takes part."""
+    """Inactive lanes keep their values, also where all lanes are inactive."""
     x = (np.arange(21) % 16 / 16).astype(dtype)
     out = launch_for(space, 21, local_under_masks, x, 0, np.zeros(21, dtype))[1]
     v = np.where(x > 0.25 * np.arange(4)[:, None], x, 0)

@@ -1,4 +1,4 @@
-"""Step 9, lanes: whatever a kernel says, every lane does what plain Python would do for its index."""
+"""Step 9, lanes: for every construct, each lane computes the result of plain Python for its index."""
 
 import contextlib
 import re
@@ -40,7 +40,7 @@ def run(space, kernel, *arrays):
 
 
 def expecting_overflow(space):
-    """The checked space reports signed integers that wrap."""
+    """Accept that the checked space reports signed integers that wrap."""
     return (
         pytest.raises(pk.CheckError, match="integer overflow")
         if space == "checked"
@@ -108,7 +108,7 @@ def reads_where_it_may(i, x, out):
 
 @pytest.mark.parametrize("kernel", [escapes, grows_in_memory, both_loops_write, reads_where_it_may])
 def test_lanes_leave_a_loop_one_by_one(space, kernel):
-    """A lane keeps its values from when it left, whatever the others went on to compute."""
+    """A lane keeps its values from when it left the loop, whatever the other lanes compute later."""
     for n in [1, 8, 27]:
         if space == "checked":
             pytest.skip("the checked space is the reference here")
@@ -141,8 +141,8 @@ def wrapped(i, first, out):
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_consecutive_int32(packed):
-    """A pack that begins behind an int32 is still read in one piece; its numbers wrap at 32 bits where they
-    are looked at."""
+    """A pack that begins after an int32 is still loaded in one piece; its numbers wrap at 32 bits before they
+    are compared."""
     x, out = np.arange(50.0), np.zeros(40)
     kernel = pk.kernel(after_an_offset.fn, packed=packed)
     pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out)
@@ -182,7 +182,7 @@ def test_a_number_of_lanes_that_there_is_not(packed):
 
 @pk.kernel
 def picked(i, order, on, x, moved, chosen, again):
-    """Loads and stores side by side and apart, under a condition and in a loop that lanes leave."""
+    """Load and store contiguous and scattered elements, under a condition and in a loop that lanes leave."""
     if 0 <= order[i] < x.shape[0]:
         chosen[i] = x[i]
         moved[order[i]] = x[order[i]]
@@ -199,7 +199,7 @@ DTYPES = [np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("odds", [0.0, 0.1, 0.5, 1.0])
 def test_lanes_that_take_no_part_touch_nothing(space, dtype, odds):
-    """Their places are far outside the arrays."""
+    """The indices of inactive lanes are far outside the arrays."""
     rng = default_rng(1)
     for n in (1, 7, 8, 15, 16, 45):
         on = rng.random(n) < odds
@@ -221,8 +221,8 @@ def gathered(i, order, x, small, out):
 
 @pytest.mark.parametrize("registers, branches", [(8, set()), (32, {"gather f64", "scatter f64", "load i8"})])
 def test_a_last_pack_branches_for_no_lane(monkeypatch, registers, branches):
-    """LLVM would make a branch of each lane of a gather or scatter under a mask, and of small numbers, where
-    the machine has no such instruction."""
+    """LLVM would make a branch for each lane of a masked gather or scatter, and of a masked access to small
+    types, if the machine has no such instruction."""
     from portable.core.machines.cpu.entry import entry_of
 
     kernel, policy = pk.kernel(gathered.fn), pk.RangePolicy(0, 9, space="serial")

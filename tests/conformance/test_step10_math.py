@@ -1,4 +1,4 @@
-"""Step 10: the elementary functions have the same bits on every compiled space, and are those of plain Python
+"""Step 10: the elementary functions have the same bits on every compiled space, and agree with plain Python
 to a few ulp."""
 
 import functools
@@ -34,7 +34,7 @@ SPECIAL = [
     1e9,
 ]
 WORDS = {row.name: row for row in ROWS if row.ulps}
-ULPS = 4  # plain Python has another library's functions: two units of ours and two of theirs
+ULPS = 4  # plain Python uses another library: two units of error of ours and two of theirs
 
 
 @functools.cache
@@ -90,14 +90,16 @@ def test_the_same_bits_everywhere(space, name, dtype):
     error = np.abs(got[finite].astype(np.float64) - wanted[finite]) / np.spacing(np.abs(got[finite])).astype(
         np.float64
     )
-    # Plain Python's ndtr rounds x / sqrt(2) before it takes erfc, which the tail multiplies by x^2.
+    # Plain Python's ndtr rounds x / sqrt(2) before erfc, which multiplies the error by x^2 in the tail.
     allowed = ULPS + (2 * np.square(x[finite].astype(np.float64)) if name == "ndtr" else 0.0)
     assert (error <= allowed).all(), (x[finite][(error - allowed).argmax()], error.max())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_exp_nonpositive(space, dtype):
-    """The bits of exp, but 0 below twice the smallest normal number; the checked space has exp there too."""
+    """Compare with the bits of exp, but 0 below twice the smallest normal number; the checked space uses exp
+    there, too.
+    """
     x = -np.abs(inputs(dtype)[0])
     got, plain = (
         launch_for(space, len(x), kernel_of(name), x, x, np.zeros_like(x))[2]
@@ -110,8 +112,8 @@ def test_exp_nonpositive(space, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fast_exp2(space, dtype):
-    """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is
-    whole."""
+    """Errors are at most three ulp from the smallest normal number on; the result is 0 below, infinity above,
+    exact where the power is whole."""
     top = 128 if dtype is np.float32 else 1024
     inside = default_rng(1).uniform(2 - top, top, 300).astype(dtype)
     inside = inside[inside < top]

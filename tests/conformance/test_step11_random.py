@@ -1,7 +1,7 @@
-"""Step 11, random numbers: every space draws the same bits, and they are distributed as their names say.
+"""Step 11, random numbers: every space draws the same bits, and they have the distributions of their names.
 
-The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or
-fail for ever; a right generator would fail each of them for one seed in a million: FALSE_ALARM.
+The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so their
+outcome never changes; a correct generator would fail each of them for one seed in a million: FALSE_ALARM.
 """
 
 import numpy as np
@@ -82,7 +82,7 @@ def test_every_space_has_the_integers_of_plain_python(space, n):
 
 @pk.kernel
 def until_small(i, out):
-    """A loop whose length differs between lanes: each goes on until its draw is below a tenth."""
+    """Draw in a loop whose length differs between lanes: each continues until its draw is below a tenth."""
     draw = 0
     while pk.random.uniform(11, i, draw) >= 0.1:
         draw += 1
@@ -96,7 +96,7 @@ def test_draws_in_a_loop(space):
 
 
 def test_float32_kernels_hold_no_float64():
-    """A float64 on the way would show in the PTX, which needs no GPU to be made."""
+    """A float64 in between would appear in the PTX, which can be generated without a GPU."""
     from portable.core.machines.cuda.space import lower_to_ptx
 
     ptx = lower_to_ptx(
@@ -116,7 +116,9 @@ def sample(kernel, shape, dtype, *args):
     "kernel, dtype", [(all_64, np.float64), (all_32, np.float32)], ids=["float64", "float32"]
 )
 def test_distributions(kernel, dtype):
-    """Kolmogorov and Smirnov's test of each; steps of 2^-24 are far below what 100,000 numbers resolve."""
+    """Apply the Kolmogorov-Smirnov test to each; steps of 2^-24 are far below the resolution of 100,000
+    numbers.
+    """
     drawn = sample(kernel, (4, 100_000), dtype, 1, 0)
     for x, name in zip(drawn.astype(np.float64), ("uniform", "uniform", "expon", "norm")):
         assert stats.kstest(x, name).pvalue > FALSE_ALARM, name
@@ -128,7 +130,7 @@ def along(i, out):
 
 
 def test_every_bit_of_a_uniform_is_fair():
-    """53 counts of ones, each normal with variance n / 4 (Bonferroni: the smallest p-value times 53)."""
+    """Test 53 counts of ones, each normal with variance n / 4 (Bonferroni: the smallest p-value times 53)."""
     n = 200_000
     whole = (sample(along, (n,), np.float64) * 2.0**53).astype(np.int64)
     ones = np.array([((whole >> k) & 1).sum() for k in range(53)])
@@ -137,7 +139,7 @@ def test_every_bit_of_a_uniform_is_fair():
 
 
 def test_normals_in_the_tails():
-    """Beyond 3.5 lie 4.65 of 10,000: a Poisson count."""
+    """Of 10,000 normals 4.65 are expected beyond 3.5: a Poisson count."""
     n = 400_000
     x = sample(all_64, (4, n), np.float64, 5, 1)[3]
     wanted = n * 2 * stats.norm.sf(3.5)
@@ -198,7 +200,7 @@ def one_count(i, mean, n, p, out):
     ],
 )
 def test_what_has_no_distribution(space, mean, n, p, name):
-    """-1 from compiled code; plain Python refuses."""
+    """Compiled code returns -1; plain Python raises."""
     if space == "checked":
         with pytest.raises(pk.errors.CheckError, match="assert"):
             pk.parallel_for(pk.RangePolicy(0, 1, space=space), one_count, mean, n, p, np.zeros(2, np.int64))
@@ -211,7 +213,9 @@ def test_what_has_no_distribution(space, mean, n, p, name):
 
 
 def p_value(drawn, law):
-    """Chi-square of a million numbers in at most some 200 cells of at least five expected each."""
+    """Return the p-value of chi-square for a million numbers, in at most some 200 cells with at least five
+    expected each.
+    """
     low, high = int(law.ppf(1e-5)), int(law.ppf(1 - 1e-5))
     ends = np.arange(low, high + 1, max(1, (high - low) // 200))
     expected = np.diff(np.concatenate([[0.0], law.cdf(ends), [1.0]])) * len(drawn)

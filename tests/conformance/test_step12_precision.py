@@ -64,7 +64,7 @@ KERNELS = [with_literal, with_index, with_shape, with_math, with_accumulator, wi
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_float32_stays_float32(space, kernel):
-    """The result, seen through a float64 array, is a float32 number; it is not what float64 would give."""
+    """The result, read through a float64 array, is a float32 number, and differs from that of float64."""
     x = default_rng(1).random(N).astype(np.float32)
     out = launch_for(space, N, kernel, x, np.zeros(N))[1]
     assert_array_equal(out, out.astype(np.float32))
@@ -86,7 +86,7 @@ def test_python_scalars_are_weak(space):
 
 @pk.kernel
 def compensated(team, x, out):
-    """Kahan's sum: reassociation would delete the correction."""
+    """Compute Kahan's sum: reassociation would delete the correction."""
     s, c = 0.0, 0.0
     for k in range(x.shape[0]):
         y = x[k] - c
@@ -124,7 +124,7 @@ def left_less_right(a, b, c, d):
 def sums_with_products(i, x, h, out):
     a, b, c, d = x[0, i], x[1, i], x[2, i], x[3, i]
     product = a * b
-    scale = h * h  # the same for all lanes
+    scale = h * h  # uniform: the same for all lanes
     total = d
     for k in range(3):
         total += x[k, i] * b
@@ -139,7 +139,7 @@ def sums_with_products(i, x, h, out):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
-    """The left product, if there are two: which bits come out is the text's choice, not a compiler's."""
+    """The left product is fused if there are two: the source determines the bits, not a compiler."""
     if space == "checked":
         pytest.skip("plain Python rounds products too")
     x, h = default_rng(8).normal(size=(4, N)).astype(dtype), dtype(1.0 / 3.0)
@@ -171,8 +171,8 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
 
 
 def np_rounded(exact, dtype):
-    """A fraction in the nearest number of a dtype: of float32 by way of its neighbours, since a float64
-    between rounds twice."""
+    """Round a fraction to a dtype; to float32 directly between neighbours, since a float64 in between would
+    round twice."""
     near = dtype(float(exact))
     around = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]
     return min(
@@ -190,7 +190,7 @@ def entry(i, x):
 
 
 def test_a_reduction_keeps_the_returned_dtype(space):
-    """1 + 2**-30 summed in float32 is 1; the accumulator has the dtype that the kernel returns."""
+    """The accumulator has the dtype that the kernel returns: 1 + 2**-30 summed in float32 is 1."""
     x = np.array([1.0, 2.0**-30], np.float32)
     assert launch_reduce(space, 2, entry, x) == 1.0
     assert launch_reduce(space, 2, entry, x.astype(np.float64)) == 1.0 + 2.0**-30
@@ -205,7 +205,7 @@ def test_a_float64_scalar_among_float32_arrays_is_float64(space):
     """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are
     float32.
 
-    The checked space says so: it is seldom meant.
+    The checked space reports this, since it is seldom intended.
     """
     x = np.linspace(-30, 3, 37).astype(np.float32)
     if space == "checked":

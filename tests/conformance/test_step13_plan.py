@@ -1,4 +1,4 @@
-"""Step 13: plans, launches prepared once."""
+"""Step 13: plans, which prepare a launch once."""
 
 import gc
 import weakref
@@ -66,7 +66,7 @@ def test_a_plan_of_teams_and_of_nothing(space):
 def test_a_plan_keeps_its_views_alive(space):
     y = move(np.zeros(1000), space)
     step = pk.plan(pk.RangePolicy(0, 1000, space=space), axpy, 1.0, move(np.ones(1000), space), y)
-    move(np.full(1000, 7.0), space)  # what would take the memory of a view that had been freed
+    move(np.full(1000, 7.0), space)  # would reuse the memory of a view that had been freed
     step()
     assert_array_equal(content(y), np.ones(1000))
 
@@ -77,8 +77,8 @@ def take(i, at, x, out):
 
 
 def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
-    """Also where a ScatterView is too large for copies, for which there is other code: a kernel keeps the
-    last of its builds alone."""
+    """A plan keeps its code, also if a ScatterView is too large for copies, which needs other code: a kernel
+    keeps only the last of its builds."""
     monkeypatch.setattr(cpu, "_MOST_COPIES", 0)
     kernel, counts = pk.kernel(count.fn), np.zeros(3, np.int64)
     policy = pk.RangePolicy(0, 192, space="threads:2")
@@ -93,7 +93,7 @@ def test_a_plan_keeps_the_code_that_it_calls(monkeypatch):
 
 @pytest.mark.parametrize("space", ["serial", "threads:2"])
 def test_strips_and_last_packs_are_whole_launches(monkeypatch, space):
-    """Launches, those that come again, plans and captures of few and of many strips."""
+    """Compare launches, repeated launches, plans and captures of few and of many strips."""
     monkeypatch.setattr(cpu, "STRIP", 128)
     for kernel in (pk.kernel(axpy.fn), pk.kernel(axpy.fn, packed=False)):
         for n in (0, 1, 64, 127, 128, 129, 1000, 5003):
@@ -118,13 +118,13 @@ def count_up(i, j, x):
 
 
 def test_a_plan_is_looked_at_where_launches_are(space):
-    """Made before, in a context without."""
+    """A plan is checked in the context of its launch, also if it was made in a context without checks."""
     at = move(np.arange(4), space)
     x, out = move(np.arange(4.0), space), move(np.zeros(4), space)
     with pk.use(space):
         step = pk.plan(4, take, at, x, out)
     step()
-    if space != "checked":  # which looks always
+    if space != "checked":  # which always checks
         pk.deep_copy(at, np.array([0, 1, 2, 4]))
         with pk.use(debug=True), pytest.raises(pk.CheckError, match="index 4 is outside extent 4"):
             step()

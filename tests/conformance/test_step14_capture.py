@@ -21,14 +21,14 @@ def value(i, x):
 
 
 def test_a_replay_runs_what_was_recorded_so_many_times(space):
-    """Round after round, also a reduction, whose partial results are one memory in all rounds."""
+    """Replay repeatedly, also a reduction, whose partial results use the same memory in all rounds."""
     n = 5000 if space != "checked" else 20
     x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
     with pk.use(space), pk.capture(times=3) as graph:
         pk.parallel_for(n, axpy, 1.0, x, y)  # y = y + x
         pk.parallel_for(n, axpy, 1.0, y, x)  # x = x + y
         pk.parallel_reduce(n, value, x, out=total)
-        pk.parallel_for(1, axpy, 1.0, total, y)  # the first of y takes the sum
+        pk.parallel_for(1, axpy, 1.0, total, y)  # the first element of y receives the sum
     assert len(graph.launches) == 12
     labels = []
     with pk.listening(lambda phase, what, launch: labels.append(launch.label), into_graphs=True):
@@ -45,8 +45,8 @@ def test_a_replay_runs_what_was_recorded_so_many_times(space):
 
 
 def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
-    """Another thread's launch may hold the pool: graphs of "serial", and of launches too small to be
-    shared, run all the same."""
+    """Another thread's launch may hold the pool: graphs of "serial", and of launches too small to be divided,
+    run nevertheless."""
     if not space.startswith(("serial", "threads")):
         pytest.skip("has no pool")
     x, y = np.ones(9), np.zeros(9)
@@ -94,7 +94,9 @@ def test_reductions_and_scans_are_recorded_when_views_take_their_numbers(space):
 
 
 def test_calls_of_plans_and_replays_of_graphs_are_recorded_in_their_turn(space):
-    """Also a plan that is made in the capture, one of a debug build, and a graph of two rounds."""
+    """Record calls in order, also of a plan made in the capture, one of a debug build, and a graph of two
+    rounds.
+    """
     n = 5000 if space != "checked" else 20
     x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
     with pk.use(space):
@@ -115,7 +117,7 @@ def test_calls_of_plans_and_replays_of_graphs_are_recorded_in_their_turn(space):
                 looked()
     assert heard == [] and len(graph.launches) == 9
     assert (content(x) == 1.0).all() and (content(y) == 0.0).all() and content(total)[0] == 0.0
-    for graph_of in (graph, inner):  # the inner one is as it was
+    for graph_of in (graph, inner):  # the inner one is unchanged
         graph_of.replay()
     assert (content(y) == 1.0 + 3.0 + 6.0 + 6.0).all() and (content(x) == 3.0 + 2.0 * 16.0).all()
     assert content(total)[0] == n * 35.0
@@ -134,7 +136,7 @@ def test_a_plan_of_another_space_is_refused_as_its_launch_would_be():
 
 
 def test_a_count_is_refused():
-    """It runs the launch, at once."""
+    """A count would run the launch at once."""
     x, y = np.ones(9), np.zeros(9)
     with pytest.raises(LaunchError, match="a count.*cannot be recorded"), pk.capture("serial"):
         pk.count(pk.RangePolicy(0, 9, space="serial"), axpy, 1.0, x, y)
@@ -148,7 +150,9 @@ def test_an_empty_capture_replays_nothing(space):
 
 
 def test_a_listener_may_hear_of_each_launch_of_a_graph(space):
-    """In the space that recorded them, whichever is the default at the replay; others hear the same."""
+    """Listeners receive each launch in the space that recorded it, whichever is the default at the replay;
+    other listeners receive the same calls.
+    """
     n = 50 if space != "checked" else 9
     x, y, total, heard, others = (
         move(np.ones(n), space),
@@ -208,8 +212,8 @@ def of_teams(team, k, out):
 
 
 def test_numbers_of_a_graph_change_for_one_run(space):
-    """In launches of every pattern. What is not given, and a replay after it, has what was recorded; a graph
-    that is called within a capture is recorded with its numbers."""
+    """Change numbers in launches of every pattern. Numbers that are not given, and a replay after it, have
+    the recorded values; a graph that is called within a capture is recorded with its numbers."""
     n = 5000 if space != "checked" else 20
     x, prefix, teams = (move(np.zeros(m, "f4"), space) for m in (n, n, 3))
     total, last = move(np.zeros(1, "f4"), space), move(np.zeros(1, "f4"), space)
@@ -221,7 +225,7 @@ def test_numbers_of_a_graph_change_for_one_run(space):
     with pk.use(space), pk.capture(times=2) as outer:
         graph(k=3, a=0.25)
         graph(k=4)
-    state = np.zeros(2)  # an element of x, and of teams
+    state = np.zeros(2)  # expected elements of x and of teams
     for call, steps in [
         (lambda: graph(k=3, a=0.25), [(3, 0.25)]),
         (lambda: graph(k=np.int32(5)), [(5, 0.5)]),

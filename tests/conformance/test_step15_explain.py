@@ -1,4 +1,4 @@
-"""Step 15: what became of a kernel."""
+"""Step 15: explain, which describes a kernel's compilation."""
 
 import math
 
@@ -127,8 +127,7 @@ def members(team, x):
 
 
 def test_lanes_that_draw_are_sixteen(space):
-    """Another pack fills the gap of an operation that waits for the one before; the members of a team are
-    lanes too."""
+    """A second pack fills the latency of dependent operations; the members of a team are lanes, too."""
     if space in ("checked", "cuda"):
         pytest.skip("lanes of packs are the CPU's")
     each, x = pk.RangePolicy(0, 3, space=space), np.zeros(3)

@@ -1,4 +1,4 @@
-"""Step 16: who may launch: several threads at once, a kernel never, the child of a fork on the CPU."""
+"""Step 16: callers of launches: several threads at once, never a kernel, the child of a fork on the CPU."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def test_threads_launch_at_once(space):
 
 
 def test_one_policy_again_and_again(space):
-    """Facts of the launch before do not outlive a change of the arguments."""
+    """Facts stored from the previous launch do not outlive a change of the arguments."""
     policy, y = pk.RangePolicy(1, 20, space=space), move(np.zeros(20), space)
     one, two = (move(np.full(20, value), space) for value in (1.0, 2.0))
     added = np.zeros(20)
@@ -81,7 +81,7 @@ def sum_in_scratch(team, n, x, out):
 
 
 def test_one_policy_of_teams_again_and_again(space):
-    """Its league and the room of its scratch come with it, whatever policy the launch before had."""
+    """The league size and scratch size belong to the policy, whatever policy the previous launch had."""
     for league, n in [(3, 5), (40, 70), (3, 5)]:
         room = pk.scratch_bytes((n, np.float64))
         policy = pk.TeamPolicy(league, 32, space=space, scratch_bytes=room)
@@ -111,11 +111,11 @@ def double(i, x, y):
 
 
 def test_the_same_views_again_and_again(space):
-    """A kernel that remembers its views tells others from them: other memory, another part of it, another
-    type of the same bytes, arrays, too few."""
+    """A kernel that stores its views detects different ones: other memory, another part of it, another type
+    of the same size, arrays, too few."""
     policy = pk.RangePolicy(0, 8, space=space)
     ones, twos, wide = (pk.copy_of(np.full(16, value), space) for value in (1.0, 2.0, 3.0))
-    whole = pk.copy_of(np.full(16, 2**52), space)  # of int64, as large as the others
+    whole = pk.copy_of(np.full(16, 2**52), space)  # int64, as large as the others
     y, other = (pk.copy_of(np.zeros(16), space) for _ in range(2))
     into = pk.copy_of(np.zeros(16, np.int64), space)
 
@@ -161,7 +161,7 @@ def test_a_launch_inside_a_kernel_is_refused(space):
     def nested(i, x):
         x[i] = launching(x)
 
-    with pytest.raises(pk.PortableError, match="nested|launching"):  # compiled spaces: not a word of kernels
+    with pytest.raises(pk.PortableError, match="nested|launching"):  # compiled spaces: no word of kernels
         pk.parallel_for(pk.RangePolicy(0, 1, space=space), nested, move(np.zeros(1), space))
 
 
@@ -241,7 +241,7 @@ def test_a_fork_while_another_thread_launches_and_compiles(name):
     n, stop = 20_000 if name != "checked" else 20, threading.Event()
 
     def launch_anew():
-        fresh = pk.kernel(counted.fn)  # compiled anew
+        fresh = pk.kernel(counted.fn)  # compiled again
         x = np.zeros(n)
         pk.parallel_for(pk.RangePolicy(0, n, space=name), fresh, x)
         return x
@@ -256,7 +256,7 @@ def test_a_fork_while_another_thread_launches_and_compiles(name):
         for _ in range(5):
             child = os.fork()
             if child == 0:
-                signal.alarm(60)  # a child that hangs ends by this, and not with 0
+                signal.alarm(60)  # a child that hangs ends by this signal, not with status 0
                 os._exit(0 if (launch_anew() == 1.0).all() else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -289,7 +289,7 @@ def test_a_fork_while_another_thread_calls_the_same_plan_and_graph():
         held.wait()
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # a child that hangs ends by this, and not with 0
+            signal.alarm(20)  # a child that hangs ends by this signal, not with status 0
             what()
             os._exit(0)
         status = os.waitpid(child, 0)[1]
@@ -303,7 +303,7 @@ def test_a_fork_while_another_thread_calls_the_same_plan_and_graph():
 def test_a_signal_handler_launches(name):
     x, y = np.zeros(60_000), np.zeros(60_000)
     policy, handled = pk.RangePolicy(0, len(x), space=name), []
-    pk.parallel_for(policy, counted, y)  # what a first launch imports cannot be imported within itself
+    pk.parallel_for(policy, counted, y)  # a nested launch cannot import modules that a first one needs
     y[:] = 0.0
 
     def handler(*_):
@@ -334,7 +334,7 @@ def test_a_python_without_its_lock_is_refused(monkeypatch):
 def test_ctrl_c_waits_for_the_end_of_a_compilation():
     from portable.core import locks
 
-    # who runs tests in the background ignores the signal
+    # processes in the background ignore the signal
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -354,7 +354,7 @@ def through_two_names(i, x, y, out):
 
 
 def test_arguments_that_overlap_are_read_anew(space):
-    """Code for arrays that lie apart is not taken for others, whatever was launched before."""
+    """Code for arrays that do not overlap is not reused for arrays that do, whatever was launched before."""
     block, n, ways = move(np.ones(32), space), 5, [(0, 8), (0, 0), (1, 17), (4, 0), (16, 8)]
     out = move(np.zeros(n), space)
     for x, y in ways + ways[::-1]:

@@ -1,4 +1,4 @@
-"""Counting builds: what a launch does, and how often."""
+"""Counting builds: the operations of a launch, and their numbers."""
 
 import collections
 import math
@@ -68,7 +68,7 @@ def levels(i, x, counts):
 
 
 def totals(counts):
-    """Without the lines."""
+    """Return the counts without those by line."""
     found = collections.Counter()
     for (_, operation, dtype), n in counts.items():
         word, _, of = operation.rpartition(" ")
@@ -147,7 +147,7 @@ def test_packs_may_be_as_wide_as_another_machine_has_them(cpu, width):
 
 @pytest.mark.parametrize("width", [4, 8, 32])
 def test_packs_that_draw_are_as_wide_as_was_asked(cpu, width):
-    """Their own width is 16 lanes: 20 draws and 20 stores then have lanes for 32 each."""
+    """Without a request the width is 16 lanes: 20 draws and 20 stores then have lanes for 32 each."""
     for build, lanes in ((f"lanes:{width}", width), ("lanes", 16)):
         found = totals(pk.count(20, draws, np.zeros(20), build=build))
         assert found["random.uniform float64"] == found["store float64"] == 20
@@ -189,9 +189,9 @@ def test_loops_count_their_trips(x, cpu):
     }
     issued = found.pop("issued")
     assert found == active
-    # of whole packs, the slowest lane's
+    # of whole packs, the number of the slowest lane
     trips = 8 * np.resize(np.append(steps, np.zeros(5, int)), (126, 8)).max(1).sum()
-    # a load and a store, the last comparison, and three in each trip
+    # a load and a store, the last comparison, and three in each iteration
     assert issued == 2 * 8 * 126 + 8 * 126 + 3 * trips
 
 
@@ -214,7 +214,7 @@ def words_of_a_draw(i, x):
 
 
 def test_numbers_that_come_from_a_function_of_a_function_are_known_behind_both(x, cpu):
-    """`words` returns what another function gives: both are one operation."""
+    """`words` returns the result of another function: both are one operation."""
     for build in ("text", "executed"):
         found = pk.count(N, words_of_a_draw, np.zeros(N), build=build)
         assert sum(n for (_, what, _), n in found.items() if "random.words" in what) >= N // 16
@@ -231,7 +231,7 @@ def test_executed_instructions_are_those_of_the_packs(x, cpu):
 
 
 def test_a_gpu_counts_what_its_threads_do(x):
-    """Exactly: a thread an index, branches taken or not, no argument read from memory."""
+    """Counts are exact: a thread for each index, branches taken or not, no argument read from memory."""
     if reason := pk.unavailable_because("cuda"):
         pytest.skip(reason)
     with pk.use("cuda"):
@@ -248,7 +248,7 @@ def test_a_gpu_counts_what_its_threads_do(x):
         )
         assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
         assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
-        # copies in shared memory are added up; too large, there are none
+        # copies in shared memory are added up; if they would be too large, there are none
         for room, more in ((8, True), (10_000, False)):
             counts = pk.zeros((room,), "int64")
             found = totals(pk.count(N, levels, a, pk.ScatterView(counts), build="executed"))
@@ -263,7 +263,7 @@ def test_a_gpu_counts_what_its_threads_do(x):
 
 @pytest.mark.parametrize("room, atomics", [(8, 0), (1 << 24, N)], ids=["small", "large"])
 def test_private_copies_are_executed_without_atomics(x, room, atomics):
-    """And where copies would be too large, as the atomics that then run."""
+    """Count also where copies would be too large, as the atomics that are executed."""
     counts = np.zeros(room, np.int64)
     with pk.use("threads:2"):
         found = totals(pk.count(N, levels, x, pk.ScatterView(counts), build="executed"))
@@ -329,8 +329,8 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
 
 
 def test_listeners_that_ask_hear_of_copies(space):
-    """A listener that asks for copies hears of each once, however many pieces it has; others hear of
-    launches alone."""
+    """A listener that requests copies receives each once, however many pieces it has; other listeners receive
+    only launches."""
     heard, launches = [], []
     x = pk.zeros((N, 2), np.float64, space)
     with (
@@ -341,7 +341,7 @@ def test_listeners_that_ask_hear_of_copies(space):
         pk.deep_copy(x[:, 0], 2.0)
         pk.deep_copy(np.zeros((N, 2), np.float32), x, cast=True)
         x.to_numpy()
-        pk.deep_copy(x[:0], x[:0])  # of nothing
+        pk.deep_copy(x[:0], x[:0])  # an empty copy
     there, back = ("host", x.memory, 16 * N), (x.memory, "host", 8 * N)
     fetched = [] if x.memory == "host" else [(x.memory, "host", 16 * N)]
     assert [(what, tuple(copy)) for phase, what, copy in heard if phase == "begin"] == [
@@ -361,7 +361,7 @@ def gathered(team, x, kept):
 
 
 def test_a_list_that_a_team_appends_to_is_counted():
-    """The result of append is the same for all members, in a team of one too."""
+    """The result of append is uniform for the members, also in a team of one."""
     x = np.where(np.arange(N) % 4, -1.0, 1.0)
     with pk.use("serial"):
         found = pk.count(pk.TeamPolicy(1), gathered, x, np.zeros(N))
@@ -388,7 +388,7 @@ def calls_none(i, x):
 
 
 def test_a_loop_in_a_function_is_the_kernels_too():
-    """By that a reduction decides how many copies of the text it runs side by side; the layer's own functions
+    """A reduction uses this to decide how many copies of the body it interleaves; the layer's own functions
     do not count."""
     assert has_loops(calls_a_loop.portable_text, ()) and not has_loops(calls_none.portable_text, ())
 
@@ -400,7 +400,7 @@ def picks(i, n, out):
 
 
 def test_special_functions_whose_range_llvm_knows():
-    """It writes the range before their names."""
+    """LLVM prints the range before their names."""
     found = pk.count(pk.RangePolicy(0, N, space="serial"), picks, 3, np.zeros(N, np.int64), build="executed")
     ((of, n),) = [(of, n) for (_, name, of), n in found.items() if name == "special random.randint"]
     lanes = int(of[1:].split(" x ")[0])
@@ -408,7 +408,7 @@ def test_special_functions_whose_range_llvm_knows():
 
 
 def test_code_that_llvm_refuses_is_an_error_of_the_house():
-    """Also behind the counters of a build that counts, whose text is read a second time."""
+    """Raise PortableError also for the counting build, which parses the IR a second time."""
     from portable.core.machines.cpu import engine
 
     text = "define void @entry() {\n  ret void\n}\n"
@@ -422,7 +422,7 @@ def halves(i, width, x, out):
 
 
 def test_integers_divided_by_a_constant_are_told_apart():
-    """That is a product and shifts; a division by a number that nobody knows takes many cycles."""
+    """Such a division becomes a product and shifts; a division by a variable takes many cycles."""
     x = np.arange(N)
     found = totals(
         pk.count(pk.RangePolicy(0, N, space="serial"), halves, 7, x, np.zeros_like(x), build="executed")
@@ -448,8 +448,8 @@ def strided_scratch(team, stride, out):
 
 
 def conflicts(words, n_bytes):
-    """Return the number of requests to banks, by hand: 32 of four bytes; as many lanes at once as 128
-    bytes hold."""
+    """Compute the number of requests to banks independently: 32 banks of four bytes; as many lanes at once as
+    128 bytes hold."""
     at_once, taken = 128 // n_bytes, 0
     for start in range(0, 32, at_once):
         different = set(words[start : start + at_once])
@@ -460,7 +460,7 @@ def conflicts(words, n_bytes):
 @pytest.mark.parametrize("stride", [0, 1, 2, 8, 16, 32, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_words_in_one_bank_of_a_gpus_scratch(cpu, stride, dtype):
-    """A sample tells all: accesses that are not in order are alike."""
+    """A sample is sufficient: all accesses that are not contiguous are alike."""
     out = np.zeros((17, 32), dtype)
     found = pk.count(pk.TeamPolicy(17), strided_scratch, stride, out, build="banks")
     taken, least = (found["", f"banks {name}", ""] for name in ("taken", "least"))
@@ -481,6 +481,6 @@ def strided(i, step, rounds, x, out):
 
 
 def test_executed_instructions_have_names_whatever_llvm_calls_its_values(cpu):
-    """It makes values such as %.us-phi23, whose lines were once read as instructions of that name."""
+    """LLVM creates values such as %.us-phi23, whose lines were once parsed as instructions of that name."""
     found = pk.count(8, strided, 8, 3, np.ones(4096), np.zeros(8), build="executed")
     assert found and not [name for _, name, _ in found if name.startswith("%")]

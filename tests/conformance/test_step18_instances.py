@@ -1,5 +1,5 @@
-"""Step 18, instances: kernels in several queues of one space, what waits for what, and who may ask for a
-queue."""
+"""Step 18, instances: kernels in several queues of one space, dependences between queues, and permission to
+request a queue."""
 
 import dataclasses
 import threading
@@ -45,7 +45,7 @@ def size(space):
 
 
 def test_kernels_in_two_queues(space):
-    """Queues are filled in turn; each runs its own launches in order, whatever the other does."""
+    """Queues are filled in turn; each runs its launches in order, independently of the other."""
     n, n_steps = size(space)
     queues = pk.instances(space, 2)
     starts = [np.arange(n) * 1.0, np.arange(n) * -2.0]

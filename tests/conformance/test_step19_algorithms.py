@@ -1,4 +1,6 @@
-"""Step 19, algorithms: sorting by key, the largest of each row, compaction, against NumPy's stable sort."""
+"""Step 19, algorithms: sorting by key, the largest of each row, compaction, compared with NumPy's stable
+sort.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
 
 
 def numbers(rng, dtype, shape):
-    """Return numbers of both signs where there are two, with many that are equal."""
+    """Return numbers, of both signs if the dtype is signed, with many equal ones."""
     x = np.rint(rng.normal(size=shape) * 300)
     return (np.abs(x) if dtype[0] == "u" else x / 8 if dtype[0] == "f" else x).astype(dtype)
 
@@ -54,7 +56,9 @@ def stable_order(keys, descending=False):
 
 
 def with_all_ends(dtype, n):
-    """Keys of both signs, many equal; of floats NaN and both zeros; the ends of a range of whole numbers."""
+    """Return keys of both signs, many of them equal; for floats NaN and both zeros; for integers the ends of
+    a range.
+    """
     keys = numbers(default_rng(n), dtype, n)
     ends = [np.nan, -0.0, 0.0, np.inf, -np.inf] if dtype[0] == "f" else [0, *map(int, bounds(dtype))]
     for k, end in enumerate(ends):
@@ -69,7 +73,9 @@ def bounds(dtype):
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 def test_sizes_around_tiles(space, dtype, descending):
-    """One tile, one key more and less, and several: of 4,096 keys on a GPU, of 2,048 at least on a CPU."""
+    """Sort one tile, one key more and less, and several tiles: of 4,096 keys on a GPU, of at least 2,048 on a
+    CPU.
+    """
     tile = 64 if space == "checked" else 2048 if pk.concurrency(space) < 200 else 4096
     for n in (tile - 1, tile, tile + 1, 5 * tile + 77):
         keys = with_all_ends(dtype, n)
@@ -79,7 +85,7 @@ def test_sizes_around_tiles(space, dtype, descending):
 
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_digits_that_are_all_alike(space, dtype):
-    """Keys that are equal, and keys that differ at one place alone: the first, one within, the last."""
+    """Sort equal keys, and keys that differ at one place only: the first, one within, the last."""
     n = 300 if space == "checked" else 9_000
     changes = default_rng(8).integers(0, 256, n)
     for shift in (None, 0, 8, 16, 8 * np.dtype(dtype).itemsize - 8):
@@ -92,7 +98,7 @@ def test_digits_that_are_all_alike(space, dtype):
 
 
 def by_teams(monkeypatch, *tiling):
-    """The sort of a GPU's teams, with so many members, bits of a digit, and keys of a tile."""
+    """Sort by a GPU's teams, with `n` members, bits of a digit, and keys of a tile."""
     monkeypatch.setattr(algorithms, "_by_teams", lambda space: True)
     monkeypatch.setattr(algorithms, "_tiling", lambda space: tiling)
 
@@ -100,7 +106,7 @@ def by_teams(monkeypatch, *tiling):
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("of", ["serial", "threads"])
 def test_tiles_that_look_back(monkeypatch, of, dtype):
-    """The sort of a GPU's teams, on CPUs by teams of one: many small tiles, at once on threads."""
+    """Run the sort of a GPU's teams on CPUs with teams of one: many small tiles, concurrently on threads."""
     by_teams(monkeypatch, 1, 8, 64)
     for n in (0, 1, 63, 64, 65, 9_000):
         for descending in (False, True):
@@ -111,7 +117,7 @@ def test_tiles_that_look_back(monkeypatch, of, dtype):
 
 @pytest.mark.parametrize("of", ["serial", "threads", "checked"])
 def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
-    """Counts, words and numbers of 64 bits, as beyond 2^28 and 2^31 keys."""
+    """Use counts, words and numbers of 64 bits, as beyond 2^28 and 2^31 keys."""
     by_teams(monkeypatch, 1, 4, 64)
     monkeypatch.setattr(algorithms, "_word_type", lambda n: "int64")
     monkeypatch.setattr(algorithms, "_index_type", lambda n: "int64")
@@ -122,7 +128,7 @@ def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("tiling", [(4, 2, 16), (8, 4, 16), (3, 4, 12)], ids=str)
 def test_a_tile_of_several_members(monkeypatch, tiling, seed):
-    """The same with members in plain Python, in turns that a seed draws: no two of them race."""
+    """Run the same sort with members in plain Python, in turns drawn from a seed: no two of them race."""
     by_teams(monkeypatch, *tiling)
     keys = default_rng(2).integers(-40, 40, 93).astype("int32")
     with events.changed(seed=seed):
@@ -131,7 +137,7 @@ def test_a_tile_of_several_members(monkeypatch, tiling, seed):
 
 
 def test_words_of_the_round_before_do_not_count(monkeypatch):
-    """Rounds share their words and their ticket, which nobody clears; so a launch may run again."""
+    """Rounds share their words and their ticket, which are not cleared, so that a launch may run again."""
     by_teams(monkeypatch, 1, 8, 16)
     launches = []
     plain = algorithms.parallel_for

@@ -1,7 +1,7 @@
-"""Step 20, meaning: the edges of operations, one value on every space. References are Python and NumPy,
-written out here.
+"""Step 20, meaning: operations at edge values have one result on every space. References are Python and
+NumPy, written in this file.
 
-The checked space may also note a finding where an integer overflows; what it writes is still the value below.
+The checked space may also report that an integer overflows; it stores the same value.
 """
 
 import math
@@ -21,8 +21,7 @@ SIGNED, UNSIGNED = (np.int32, np.int64), (np.uint32, np.uint64)
 
 
 def run(space, policy, kernel, *args):
-    """The array arguments afterwards; findings of integers that overflow are expected from the checked
-    space."""
+    """Run a kernel and return its array arguments; the checked space may report integers that overflow."""
     moved = [move(arg, space) for arg in args]
     policy = pk.RangePolicy(0, policy, space=space) if isinstance(policy, int) else policy
     try:
@@ -33,7 +32,7 @@ def run(space, policy, kernel, *args):
 
 
 def assert_same(got, wanted):
-    """Equal values, NaN where NaN is wanted, and zeros of the same sign."""
+    """Check for equal values, NaN where NaN is expected, and zeros of the same sign."""
     assert_array_equal(got, wanted)
     if np.asarray(wanted).dtype.kind == "f":
         numbers = ~np.isnan(wanted)
@@ -157,7 +156,7 @@ def shifted(i, x, n, count, out):
 
 @pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED])
 def test_shifts_by_any_count(space, dtype):
-    """NumPy's meaning; of a negative count too, which NumPy sees as a huge one."""
+    """Follow NumPy; also for negative counts, which NumPy treats as huge ones."""
     bits = np.iinfo(dtype).bits
     counts = [0, 1, bits - 1, bits, bits + 1, 2 * bits, 2**31 - 1]
     counts += [-1, -bits] if dtype in SIGNED else []
@@ -272,7 +271,7 @@ def test_remainders_where_twice_the_divisor_is_beyond_the_type(space, dtype):
     least, half = np.iinfo(dtype).min, np.iinfo(dtype).max // 2 + 1
     for n in (half - 1, half, half + 1, half + 5, 2 * half - 1):
         for number in (least + 1, least + 7, -half, -1, 1, half, n - 3, 2 * half - 1):
-            x = np.full(16, number, dtype)  # all lanes alike
+            x = np.full(16, number, dtype)  # uniform lanes
             found = run(space, 16, around, x, dtype(-1), dtype(n), np.zeros((2, 16), dtype))[-1]
             assert_array_equal(found[0], [(number - 1) % n] * 16)
 
@@ -295,7 +294,7 @@ def on_a_torus(i, j, begin, x, out):
 
 @pytest.mark.parametrize("begin", [0, 3, -9, -(2**40), 2**30 - 20, 2**30 - 5, 2**31 - 9, 2**32 - 3, 2**40])
 def test_remainders_of_indices_by_extents(space, begin):
-    """A GPU's code takes them for short ones, in a launch that has no others; one extent is 0."""
+    """GPU code uses short arithmetic in launches with indices from 0 to 2^30 only; one extent is 0."""
     x, none = np.zeros((7, 3)), np.zeros(0)
     indices = range(begin, begin + 40)
     policy = pk.RangePolicy(begin, begin + 40, space=space)
@@ -316,7 +315,7 @@ def divided(i, x, y, quotient, remainder):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_float_division_has_numpys_bits(space, dtype):
-    """Special numbers in all pairs, bit patterns at random, and quotients of all sizes."""
+    """Divide special numbers in all pairs, random bit patterns, and quotients of all sizes."""
     info, rng, n = np.finfo(dtype), default_rng(3), 300 if space == "checked" else 20_000
     special = np.array(
         [
@@ -588,7 +587,7 @@ def test_globals_are_taken_once_for_all_spaces(space, monkeypatch):
 
 @pk.kernel
 def strides(i, begin, end, out):
-    for k in range(begin + i, end, 3):  # a loop that nobody can do without: it stores
+    for k in range(begin + i, end, 3):  # the loop cannot be removed, since it stores
         out[0, i] += 1
         out[1, i] = k
         if out[0, i] > 9:
@@ -645,8 +644,8 @@ def calls(i, x, y, out):
 
 
 def test_what_a_function_takes_and_returns_is_rounded(space):
-    """A product that meets a sum is rounded once in one text, and twice where one of them is another
-    function's."""
+    """A sum with a product is rounded once within one function, and twice if the product or the sum is in
+    another."""
     rng = default_rng(5)
     x, y = rng.normal(size=(2, 100))
     out = run(space, 100, calls, x, y, np.zeros((3, 100)))[-1]
@@ -686,7 +685,7 @@ def one_after_the_other(team, x32, x64, out32, out64):
 
 
 def test_a_reducer_of_two_dtypes_in_one_kernel(space):
-    """Each has the bits that it has with a reducer of its own."""
+    """Each result has the same bits as with a separate reducer."""
     for seed in range(20):
         x = default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
@@ -699,7 +698,7 @@ def test_a_reducer_of_two_dtypes_in_one_kernel(space):
 
 # ---- memory that must not be written, and masks
 class Immutable:
-    """An array of a library from before DLPack 1.0 whose arrays never change."""
+    """Array of a library from before DLPack 1.0 whose arrays are read-only."""
 
     def __init__(self, array):
         self.array = array
@@ -794,7 +793,7 @@ def beyond_the_other(i, k, a, n, f, out):
 
 
 def test_a_weak_integer_takes_the_type_that_it_meets(space):
-    """Beyond int32 it wraps, in choices and comparisons too: 2**62 + 6 is 6 there."""
+    """Beyond int32 it wraps, also in choices and comparisons: there 2**62 + 6 is 6."""
     k, a, f = (
         np.array([-3, 0, 5, 7], np.int32),
         np.array([1e300, 1.0, -1e300, np.nan]),
@@ -832,7 +831,7 @@ def weak_contributions(team, k, out, whole):
 
 
 def test_weak_contributions_of_members_are_of_the_kernels_own_types(space):
-    """Sums in float32 where arrays are, and no finding."""
+    """Sums are float32 if arrays are, without a note."""
     out, whole = launch_for(
         space,
         pk.TeamPolicy(1, 8, space=space),
@@ -892,7 +891,7 @@ def kept_in_order(team, skipped, out, floats):
 
 
 def test_wide_packs_append_numbers_of_64_bits(space):
-    """In sixteen lanes, too."""
+    """Append numbers of 64 bits in sixteen lanes, too."""
     out, floats = run(
         space, pk.TeamPolicy(1, 16, space=space), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100)
     )
@@ -963,7 +962,7 @@ def quotient_less(i, s, n, x, out):
 
 @pytest.mark.parametrize("n", [60, 61, 1999])
 def test_a_quotient_less_zero(space, n):
-    """ptxas takes mul.hi.u32 and a subtraction of 64 bits for one instruction, which loses a carry."""
+    """ptxas merges mul.hi.u32 and a subtraction of 64 bits into one instruction, which loses a carry."""
     got = launch_for(space, 41, quotient_less, 0, 3, np.ones(n), np.zeros((41, 4), np.int64))[1]
     wanted = [[n // 20, i // 20, min(n // 12, 7), n % 20] for i in range(41)]
     assert got.tolist() == wanted

@@ -1,4 +1,4 @@
-"""Step 22: the debug build names what is wrong, with line, number and extent, and changes nothing else."""
+"""Step 22: the debug build reports errors with line, value and extent, and changes no result."""
 
 import dataclasses
 import subprocess
@@ -17,7 +17,7 @@ from ..launching import launch_for, launch_reduce, move
 from .debug_kernels import BROKEN, N, element, gather, numbers, whole
 
 
-# The checked space is a debug build already; four threads run the code of two.
+# The checked space is already a debug build; four threads run the same code as two.
 space = space_fixture([name for name in SPACES if name != "checked"])
 
 
@@ -28,7 +28,7 @@ def test_each_broken_kernel_is_named(space, case):
         launch(space, case.policy, case.kernel, *case.args)
     (fault,) = caught.value.findings
     assert fault.kind == case.kind and fault.kernel == case.kernel.name
-    if not case.kernel.name.endswith("in_a_function"):  # there it is the line of the function
+    if not case.kernel.name.endswith("in_a_function"):  # there the line is that of the function
         assert fault.line == case.line and fault.file == __file__.replace(
             "test_step22_debug", "debug_kernels"
         )
@@ -122,7 +122,7 @@ def _value(i, x):
 
 @pk.kernel
 def _rows_of_scratch(team, n, y):
-    rows = team.scratch((n, 8), y.dtype)  # all that the team has
+    rows = team.scratch((n, 8), y.dtype)  # all scratch of the team
     for e in team.thread_range(64):
         rows[e // 8, e % 8] = 1.0 * e
     team.barrier()
@@ -132,7 +132,9 @@ def _rows_of_scratch(team, n, y):
 
 
 def test_a_part_of_scratch_takes_no_more_of_it(space):
-    """Such a row was told to end beyond what the team has; where a kernel goes on, it then was empty."""
+    """Such a row was once reported to end beyond the team's scratch; on spaces that continue after a fault it
+    was empty.
+    """
     with pk.use(debug=True):
         y = launch_for(space, pk.TeamPolicy(8, scratch_bytes=512), _rows_of_scratch, 8, np.zeros((8, 8)))
     np.testing.assert_array_equal(y, np.arange(64.0).reshape(8, 8))
@@ -178,7 +180,7 @@ def gather_twice(i, k, j, x, y):
 
 @pytest.mark.parametrize("n", [5000])
 def test_the_lane_of_a_pack_is_named(space, n):
-    """Long ranges are taken in packs; of several checks of a block, the first is reported."""
+    """Long ranges are processed in packs; of several failed checks of a block, the first is reported."""
     right = whole(n=n)
     x, y = move(numbers(n), space), move(np.zeros(n), space)
     for first, second in ((3000, None), (17, 17), (None, 4999), (2047, None), (1023, 2048)):
@@ -201,7 +203,7 @@ def tally(i, k, counts):
 
 
 def test_a_count_outside_is_named_and_the_others_stay(space):
-    """A ScatterView has copies for threads and a GPU's blocks in their debug build, too."""
+    """In the debug build, too, a ScatterView has copies for threads and a GPU's blocks."""
     counts = move(np.zeros(N, np.int64), space)
     with pk.use(debug=True):
         for k in (whole(), whole((5, N)), whole((5, -1))):
@@ -213,7 +215,7 @@ def test_a_count_outside_is_named_and_the_others_stay(space):
                 pk.parallel_for(*launch)
     content = counts.to_numpy() if isinstance(counts, pk.View) else counts
     assert content[5] == 1 and content.max() <= 3
-    if space.startswith("cuda"):  # where the kernel goes on
+    if space.startswith("cuda"):  # spaces on which the kernel continues
         assert (np.delete(content, 5) == 3).all()
 
 
@@ -257,7 +259,7 @@ def slow_gather(i, k, x, y):
 
 
 def test_threads_hear_of_their_own_faults(space):
-    """Launches of one kernel by two Python threads at a time, one of which is wrong."""
+    """Two Python threads launch one kernel at the same time; only one of the launches is wrong."""
     found = {}
 
     def run(name, k):

@@ -1,6 +1,6 @@
-"""Step 22, on a machine that goes on after a fault, as a GPU does: here a CPU whose kernels cannot be left.
+"""Step 22, on a machine that continues after a fault, as a GPU does: here a CPU whose kernels cannot be left.
 
-Of a few members or none: a pack of a CPU's team is one thread.
+Teams have few members or none: a pack of a CPU's team is one thread.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def going_on(monkeypatch):
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(entry.Cores, "lanes", lambda self, entry: 1)
     monkeypatch.setattr(entry.Cores, "identity", "goes on")
-    monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and room, behind
+    monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and free space, after it
     monkeypatch.setattr(faults.Debug, "fault_place", _where_kernels_are_left)
     monkeypatch.setattr(faults, "teller", lambda module, behind: sites.teller(module, None))
     made = []
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_named_in_loops(kernel, args, number, limit, index):
 
 
 def test_a_fault_goes_nowhere_else():
-    """Elements outside are neither read nor written, also through parts of views and empty ones."""
+    """Elements outside are neither read nor written, also through parts of views and empty views."""
     x, out = np.arange(64.0), np.zeros(64)
     inner, into = x[16:48], out[16:48]
     for k in (whole((7, -16), n=32), whole((7, 32), n=32), whole((7, 1 << 60), n=32)):

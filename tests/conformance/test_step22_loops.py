@@ -1,4 +1,6 @@
-"""Step 22, loops and packs in the debug build: the bits of the usual build, and the first fault named."""
+"""Step 22, loops and packs in the debug build: the same bits as the usual build, and the first fault
+reported.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from ..launching import launch_for, launch_reduce
 from .debug_kernels import far_apart, whole
 
 space = space_fixture([name for name in SPACES if name != "checked"])
-N = 203  # packs, and a rest
+N = 203  # whole packs, and a remainder
 
 
 @pk.kernel
@@ -101,7 +103,7 @@ def test_what_is_right_has_the_bits_of_the_usual_build(space, debug, kernel, pol
 
 
 def test_sums_over_packs_side_by_side(space):
-    """A reduction of a text without loops takes several packs a trip."""
+    """A reduction without loops in its kernel processes several packs in each iteration."""
     sums = []
     for build in (False, True):
         with pk.use(debug=build):
@@ -135,7 +137,7 @@ def test_what_is_wrong_is_named(space, kernel, policy, args, number, limit, inde
         launch_for(space, policy, kernel, *args)
     (fault,) = caught.value.findings
     team_of_a_gpu = space == "cuda" and isinstance(policy, pk.TeamPolicy)
-    if team_of_a_gpu or space != "serial" and fault.index[0]:  # another member's, thread's or team's
+    if team_of_a_gpu or space != "serial" and fault.index[0]:  # of another member, thread or team
         assert fault.limit == limit and not 0 <= fault.number < limit
     else:
         assert (fault.number, fault.limit) == (number, limit) and index in (None, fault.index)

@@ -1,4 +1,4 @@
-"""Step 22: scans of states of several numbers, which need not commute, against plain Python."""
+"""Step 22: scans of states of several numbers, which need not commute, compared with plain Python."""
 
 import functools
 import itertools
@@ -17,7 +17,7 @@ SIZES = [0, 1, 8, 17, 257, 2049, 20_000]
 
 @pk.function
 def then(a, b):
-    """x -> a[0] x + a[1], and then that of b."""
+    """Compose the maps a and b: x -> a[0] x + a[1], followed by b."""
     return a[0] * b[0], b[0] * a[1] + b[1]
 
 
@@ -32,7 +32,7 @@ VALUES = pk.Reducer("Values", then, (1, 0), finish=at_one)
 
 @pk.function
 def restarted(a, b):
-    """(whether a segment begins, its sum so far)."""
+    """Combine (True if a segment begins, its sum so far)."""
     return a[0] | b[0], b[1] if b[0] else a[1] + b[1]
 
 
@@ -60,12 +60,12 @@ def flagged(i, starts, x):
 
 
 def affordable(space):
-    """Small ones for plain Python."""
+    """Return sizes that are small enough for plain Python."""
     return [n for n in SIZES if space != "checked" or n <= 300]
 
 
 def whole(n, seed=1):
-    """Maps whose compositions are exact: +-1 x + a small whole number."""
+    """Return maps whose compositions are exact: +-1 x + a small whole number."""
     random = default_rng(seed)
     return random.choice([-1.0, 1.0], n), random.integers(-3, 4, n).astype(float)
 
@@ -106,7 +106,7 @@ def states_go_to_a_view_each(space, n, inclusive):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_prefix_is_what_finish_makes_of_a_state(space, dtype):
-    """A linear recurrence, x_i = a_i x_(i-1) + b_i from x = 1 on."""
+    """Compute a linear recurrence, x_i = a_i x_(i-1) + b_i, starting with x = 1."""
     for n in affordable(space):
         recurrence(space, n, dtype)
 
@@ -122,7 +122,7 @@ def recurrence(space, n, dtype):
 
 
 def test_segments_restart(space):
-    """States of an integer and a float, lifted from flags and values."""
+    """Scan states of an integer and a float, lifted from flags and values."""
     for n in affordable(space):
         segments_restart(space, n)
 
@@ -169,8 +169,8 @@ def in_a_team(team, a, b, slope, offset, at):
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize("n", [960 * 4, 960 * 64 + 1, 300_001])
 def test_a_recurrence_through_several_windows(n, inclusive):
-    """On a CPU blocks lie side by side, and a window of them after the other: the same bits with any number
-    of threads, of lanes, recorded, and in numba's threads."""
+    """A CPU scans several blocks concurrently, one window of them after the other: the same bits with any
+    number of threads and lanes, in a replay, and in numba's threads."""
     rng = default_rng(11)
     a, b = rng.random(n), rng.random(n)
     level, wanted = 1.0, np.empty(n)  # VALUES begins at one

@@ -1,4 +1,4 @@
-"""Step 23: ragged rows, and what is found in sorted numbers, against NumPy row by row."""
+"""Step 23: ragged rows, and searches in sorted numbers, compared with NumPy row by row."""
 
 import threading
 
@@ -17,7 +17,7 @@ DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
 
 
 def ragged(rng, shape, dtype):
-    """(values whose sums are exact, offsets) of rows of one of some shapes."""
+    """Return (values whose sums are exact, offsets) of rows in one of several shapes."""
     lengths = {
         "short": rng.integers(0, 12, 60),
         "mixed": rng.choice([0, 1, 5, 70], 30),
@@ -38,7 +38,9 @@ TILES = {"tiles of 16": (16, False), "a tile": (segments._TILE, False), "in scra
 
 @pytest.fixture(params=TILES)
 def tiles(request, monkeypatch):
-    """Rows that cross several tiles, at sizes that plain Python can run; read from scratch as on a GPU."""
+    """Use small tiles, so that rows cross several of them at sizes that plain Python can run; read from
+    scratch as on a GPU.
+    """
     tile, staged = TILES[request.param]
     monkeypatch.setattr(segments, "_TILE", tile)
     monkeypatch.setattr(segments, "_GPU_TILE", max(tile, segments._WARP))  # each member has a value
@@ -94,8 +96,8 @@ def test_prefixes_of_rows(space, dtype):
 
 @pytest.fixture
 def long_rows(monkeypatch):
-    """A team a row, as on a GPU where rows are long on average; of those beyond 16 values the rest in
-    blocks."""
+    """Use a team for each row, as a GPU does if rows are long on average; values beyond the first 16 are
+    processed in blocks."""
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     monkeypatch.setattr(segments, "_LONG", 1)
     monkeypatch.setattr(segments, "MOST", 16)
@@ -103,7 +105,7 @@ def long_rows(monkeypatch):
 
 
 def few_looks(monkeypatch):
-    """Four teams that look at the rows, for plain Python's sake, in memory of this test."""
+    """Check offsets by only four teams, for the sake of plain Python, in memory of this test."""
     for module in (rows, segments):
         monkeypatch.setattr(module, "LOOKS", 4)
     monkeypatch.setattr(rows, "_kept", threading.local())
@@ -112,7 +114,7 @@ def few_looks(monkeypatch):
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("lengths", [[16] * 3, [17, 0, 0, 16, 1, 33, 300, 31], [0, 5, 0, 1, 70, 70, 0]])
 def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows):
-    """Rows that end at a block, one value behind it, or are empty beside long ones."""
+    """Combine rows that end at a block, one value after it, or are empty, together with long rows."""
     rng, offsets = default_rng(9), np.concatenate([[0], np.cumsum(lengths)])
     x = rng.integers(0, 100, offsets[-1]).astype(dtype)
     found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
@@ -125,7 +127,7 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
 
 @pytest.mark.parametrize("mean", [300, 1000])
 def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
-    """Each member reads some values ahead, twice as many for longer rows."""
+    """Each member reads several values ahead, twice as many for longer rows."""
     monkeypatch.setattr(segments, "_by_teams", lambda space: True)
     few_looks(monkeypatch)
     rng, offsets = default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
@@ -137,13 +139,13 @@ def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
 @pytest.mark.parametrize("most", [16, 300])
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
-    """By a team a row, unless one is longer than a team takes."""
+    """Each row has a team, unless one of the rows is longer than a team can process."""
     monkeypatch.setattr(segments, "MOST", most)
     rng, offsets = default_rng(10), np.cumsum([0, 17, 0, 16, 1, 33, 300, 31])
     x = rng.integers(1, 9, offsets[-1])
     found = pk.segmented_scan(move(x, space), move(offsets, space), IN_ORDER, inclusive, space).to_numpy()
     wanted = x if inclusive else np.where(np.isin(np.arange(len(x)), offsets), 0, np.roll(x, 1))
-    assert found.tolist() == wanted.tolist()  # the last one before, 0 where nothing came yet
+    assert found.tolist() == wanted.tolist()  # the last value before, 0 where there is none
     sums = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
     wanted = [np.cumsum(row) - (0 if inclusive else row) for row in rows_of(x, offsets)]
     assert sums.tolist() == np.concatenate(wanted).tolist()
@@ -151,8 +153,8 @@ def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
 
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_prefixes_of_rows_of_the_sizes_of_the_call_before(space, inclusive, long_rows):
-    """There are as many rows and values as before, of which now one is longer than a team takes, now none:
-    a GPU goes on before it is known."""
+    """Repeat a call with the same numbers of rows and values; now one row is longer than a team can process,
+    now none: a GPU continues before the host has this information."""
     x = default_rng(11).integers(1, 9, 48)
     for lengths in ([16] * 3, [15, 16, 17], [16] * 3, [16, 15, 17], [0, 48, 0], [16] * 3, [16] * 3):
         offsets = np.cumsum([0, *lengths])
@@ -272,8 +274,8 @@ def test_wrong_offsets_of_long_rows(space, long_rows):
 
 @pytest.mark.parametrize("n_rows", [3, 12, 9_000])
 def test_wherever_offsets_of_long_rows_are_wrong(space, n_rows, long_rows):
-    """Offsets of fewer rows than checking teams, of more, and of more than their members take at once, are
-    checked; in the middle an end that falls by one is enough."""
+    """Offsets of fewer rows than checking teams, of more, and of more than their members process at once, are
+    checked; in the middle one decreasing offset is enough."""
     n_rows = min(n_rows, 20 if space == "checked" else n_rows)
     n = 3 * n_rows
     x, whole = move(np.arange(float(n)), space), 3 * np.arange(n_rows + 1)
@@ -287,7 +289,7 @@ def test_wherever_offsets_of_long_rows_are_wrong(space, n_rows, long_rows):
 
 
 def test_wrong_offsets_touch_nothing_else(space, tiles):
-    """On a GPU rows are combined before the host knows what the offsets are like."""
+    """A GPU combines rows before the host has checked the offsets."""
     for seed in range(6):
         wrong_offsets(space, seed)
 
@@ -297,17 +299,17 @@ def wrong_offsets(space, seed):
     x, offsets = move(rng.random(60), space), rng.integers(-50, 100, 40)
     offsets[0] = seed % 2
     for call in (pk.segmented_reduce, pk.segmented_scan):
-        # the checked space may tell first that two rows claim one tile, but of no place outside a view
+        # the checked space may first report that two rows claim one tile, but no index outside a view
         with pytest.raises((InputError, CheckError), match="must rise from 0 to 60|^race"):
             call(x, move(offsets, space), space=space)
     whole = np.array([0, 30, 60])
-    found = pk.segmented_reduce(x, move(whole, space), space=space).to_numpy()  # nothing is left behind
+    found = pk.segmented_reduce(x, move(whole, space), space=space).to_numpy()  # no state remains
     assert_allclose(found, np.add.reduceat(x.to_numpy() if hasattr(x, "to_numpy") else x, whole[:-1]))
 
 
 @pk.kernel
 def write_ends(i, n_steps, length, n, wrong, offsets):
-    """Rows of equal length, whose last is shorter; written after a while."""
+    """Write offsets of rows of equal length, the last one shorter, after a delay."""
     waited = 0.0
     for j in range(n_steps):
         waited = waited * 0.5 + j
@@ -315,8 +317,8 @@ def write_ends(i, n_steps, length, n, wrong, offsets):
 
 
 def test_offsets_that_the_launch_before_writes(space):
-    """On a GPU rows are combined before the host knows what their offsets are like."""
-    # which takes a GPU longer than all that the host does meanwhile
+    """A GPU combines rows before the host has checked their offsets."""
+    # takes a GPU longer than the host's work in the meantime
     n, n_rows, n_steps = (20_000, 40, 100_000) if space != "checked" else (600, 2, 2)
     values, length = np.arange(float(n)), n // n_rows + 1
     x, offsets = move(values, space), move(np.zeros(n_rows + 1, np.int64), space)
@@ -336,7 +338,7 @@ def test_offsets_that_the_launch_before_writes(space):
 
 
 def test_threads_that_combine_rows_at_once(space):
-    """Each finds what is wrong with its own rows alone."""
+    """Each thread receives only the errors of its own rows."""
     n, n_rows = (20_000, 40) if space != "checked" else (600, 2)
     found = {}
 
@@ -362,8 +364,8 @@ def test_threads_that_combine_rows_at_once(space):
 
 
 def test_many_empty_rows(space, tiles):
-    """A tile counts the ends of rows, too: many empty ones, before, among and behind others, are shared out
-    like many values."""
+    """A tile counts ends of rows, too: many empty rows, before, among and after others, are distributed like
+    many values."""
     rng = default_rng(8)
     rows, none = rng.integers(1, 40, 12), np.zeros(200, int)
     for lengths in ([none, rows], [rows[:6], none, rows[6:], none, [90]], [rows, none]):

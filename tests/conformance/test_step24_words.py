@@ -133,7 +133,7 @@ def test_digamma_of_negative_numbers_and_poles():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WORDS)
 def test_words_lower_to_ptx(name, dtype, tmp_path):
-    """float32 text holds no float64 instruction."""
+    """A float32 kernel has no float64 instruction."""
     x = np.ones(4, dtype)
     text = lower(kernel_of(name), 4, (x, x, x), (9, 0))
     assert dtype is np.float64 or ".f64" not in text

@@ -1,5 +1,5 @@
-"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half
-or bfloat16."""
+"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored by C's conversions, or rounded to the
+nearest half or bfloat16."""
 
 import sys
 
@@ -33,7 +33,7 @@ def test_integers(space, dtype, step):
     want = np.where(y > 0, 2 * x.astype(np.int32) - y, 7)
     out = launch_for(space, N, doubled, x, y, np.full(N, 7, np.int32))[2]
     assert_array_equal(out, want)
-    if space != "checked":  # which notes what does not fit int8 and int16
+    if space != "checked":  # which reports values that do not fit int8 and int16
         assert_array_equal(launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
 
 
@@ -55,7 +55,7 @@ def test_floats_are_cut_off_and_held_between_the_ends(space, dtype):
 @np.errstate(all="ignore")
 @pytest.mark.parametrize("dtype, eps", [(np.float16, 2.0**-11), (ml_dtypes.bfloat16, 2.0**-8)])
 def test_every_short_float_is_loaded_and_stored(space, dtype, eps):
-    """All 65,536 of them, and floats on either side of the middle of two."""
+    """Test all 65,536 of them, and floats on either side of the midpoint between two."""
     x = np.arange(2**16, dtype=np.uint16).view(dtype)
     if space == "checked":
         x = x[::97]
@@ -74,7 +74,7 @@ def test_every_short_float_is_loaded_and_stored(space, dtype, eps):
 
 @np.errstate(all="ignore")
 def test_not_a_number_stays_so_in_bfloat16(space):
-    """Also those whose mark lies in the lower half alone; infinities stay too."""
+    """NaN remains NaN, also if its mark is only in the lower half; infinities remain, too."""
     bits = np.array([0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 1], np.uint32)
     for x in (bits.view(np.float32), bits.view(np.float32).astype(float)):
         got = launch_for(space, len(x), converted, x, np.zeros(len(x), ml_dtypes.bfloat16))[1]
@@ -83,7 +83,7 @@ def test_not_a_number_stays_so_in_bfloat16(space):
 
 
 def test_bfloat16_on_the_host(space):
-    """By its name, by ml_dtypes' type; copies, fills, DLPack."""
+    """Name bfloat16 by its name and by ml_dtypes' type; test copies, fills, DLPack."""
     view = pk.zeros((3, 2), "bfloat16", space=space)
     assert view.dtype == ml_dtypes.bfloat16 and view.nbytes == 12 and "bfloat16" in repr(view)
     pk.deep_copy(view, 0.1)
@@ -100,7 +100,7 @@ def test_bfloat16_on_the_host(space):
 
 
 class Exported:
-    """An array of a library that knows DLPack alone."""
+    """Array of a library that supports only DLPack."""
 
     def __init__(self, view):
         self.__dlpack__, self.__dlpack_device__ = view.__dlpack__, view.__dlpack_device__
@@ -202,7 +202,7 @@ def times(i, x, by, out):
 
 
 def test_a_weak_float_beside_halves_alone(space):
-    """The kernel's own float is float32, also for what the launch hands over."""
+    """The kernel's float type is float32, also for arguments of the launch."""
     out = launch_for(space, N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
     assert_array_equal(out, 3 * np.arange(N))
 

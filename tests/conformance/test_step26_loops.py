@@ -1,4 +1,4 @@
-"""Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of
+"""Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names assigned one of
 several views."""
 
 import numpy as np
@@ -36,7 +36,7 @@ def test_a_step_known_at_run_time(space, s):
 
 
 def test_a_step_of_zero(space):
-    """No trip; checked says what Python says."""
+    """The loop has no iteration; the checked space raises Python's error."""
     if space == "checked":
         with pytest.raises(pk.CheckError, match=r"test_step26_loops.py:\d+.*zero"):
             launch_for(space, 2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))
@@ -167,7 +167,7 @@ def of_parts(i, a, b, out):
 )
 def test_what_a_name_cannot_hold(space, kernel, b, words):
     if space == "checked" and kernel is of_its_own:
-        return  # one index at a time: nothing differs
+        return  # one index at a time: there is no difference
     with pytest.raises(pk.LoweringError, match=words):
         launch_for(space, 5, kernel, np.ones(5), b, np.ones(5))
 

@@ -1,4 +1,6 @@
-"""Step 27: tuples and arrays from outside that are indexed by an index's own numbers; a breakpoint."""
+"""Step 27: tuples and arrays of the enclosing scope, indexed by values that differ between indices; a
+breakpoint.
+"""
 
 import sys
 from typing import NamedTuple
@@ -41,7 +43,7 @@ def looked_up(i, x, out):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tables(space, dtype):
-    """Numbers of a tuple are weak: a float32 kernel stays one."""
+    """Numbers of a tuple are weak: a float32 kernel has no float64."""
     x, want = np.linspace(0, 1, 40).astype(dtype), np.zeros(40)
     for i in range(40):
         looked_up.fn(i, x.astype(float), want)

@@ -1,5 +1,5 @@
-"""Step 28: gamma and beta numbers, numbers by weight, permutations: the same on every space, by their laws,
-and on the host."""
+"""Step 28: gamma and beta variates, weighted choice, permutations: equal on every space and on the host, with
+the right distributions."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def drawn(i, a, b, weights, out, places):
 
 
 def test_the_same_numbers_everywhere(space):
-    """Compiled spaces to the bit; plain Python's logarithm may differ in the last ones."""
+    """Compiled spaces agree to the bit; plain Python's logarithm may differ in the last bits."""
     a, weights = 10.0 ** np.linspace(-2, 5, 24), np.array([1.0, 0.0, 2.5])
     args = a, 0.7, weights, np.zeros((3, 24)), np.zeros((24, 5), np.int64)
     (got, places), (want, there) = (launch_for(where, 24, drawn, *args)[2:] for where in (space, "serial"))
@@ -102,7 +102,7 @@ HOST = [
 
 @pytest.mark.parametrize("name, of", HOST, ids=lambda v: v if isinstance(v, str) else "")
 def test_host_forms_take_arrays(name, of):
-    """Each argument may be an array; one number by itself is the same."""
+    """Each argument may be an array; a single number gives the same result."""
     word, streams = getattr(pk.random, name), np.arange(12).reshape(3, 4)
     got = word(2**64 - 1, streams, 5, *of)
     assert got.shape == (3, 4) and got.dtype.name == {"poisson": "int64", "binomial": "int64"}.get(

@@ -69,7 +69,7 @@ def lengths(i, x, a, b, out):
 
 
 def test_lengths_as_in_python(space):
-    """Beyond the end, empty, to the end; parts of parts."""
+    """Slice beyond the end, empty, to the end; slice slices."""
     rng = default_rng(2)
     x, (a, b) = rng.integers(0, 100, (N, 7)), rng.integers(0, 10, (2, N))
     want = np.zeros((N, 20), np.int64)

@@ -1,4 +1,4 @@
-"""Step 30: complex numbers: Python's and NumPy's meaning, each operation rounded, the same bits
+"""Step 30: complex numbers with the results of Python and NumPy, each operation rounded, the same bits
 everywhere."""
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ DTYPES = [np.complex64, np.complex128]
 
 
 def numbers(dtype, n=N, seed=1, whole=False):
-    """Two arrays of complex numbers; small whole ones, of which sums and products are exact."""
+    """Return two arrays of complex numbers; small whole ones have exact sums and products."""
     rng = default_rng(seed)
     parts = rng.integers(-9, 10, (4, n)) if whole else rng.normal(size=(4, n))
     return (parts[0] + 1j * parts[1]).astype(dtype), (parts[2] + 1j * parts[3]).astype(dtype)
@@ -49,7 +49,7 @@ def by_numpy(z, w, x, out):
     out.real[:, 5], out.imag[:, 5] = (
         z.real / x,
         z.imag / x,
-    )  # each part; NumPy's are a unit off here and there
+    )  # for each part; NumPy's are sometimes a unit off
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -63,7 +63,7 @@ def test_operations_have_the_bits_of_numpy(space, dtype, step):
 
 
 def test_quotients_at_the_edges(space):
-    """Large, small and zero divisors."""
+    """Divide by large, small and zero divisors."""
     edges = np.array([0, 1, -2, 1e300, 1e-300, 1e200j, -1e-200j, 1e300 + 1e300j, 1e-310 + 1j, 3 - 4j])
     z, w = (v.ravel().copy() for v in np.meshgrid(edges, edges))
     with np.errstate(all="ignore"):
@@ -88,7 +88,7 @@ def test_one_index_at_a_time_has_the_same_bits(dtype):
 
 
 def expression(rng, depth):
-    """A random expression of the complex names a, b, c and the bool d."""
+    """Draw a random expression of the complex names a, b, c and the bool d."""
     if depth == 0:
         return rng.choice(["a", "b", "c", "(1.5 - 2j)", "1j"])
     x, y = expression(rng, depth - 1), expression(rng, rng.integers(depth))
@@ -109,7 +109,7 @@ def expression(rng, depth):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_expressions_have_the_bits_of_numpy(space, seed, tmp_path):
-    """Six of them in one kernel, on numbers with zeros and infinities among them."""
+    """Evaluate six expressions in one kernel, on numbers that include zeros and infinities."""
     rng = default_rng(seed)
     lines = [f"    out[i, {k}] = {expression(rng, 4)}" for k in range(6)]
     text = "def drawn(i, z, w, out):\n    a, b, c, d = z[i], w[i], z[i - i], z[i].real > 0.0\n" + "\n".join(
@@ -139,7 +139,7 @@ def functions(i, z, out, sizes):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exp_and_abs(space, dtype):
     z = numbers(dtype)[0] * 3
-    z[:3] = 0, 2, -1e30  # without an imaginary part exp has none
+    z[:3] = 0, 2, -1e30  # exp of a real number has no imaginary part
     _, out, sizes = launch_for(space, N, functions, z, np.zeros_like(z), np.zeros(N, z.real.dtype))
     eps = np.finfo(dtype).eps
     assert_allclose(out.real, np.exp(z).real, rtol=4 * eps, atol=0)
@@ -165,7 +165,7 @@ def mandelbrot(i, c, most, ends, out):
 
 
 def test_a_name_that_is_assigned_again(space):
-    """In lanes that leave a loop one by one; two returns."""
+    """Assign in lanes that leave a loop at different iterations; use two returns."""
     c = (np.linspace(-2, 1, N) + 0.3j * np.linspace(-1, 1, N)).astype(np.complex128)
     ends, want = np.zeros(N, complex), np.zeros(N, np.int64)
     with np.errstate(all="ignore"):
@@ -362,7 +362,7 @@ def into_parts(i, z, out):
 
 
 def test_what_is_counted():
-    """A complex number is two floats: its product four products and two sums."""
+    """A complex number counts as two floats: its product as four products and two sums."""
     z, w = numbers(np.complex64, 1000)
     launch = pk.RangePolicy(0, 1000, space="serial"), product, z, w, np.zeros_like(z)
     counts = {(what, dtype): n for (place, what, dtype), n in pk.count(*launch).items() if place}

@@ -1,4 +1,4 @@
-"""Step 31, texts: kernels of an index alone, ranges with steps of every kind, texts of many levels."""
+"""Step 31, sources: kernels of an index only, ranges with steps of every kind, deep nesting."""
 
 import dataclasses
 import sys
@@ -83,12 +83,12 @@ def test_steps_that_vary_between_ends_that_are_known(space, dtype, packed):
 
 # ---- texts of many levels
 def kernel_of(text):
-    """A kernel of a text that is in no file."""
+    """Return a kernel whose source is in no file."""
     return load(f"import portable as pk\n{text}", f"<text {len(text)} {hash(text)}>")["k"]
 
 
 def many(n):
-    """Texts with `n` levels of one kind, that give the same with one level fewer or many."""
+    """Return sources with `n` levels of one kind of nesting, whose result does not depend on `n`."""
     functions = "@pk.function\ndef f0(x):\n    return x + 1.0\n"
     early = "".join(
         f"@pk.function\ndef f{q}(x):\n    if x > 1e9:\n        return x\n    return f{q - 1}(x) + 1.0\n"
@@ -119,7 +119,7 @@ WANTED |= {"calls": 251.0, "early": 126.0, "within": 91.0}
 
 @pytest.mark.parametrize("kind", WANTED)
 def test_texts_of_250_levels(space, kind):
-    kernel = pk.kernel(kernel_of(many(250)[kind]).fn, packed=False)  # LLVM takes long over masks in masks
+    kernel = pk.kernel(kernel_of(many(250)[kind]).fn, packed=False)  # LLVM takes long for nested masks
     limit = sys.getrecursionlimit()
     assert launch_for(space, 2, kernel, np.ones(2))[0] == WANTED[kind]
     assert sys.getrecursionlimit() == limit

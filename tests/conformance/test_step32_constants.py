@@ -1,7 +1,8 @@
-"""Step 32, constants: a number in the text, from outside, as pk.static and as an argument means the same.
+"""Step 32, constants: a number in the source, from the enclosing scope, as pk.static and as an argument has
+the same meaning.
 
-The reference is NumPy's scalars. Where a sum with a product is rounded once there is none, and the four are
-compared with each other.
+The reference is NumPy's scalars. NumPy has no sum with a product that is rounded once; there the four forms
+are compared with each other.
 """
 
 import math
@@ -21,7 +22,7 @@ f32, f64 = np.float32, np.float64
 
 
 def held(v, dtype):
-    """A float cut off, between the ends of an integer type."""
+    """Truncate a float, limited to the ends of an integer type."""
     ends = np.iinfo(dtype)
     if v != v:
         return 0
@@ -30,7 +31,7 @@ def held(v, dtype):
     )
 
 
-# text of V, and what it is of the kernel's own float v; None: nothing in NumPy rounds so
+# source with V, and its result for the kernel's float v; None: NumPy has no such rounding
 CASES = {
     "pk.float32(V)": f32,
     "np.float32(V)": f32,
@@ -89,7 +90,9 @@ def kernel(i, x, out, flag, V):
 
 
 def forms(texts):
-    """(a kernel, what makes its last argument of a number) of each way to say it; `V` may be any of them."""
+    """Return (a kernel, a function that makes its last argument from a number) for each form; `V` may be any
+    of them.
+    """
     body = "".join(f"    out[{k}, i] = {text}\n" for k, text in enumerate(texts))
     given = HEAD.format(constant="") + body.replace("TRUE", "flag")
     inside = (HEAD.format(constant="V = {value}") + body).replace(", flag, V)", ", flag, unused)")
@@ -144,7 +147,7 @@ def test_whole_numbers_too(space, value):
     texts, results = list(INTEGERS), []
     texts = [
         t for t in texts if "== V" not in t or abs(value) < 2**31
-    ]  # a literal that does not fit is refused
+    ]  # literals that do not fit are refused
     for k, (text, argument) in enumerate(forms(texts)):
         kernel = load(text.replace("{value}", repr(value)), f"<whole constants {value} {k}>")["kernel"]
         given = value if k == 0 else argument(value)
@@ -161,13 +164,13 @@ def test_whole_numbers_too(space, value):
 @pk.kernel
 def large(i, out):
     out[0] = 10**30
-    out[1] = 2**60 + 2**36 + 1  # beside the middle of two numbers of float32
+    out[1] = 2**60 + 2**36 + 1  # next to the midpoint of two float32 numbers
     out[2] = pk.float32(-(2**60) - 2**36 - 1)
     out[3] = (0.1, 10**30)[i]
 
 
 def test_a_whole_number_is_rounded_once(space):
-    """By way of a float64 it would be rounded to the middle of two of float32, and then down."""
+    """By way of a float64 it would be rounded to the midpoint of two float32 numbers, and then down."""
     out = launch_for(space, 1, large, np.zeros(4, f32))
     up = 2.0**60 + 2.0**37
     assert_array_equal(out, np.array([1e30, up, -up, 0.1], f32))
@@ -210,7 +213,7 @@ def cuts_off(i, n, narrow, wide):
 
 @pytest.mark.parametrize("value", [1e10, -(2.0**31), 2.0**62, math.inf, -math.inf])
 def test_a_float_cut_off_wraps_where_it_is_stored(space, value):
-    """A constant and an argument give the same: beyond 32 bits, into an int32."""
+    """A constant and an argument give the same result: beyond 32 bits, into an int32."""
     if space.startswith("checked"):
         pytest.skip("an overflow is reported there")
     found = []

@@ -1,4 +1,4 @@
-"""Step 33, functions as arguments: each makes code of its own, as if the text named it."""
+"""Step 33, functions as arguments: each function gives separate code, as if the kernel's source named it."""
 
 import dataclasses
 import math
@@ -122,7 +122,7 @@ def test_reductions_scans_and_teams_take_functions(space, close):
         out = move(np.zeros_like(X), space)
         close(pk.parallel_scan(pk.RangePolicy(0, len(X), space=space), value, f, x, out=out), wanted.sum())
         close(out.to_numpy() if isinstance(out, pk.View) else out, np.cumsum(wanted))
-    for reducer, numbers in ((pk.Sum, X), (pk.Max, X[-1:])):  # of one number the other members have 0
+    for reducer, numbers in ((pk.Sum, X), (pk.Max, X[-1:])):  # for one number the other members have 0
         got = launch_for(space, pk.TeamPolicy(1, 32), rows, square, reducer, numbers, np.zeros(1))[1]
         close(got, [np.sum(numbers * numbers)])
 
@@ -140,7 +140,7 @@ def test_plans_captures_and_debug_builds_take_functions(space, close):
     with pk.use(debug=True):
         pk.parallel_for(policy, applied, square, x, y)
     close(host(), X * X)
-    if space in ("serial", "threads"):  # a text does the same on all
+    if space in ("serial", "threads"):  # the source does not depend on the space
         assert pk.count(policy, applied, cubic, x, y) != pk.count(policy, applied, square, x, y)
 
 
@@ -150,7 +150,7 @@ def test_functions_lower_for_a_gpu():
     for f in (square, cubic, np.exp, made(2), made(5)):
         *_, kind, specs, reducers, _ = dispatch.describe_launch(policy, applied, (f, X, X.copy()))
         found.add(lower_to_ptx(applied, kind, specs, reducers))
-    assert len(found) == 4  # one text for `square` and `made(2)`
+    assert len(found) == 4  # one build for `square` and `made(2)`
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def value(i, x):
 KERNELS = stored, added, reversed_, reduced
 
 
-@pytest.mark.parametrize("n", [4, 37])  # unrolled, and not
+@pytest.mark.parametrize("n", [4, 37])  # unrolled, and not unrolled
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_slices_are_those_of_numpy(space, kernel, n):
     for dtype, tol in ((np.float64, 1e-13), (np.float32, 1e-4)):
@@ -84,7 +84,7 @@ def test_reductions_teams_integers_and_complex_numbers(space):
     for dtype in (np.int32, np.uint8, np.bool_):
         whole = np.array([[2**31 - 1, 2**31 - 2, 7]]).astype(dtype)
         got = launch_for(space, 1, pk.kernel(_sum), whole, np.zeros(1, np.int64))[1]
-        assert got[0] == whole.sum()  # in 64 bits
+        assert got[0] == whole.sum()  # summed in 64 bits
     z = (x + 1j)[:, :3]
     got = launch_for(space, 5, pk.kernel(_scaled), z, np.zeros_like(z))[1]
     assert_allclose(got, z * 1j + z, rtol=1e-13)

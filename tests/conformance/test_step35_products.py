@@ -58,7 +58,7 @@ def numbers(rng, shape, dtype, odd):
 
 
 def wanted(a, b, c):
-    """Chains of fma, one index of k after the other."""
+    """Compute chains of fma, one index of k after the other."""
     with np.errstate(all="ignore"):
         c = c.copy()
         for k, i, j in itertools.product(range(a.shape[1]), *map(range, c.shape)):
@@ -111,7 +111,8 @@ def test_products_of_all_small_shapes(space, dtype, m):
 
 
 def test_tensor_cores_are_asked_for_their_order(space):
-    """The kernel that asks counts all of its numbers where products are chains of fma for sure."""
+    """A kernel that requests the order counts all of its numbers where products are certainly chains of
+    fma."""
     if space == "checked":
         pytest.skip("products of its whole numbers go beyond them, as is meant")
     assert launch_for(space, pk.TeamPolicy(1, 32), in_order, np.zeros(1, np.int64))[0] == 128

@@ -1,4 +1,4 @@
-"""Random programs: plain meaning, worked out here on NumPy's numbers, against every space.
+"""Random programs: results by an interpreter on NumPy's numbers, compared with those of every space.
 
     python -m tests.fuzz --programs 400 --seed 1
 

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("PORTABLE_CACHE", "0")  # no program comes twice
+os.environ.setdefault("PORTABLE_CACHE", "0")  # no program is drawn twice
 
 from . import campaign, mutants  # noqa: E402  (the cache is decided when portable is imported)
 

@@ -1,4 +1,4 @@
-"""Many programs, on several processes: what was tried, what was refused, and what differed."""
+"""Run many random programs on several processes, and count programs, refusals and differences."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ SHARES = (
     "reduction",
     "constant",
     "small",
-)  # of each eleven chunks
-SHRINKING_S = 40  # a failure is made smaller for this long at most
+)  # shares of each eleven chunks
+SHRINKING_S = 40  # longest time for shrinking a failure
 CHUNK_OF_MUTANTS = 10  # programs, so that each kind comes early
-HANGING_S = 120  # and a program that takes longer than this ends its process
+HANGING_S = 120  # a program that takes longer ends its process
 
 
 class Enough(KeyboardInterrupt):
-    """Ends a run of Hypothesis, which lets nothing else through."""
+    """Exception that ends a run of Hypothesis, which catches all others."""
 
 
 @dataclass
@@ -72,11 +72,11 @@ class Outcome:
     programs: int = 0
     comparisons: int = 0
     undefined: int = 0
-    # comparisons in which the checked space reported an overflow that the text has, and so gave no result
+    # comparisons without a result, because the checked space reported an overflow that the source has
     reported: int = 0
     refused: Counter = field(default_factory=Counter)
     refused_hashes: set = field(default_factory=set)
-    differences: list = field(default_factory=list)  # (message, text of a file that shows it)
+    differences: list = field(default_factory=list)  # (message, text of a file that reproduces it)
 
     def add(self, other):
         self.programs += other.programs
@@ -89,8 +89,8 @@ class Outcome:
 
 
 def builds_of(space):
-    """The builds that a campaign compares: those of the CPU and what is lowered for CUDA, or those of one
-    space."""
+    """Return the builds that a campaign compares: those of the CPU and the code lowered for CUDA, or those of
+    one space."""
     if space is None:
         return *CPU, LOWERED
     found = tuple(b for b in (*CPU, *CUDA, LOWERED) if b.space.partition(":")[0] == space)
@@ -100,7 +100,7 @@ def builds_of(space):
 
 
 def tasks(programs, seed_, chunk=20, kinds=SHARES):
-    """(kind, seed, number of programs) of each chunk; kinds take turns."""
+    """Return (kind, seed, number of programs) of each chunk; kinds take turns."""
     found, k = [], 0
     while programs > 0:
         found.append((kinds[k % len(kinds)], 1_000_003 * seed_ + k, min(chunk, programs)))
@@ -113,11 +113,13 @@ def hash_of(program):
 
 
 def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=None, in_turn=False):
-    """The Outcome of `n` programs of a kind; it ends with the first difference, made smaller with `shrink`.
+    """Run `n` programs of a kind and return their Outcome; the run ends with the first difference, which
+    `shrink` reduces.
 
     `accepted`: hashes of programs that may be refused; any other refusal counts as a difference. `running`: a
-    file that holds the program at work, for whoever finds that this process is gone. `in_turn`: of the builds
-    of a CPU, those in other numbers of lanes take turns: each is compiled anew, which is most of the time.
+    file that holds the current program, which the parent process reads if this process dies. `in_turn`: of
+    the builds with fewer or more than 8 lanes, only one is tried for each program, in turn: each needs a
+    compilation, which takes most of the time.
     """
     outcome, builds, failed = Outcome(kind), builds_of(space), []
 
@@ -182,7 +184,7 @@ def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=No
 
 
 def reason(message):
-    """A refusal without what differs from program to program."""
+    """Return a refusal's message without the parts that differ from program to program."""
     message = re.sub(r"kernel '\w+' \([^)]*\): ", "", message.splitlines()[0])
     return re.sub(r"`[^`]*`", "`...`", message)[:150]
 
@@ -197,7 +199,7 @@ def campaign(
     chunk=20,
     kinds=SHARES,
 ):
-    """Outcomes by kind. `say` hears of each chunk."""
+    """Run all tasks and return Outcomes by kind. `say` is called after each chunk."""
     totals, left = (
         {kind: Outcome(kind) for kind in KINDS if kind in kinds},
         tasks(programs, seed_, chunk, kinds),
@@ -213,7 +215,7 @@ def campaign(
 
 
 def _some(wanted, space, shrink, processes, folder):
-    """Outcomes by task, of those that came to their end, and of those whose process did: by a crash, or
+    """Return Outcomes by task, of the tasks that completed, and the tasks whose process died: by a crash, or
     because a program hung."""
     done, ended = {}, {}
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -224,7 +226,7 @@ def _some(wanted, space, shrink, processes, folder):
         for task, future in futures.items():
             with contextlib.suppress(concurrent.futures.process.BrokenProcessPool):
                 done[task] = future.result()
-    for task in wanted:  # where one process ends the pool ends all: each of their programs is tried by itself
+    for task in wanted:  # a dead process ends the whole pool: each task is tried separately
         running = folder / f"{task[1]}.py"
         if task in done or not running.exists():
             continue
@@ -247,7 +249,7 @@ def _some(wanted, space, shrink, processes, folder):
 
 
 def until_first(programs, seed_, accepted):
-    """(number of programs, the first difference or None), in this process."""
+    """Return (number of programs, the first difference or None), computed in this process."""
     tried = 0
     for task in tasks(programs, seed_, CHUNK_OF_MUTANTS):
         outcome = run_chunk(*task, shrink=False, accepted=accepted)

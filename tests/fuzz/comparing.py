@@ -1,4 +1,4 @@
-"""A program on every space, number of lanes and kind of code, against the oracle."""
+"""Compare a program's results on every space, number of lanes and kind of code with those of the oracle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _names = itertools.count()
 
 
 class Difference(AssertionError):
-    """A space gave something else than the text means. `file`: the text of a file that shows it."""
+    """Result of a space that differs from the oracle's. `file`: the text of a file that reproduces it."""
 
     def __init__(self, message, build, file=""):
         super().__init__(message)
@@ -31,7 +31,7 @@ class Difference(AssertionError):
 
 @dataclass(frozen=True)
 class Build:
-    """One way to run a program. `lanes`: 8 or 16 asked for by its arrays, 2 or 4 by packed=, 1 for
+    """One way to run a program. `lanes`: 8 or 16 by the types of its arrays, 2 or 4 by packed=, 1 for
     packed=False, 0 where the space decides."""
 
     name: str
@@ -58,11 +58,11 @@ CPU = (
     Build("checked", "checked", 0, CHECKED_TEAM),
 )
 CUDA = (Build("cuda", "cuda", 0, 32),)
-LOWERED = Build("cuda, lowered", "ptx", 0, 8)  # of all sizes of blocks, and without a GPU
+LOWERED = Build("cuda, lowered", "ptx", 0, 8)  # for all sizes of blocks; needs no GPU
 
 
 def compare(program, builds=(*CPU, LOWERED)):
-    """Run a program everywhere, and again with other constants where it says so.
+    """Run a program in each of `builds`; a program with `again` is run with other constants, too.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def _everywhere(program, builds, loaded):
         team = build.team if program.policy[0] == "team" else 0
         if (team, build.fused) not in wanted:
             twin = wanted.get((team, not build.fused))
-            if twin is not None and not twin[3]:  # no sum with a product: both round alike
+            if twin is not None and not twin[3]:  # without a sum with a product both round alike
                 wanted[team, build.fused] = twin
             else:
                 wanted[team, build.fused] = run(program, team, build.fused)
@@ -129,7 +129,7 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
         got_result = None
     except LaunchError:
         raise
-    except LoweringError as error:  # the programs drawn here stay inside of the language
+    except LoweringError as error:  # the programs drawn here use only what the language supports
         raise Difference(f"{build.name}: {type(error).__name__}: {error}", build, with_file) from error
     except PortableError as error:
         raise RefusedBySpace(f"{type(error).__name__}: {error}", build.name, with_file) from error
@@ -138,7 +138,7 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
     got = [
         a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if isinstance(a, (np.ndarray, pk.View))
     ]
-    last = len(got) - (2 if program.launch == "scan" else 1)  # pad
+    last = len(got) - (2 if program.launch == "scan" else 1)  # `pad` is not compared
     for k, (a, b) in enumerate(zip(got, arrays)):
         if k != last and not same_array(a, b):
             where = tuple(int(v) for v in np.argwhere(~_equal(a, b))[0])
@@ -161,7 +161,7 @@ class RefusedBySpace(Exception):
 
 
 def _pad(program):
-    """Return the name of the argument `pad`: an array, the last that the kernel has."""
+    """Return the name of the argument `pad`: an array, the last parameter of the kernel."""
     return len(program.args) - (2 if program.launch == "scan" else 1)
 
 
@@ -173,12 +173,12 @@ def _equal(a, b):
 
 
 def same_array(a, b):
-    """Equal bits; NaN equal NaN."""
+    """Return True if two arrays have equal bits; NaN equals NaN."""
     return a.shape == b.shape and a.dtype == b.dtype and bool(np.all(_equal(a, b)))
 
 
 def same(a, b):
-    """Equal results: numbers to the bit, tuples of them."""
+    """Return True if two results are equal: numbers bit by bit, tuples by element."""
     if isinstance(b, tuple):
         return isinstance(a, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
     if a is None or b is None:

@@ -1,7 +1,7 @@
-"""Programs drawn three times: with numbers as arguments, as pk.static, and as constants of the text.
+"""Draw programs three times: with numbers as arguments, as pk.static, and as constants of the source.
 
-They mean the same. In a kernel of float32 a literal that meets a float64 keeps its digits, which no argument
-has: there float64 is made of what is no weak float any more.
+The results must be equal. In a float32 kernel a literal that is combined with a float64 keeps its digits,
+which an argument does not: there float64 is made of expressions that are no longer weak floats.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ SHAPES = {
 
 
 class Constants(Grammar):
-    """Expressions of numbers that may be constants."""
+    """Draw expressions of numbers that may be constants."""
 
     def expr(self, kind, depth=2):
         shapes = self.shapes[kind]
@@ -68,7 +68,7 @@ SIMPLE = {"v": ["n", "m", "0.1"], "i": ["w"], "u": ["pk.uint32(w)"], "c": ["n < 
 
 
 def written(value):
-    """A number as the text of a module's constant."""
+    """Return a number as the source of a module's constant."""
     return repr(value) if math.isfinite(value) else "-math.inf" if value < 0 else "math.inf"
 
 
@@ -83,7 +83,7 @@ def programs(draw):
     for row in range(draw(st.integers(2, 5))):
         kind = g.pick("fffiiucf")
         text, target = g.expr(kind, g.number(1, 3)), names[kind]
-        if g.chance(2):  # a product may have a name
+        if g.chance(2):  # a product may be assigned to a name
             body.append(f"t{row} = {text}")
             text = f"t{row} + a[i]" if kind == "f" else f"t{row}"
         if kind == "f" and g.chance(3):

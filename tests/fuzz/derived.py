@@ -1,7 +1,7 @@
 """Compare derivatives of random functions of two numbers, in both modes, with differences in 60 digits.
 
-A point is left out where the text has a kink or a jump, which differences to both sides tell, or divides by
-zero.
+A point is left out where the text has a kink or a jump (the differences to both sides disagree), or divides
+by zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..derivatives.exact import DIGITS, STEP, plain
 from .grammar import Grammar, indented, templates
 from .program import load
 
-TOLERANCE = 1e-9  # a wrong rule is off by far more; the texts lose some digits
+TOLERANCE = 1e-9  # a wrong rule is off by far more; the programs lose some digits to rounding
 SHAPES = {
     "f": templates(
         """{F} + {f}; {F} - {f}; {F} * {f}; {F} / (2.0 + abs({f})); -{F}; {F} * {f} + {f}; {f} - {F} * {f};
@@ -105,7 +105,9 @@ def functions(draw):
 
 
 def exact(function, x, y, n):
-    """(value, derivatives) at a point; None of those that it has not."""
+    """Return [value, derivatives] at a point by differences; None in place of a derivative that does not
+    exist.
+    """
     with mpmath.workdps(DIGITS):
         run, at = plain(function), (mpmath.mpf(x), mpmath.mpf(y))
         found = [run(*at, n)]
@@ -117,7 +119,7 @@ def exact(function, x, y, n):
 
 
 def wrong(text):
-    """Return the error in a source's derivatives, or None; and the number of derivatives compared."""
+    """Return the error in the derivatives of a source, or None, and the number of derivatives compared."""
     function = load(text, "<derived>")["f"]
     out = np.zeros((3, POINTS.shape[1]))
     d = pk.derivative(function, ("x", "y"), value=True)
@@ -142,7 +144,7 @@ def wrong(text):
 
 
 def campaign(programs, seed_):
-    """Count of what became of so many programs, and texts of the wrong ones."""
+    """Compare the derivatives of `programs` random functions; return counts of outcomes, and the errors."""
     said, differences = Counter(), []
 
     @seed(seed_)

@@ -1,8 +1,8 @@
-"""Programs of edge values: single operations on the ends of each type, zeros of both signs, infinities, NaN
-and denormals.
+"""Draw programs of edge values: single operations on the ends of each type, zeros of both signs, infinities,
+NaN and denormals.
 
-int64 sums, differences and products are left out, since those that overflow are undefined; everything else
-has one value.
+int64 sums, differences and products are left out, since their overflow is undefined; all other operations
+have one value.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ WHOLE_CONSTANTS = templates(
 )
 OF_THE_CONSTANT = templates(
     "1 / n; -n; n // b[i]; n * 0.5; n + 1"
-)  # equal constants of other types give others
+)  # equal constants of other types give other results
 FUNCTIONS = """M = -2.0
 BIG = 1e308
 
@@ -146,7 +146,7 @@ def ends_down(n):
 
 
 class Edges(Grammar):
-    """Expressions of depth one and two of which no int64 overflows."""
+    """Draw expressions of depth one and two in which no int64 overflows."""
 
     def expr(self, kind, depth=1):
         kind = kind.lower()
@@ -162,7 +162,7 @@ class Edges(Grammar):
 
 
 def chosen(draw, values, dtype):
-    """N of the values that `dtype` has."""
+    """Return n of the values of `dtype`."""
     rng = default_rng(draw(st.integers(0, 2**32 - 1)))
     with np.errstate(over="ignore", under="ignore"):
         if np.dtype(dtype).kind == "f":
@@ -193,7 +193,7 @@ def programs(draw):
     for row in range(lines):
         kind = g.pick("ffiiuc")
         if g.chance(5):
-            whole = "io" if dtypes["i"] == "int64" else "fo"  # a literal must fit where it is stored
+            whole = "io" if dtypes["i"] == "int64" else "fo"  # a literal must fit into the element's type
             body.append(
                 f"{g.pick(['fo', 'fo', whole])}[{row}, i] = {g.pick(CONSTANTS)}"
                 if g.chance(2)
@@ -207,7 +207,7 @@ def programs(draw):
             "u": ["uo", "uo", "io"],
             "c": ["co", "io"],
         }[kind]
-        if g.chance(2):  # the value has a name
+        if g.chance(2):  # the value may be assigned to a name
             body.append(f"t{row} = {text}")
             text = f"t{row}"
         if g.chance(6) and kind == "f":

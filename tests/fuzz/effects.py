@@ -1,7 +1,7 @@
-"""Programs with effects in conditions: what an atomic update leaves behind tells how often, and whether, an
-operand was evaluated.
+"""Draw programs with effects in conditions: an atomic update records whether, and how often, an operand was
+evaluated.
 
-Each index has counters of its own, whose old values decide; counters of all are only added to, or raised and
+Each index has separate counters, whose old values decide; shared counters are only added to, or raised and
 lowered.
 """
 
@@ -62,15 +62,15 @@ class Effects(Grammar):
             [("add", "1"), ("max", "{i} % 99"), ("min", "{i} % 99"), ("or", "{i} % 64"), ("xor", "i")]
         )
         if self.chance(3):
-            # the largest in the first three elements, the smallest in the others: both in one would depend on
-            # the order of the indices
+            # The largest value goes to the first three elements, the smallest to the others: both in one
+            # element would depend on the order of the indices.
             word, first = self.pick([("max", ""), ("min", "3 + ")])
             return [f"pk.atomic_{word}(top, {first}{self.fill('{I} % 3', 1)}, {self.expr('f', 1)})"]
         cells = "total" if word == "add" else f"shared_{word}"
         return [f"pk.atomic_{word}({cells}, {self.fill('{I} % 2', 1)}, {self.fill(value, 1)})"]
 
     def make_element(self, depth):
-        """The place of an element is worked out once."""
+        """The index expression of an augmented assignment is evaluated once."""
         place, operator = (
             self.pick(["counted(c, i)", "pk.atomic_add(c, i, 1)"]),
             self.pick(["+=", "-=", "*="]),

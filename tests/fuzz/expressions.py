@@ -1,5 +1,4 @@
-"""Evaluate expressions for the oracle: closures of the variables, with their dtypes known before they
-run."""
+"""Evaluate expressions for the oracle by closures of the variables; dtypes are determined before they run."""
 
 import ast
 import functools
@@ -29,7 +28,7 @@ _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="
 
 
 class Expressions(Words):
-    """Needs from the class on top: `function`, and the text's `functions`, `constants` and `reducers`."""
+    """Requires of the derived class: `function`, the source's `functions`, `constants` and `reducers`."""
 
     def expr(self, node, frame):
         return getattr(self, "expr_" + type(node).__name__)(node, frame)
@@ -48,7 +47,7 @@ class Expressions(Words):
         return lambda variables: self.convert(e.run(variables), e.type, dtype)
 
     def constant(self, value):
-        """A Python number that the text holds; a weak float is of the kernel's own float."""
+        """Return a Python number of the source; a weak float has the kernel's float type."""
         if isinstance(value, tuple):
             parts = [self.constant(v) for v in value]
             values = tuple(p.run(None) for p in parts)
@@ -109,7 +108,7 @@ class Expressions(Words):
         return Expr(dtype, lambda variables: load(base.run(variables), index(variables), dtype))
 
     def place(self, node, frame):
-        """A function of the variables: (array, index, dtype) of an element."""
+        """Return a function of the variables that gives (array, index, dtype) of an element."""
         base = self.expr(node.value, frame)
         index, n_kept = self.index(node.slice, base.type, frame)
         if n_kept:
@@ -123,7 +122,7 @@ class Expressions(Words):
         return place
 
     def index(self, node, view, frame):
-        """(function of the variables that gives NumPy's index, dimensions that stay)."""
+        """Return (function of the variables that gives NumPy's index, number of dimensions that remain)."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         items, slices = [], 0
         for part in parts:
@@ -170,7 +169,7 @@ class Expressions(Words):
         )
 
     def fused_sum(self, op, factors, other, dtype, sign):
-        """product + other (sign 1) or other + product (sign -1), in the text's order."""
+        """Evaluate product + other (sign 1) or other + product (sign -1), in the order of the source."""
         first, second = factors
 
         def product_first(variables):
@@ -186,8 +185,8 @@ class Expressions(Words):
         return product_first if sign > 0 else product_last
 
     def power(self, left, right):
-        """Integers to small constant powers, floats to any: exact cases only, since pow is the layer's
-        own."""
+        """Evaluate integers to small constant powers, and floats to any: exact cases only, since the layer
+        implements pow itself."""
         if not meaning.is_float(promote(left.type, right.type)):
             strong = self.strong("int" if left.type == "bool" else left.type)
 
@@ -243,7 +242,7 @@ class Expressions(Words):
         return Expr("bool", run)
 
     def expr_BoolOp(self, node, frame):
-        """Each operand as one of the common type of those before and itself."""
+        """Convert each operand to the common type of the operands up to it."""
         result = self.expr(node.values[0], frame)
         for part in node.values[1:]:
             result = self.and_or(isinstance(node.op, ast.And), result, self.expr(part, frame))

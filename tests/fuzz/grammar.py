@@ -1,10 +1,10 @@
-"""Typed expressions and statements of the kernel language, drawn by Hypothesis; what stands first in a list
-is what failures shrink to.
+"""Draw typed expressions and statements of the kernel language by Hypothesis; failures shrink towards the
+first element of each list.
 
 Kinds of expressions, one letter each: `f` floats, `i` signed and `u` unsigned integers, `c` conditions
-(bools). A capital is the same and not a literal, so that nothing is folded in another precision than it is
-computed in. Of each kind there is one dtype in a program; what is assigned to a variable is cast to it where
-it may be weaker, since a name used twice may be two variables.
+(bools). A capital letter excludes literals, so that no constant is folded in another precision than the
+computation's. Each kind has one dtype in a program; a value assigned to a variable is cast to it where its
+type may be weaker, since a name used twice may be two variables.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 
 def templates(text):
-    """The expressions that semicolons part."""
+    """Return the expressions that semicolons separate."""
     return [part.strip() for part in text.split(";")]
 
 
@@ -59,15 +59,15 @@ FLOAT_STEPS, UNSIGNED_STEPS = (
 
 
 class Grammar:
-    """Draws a kernel's body.
+    """Draw a kernel's body.
 
     Attributes
     ----------
-    leaves : dict of kind -> expressions that are values here
-    variables : dict of kind -> names that may be assigned here
+    leaves : dict of kind -> expressions available as values at this place
+    variables : dict of kind -> names that may be assigned at this place
     targets : list of (kind, elements that may be stored to)
     length : the number of elements of the arrays that may be read at any index below it
-    room : how many more statements there may be
+    room : number of further statements allowed
     """
 
     def __init__(self, draw, dtypes, length, room=9):
@@ -85,7 +85,7 @@ class Grammar:
         return self.draw(st.integers(low, high))
 
     def chance(self, of):
-        """True once in `of` times; False is simpler."""
+        """Return True once in `of` times; False is simpler."""
         return self.draw(st.integers(0, of - 1)) == of - 1
 
     def name(self, letter):
@@ -94,7 +94,7 @@ class Grammar:
 
     # ---- expressions
     def expr(self, kind, depth=2):
-        """An expression; of a capital kind one that is no literal."""
+        """Draw an expression of `kind`; a capital kind excludes literals."""
         lower = kind.lower()
         if depth <= 0 or not self.chance(3 if depth == 1 else 2) and depth < 3:
             if depth > 0 and self.chance(2):
@@ -104,14 +104,16 @@ class Grammar:
         return f"({self.fill(self.pick(self.shapes[lower]), depth - 1)})"
 
     def fill(self, template, depth=2):
-        """A text with an expression for each {kind}, casts for INT and UINT, the arrays' length for {n}."""
+        """Fill a template: expressions for {kind}, casts for INT and UINT, the arrays' length for {n}."""
         text = re.sub(
             r"\{(\w)\}", lambda m: str(self.length) if m[1] == "n" else self.expr(m[1], depth), template
         )
         return text.replace("UINT(", f"pk.{self.dtypes['u']}(").replace("INT(", f"pk.{self.dtypes['i']}(")
 
     def settled(self, kind, depth=2):
-        """An expression for a variable: of its dtype, no product by itself, int64 far from its ends."""
+        """Draw an expression for a variable: of the variable's dtype, not itself a product, int64 far from
+        its ends.
+        """
         text = self.expr(kind, depth)
         if kind == "f":
             text = f"q({text})" if self.chance(2) else f"{text} + {self.pick(LITERALS['f'])}"
@@ -123,7 +125,7 @@ class Grammar:
     # ---- statements
     @contextlib.contextmanager
     def scope(self, loop=None):
-        """Open a scope: names defined inside are unknown behind it."""
+        """Open a scope: names defined in it are unknown after it."""
         kept = (
             {k: list(v) for k, v in self.leaves.items()},
             {k: list(v) for k, v in self.variables.items()},
@@ -144,7 +146,7 @@ class Grammar:
             return indented(self.block(depth))
 
     def kinds(self, depth):
-        """Names of methods that make a statement, the simplest first."""
+        """Return the names of the methods that make a statement, the simplest first."""
         kinds = [
             "assign",
             "assign",
@@ -187,14 +189,14 @@ class Grammar:
         return [f"{name} {self.pick(['&=', '|=', '^='])} {self.expr('c', 1)}"]
 
     def make_product(self, depth):
-        """A product with a name: a sum with it is rounded once."""
+        """Assign a product to a name: a sum with it is rounded once."""
         name = self.name("p")
         line = f"{name} = {self.fill('{F} * {f}', 1)}"
         self.leaves["f"].append(name)
         return [line, f"{self.pick(self.variables['f'])} = {name} {self.pick('+-')} {self.expr('f', 1)}"]
 
     def make_both(self, depth):
-        """Two at once: a swap, or a function of two results."""
+        """Assign two names at once: a swap, or a function of two results."""
         a, b = (self.pick(self.variables["f"]) for _ in range(2))
         if self.chance(2):
             m = self.pick(self.variables["i"])
@@ -218,7 +220,7 @@ class Grammar:
         return lines
 
     def make_counted(self, depth):
-        """A loop over a range: its bounds known, the same for all, or each lane's own."""
+        """Make a loop over a range, whose bounds are constants, uniform, or different for each lane."""
         bounds = self.pick(
             [
                 "3",
@@ -274,7 +276,7 @@ def indented(lines):
 
 
 def helpers(draw, dtypes, length):
-    """Functions that every program has: fixed ones, and one that is drawn."""
+    """Return the functions of every program: fixed ones, and one that is drawn."""
     g = Grammar(draw, dtypes, length, room=5)
     real, whole = dtypes["f"], dtypes["i"]
     g.leaves |= {

@@ -1,5 +1,5 @@
-"""Launches: ranges and boxes with offsets, empty ones, sizes around packs of 8 and 16 and blocks of 128 and
-256, with small kernels."""
+"""Draw launches of small kernels: ranges and boxes with offsets, empty ones, sizes around packs of 8 and 16
+and blocks of 128 and 256."""
 
 import math
 
@@ -16,7 +16,7 @@ INDICES = ["i", "j", "l", "p"]
 
 
 def policies(draw):
-    """(policy, its number of indices in each dimension)."""
+    """Draw (policy, its number of indices in each dimension)."""
     dimensions = draw(st.sampled_from([1, 1, 2, 3, 4]))
     if dimensions == 1:
         begin = draw(st.sampled_from([0, 0, 1, 3, 8, 100, -5, 2**40]))

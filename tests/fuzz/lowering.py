@@ -1,4 +1,4 @@
-"""Programs lowered for CUDA: what LLVM makes of them needs no GPU."""
+"""Lower programs for CUDA: the checks by LLVM need no GPU."""
 
 import dataclasses
 
@@ -17,11 +17,12 @@ SIZES = 1, 32, 64, 128, 1024  # members of a team, of which a block has whole wa
 
 
 def lower(program, namespace, turn):
-    """Lower a program for blocks of all sizes: LLVM looks at each, and makes PTX of one, which takes turns.
+    """Lower a program for blocks of all sizes: LLVM verifies each, and generates PTX for one of them, a
+    different one each time.
 
     Raises
     ------
-    PortableError, or whatever the compiler ends in
+    PortableError, or any other exception of the compiler
     """
     kernel = namespace["kernel"]
     sizes = sorted({-(-n // WARP) * WARP for n in SIZES}) if program.policy[0] == "team" else [0]

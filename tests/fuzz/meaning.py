@@ -24,15 +24,17 @@ DIGITS = {
 
 
 class Undefined(Exception):
-    """The text does what docs/kernels.md leaves undefined: no space has to agree with another."""
+    """Operation that docs/kernels.md leaves undefined: spaces may differ."""
 
 
 class Refused(Exception):
-    """The text is outside what this interpreter was written for: a fault of the generator."""
+    """Source that this interpreter does not support: a fault of the generator."""
 
 
 class Notes:
-    """Notes that the checked space may report although the value is defined: integers that did not fit."""
+    """Record of notes that the checked space may report although the value is defined: integers that did not
+    fit.
+    """
 
     overflow = False
 
@@ -52,7 +54,7 @@ def is_float(dtype):
 
 
 def promote(a, b):
-    """The dtype in which two numbers meet: the table 'Types' of docs/kernels.md."""
+    """Return the dtype in which two numbers are combined: the table 'Types' of docs/kernels.md."""
     if a == b:
         return a
     if "bool" in (a, b):
@@ -72,7 +74,7 @@ def promote(a, b):
 
 # ---- conversions
 def wrapped(value, dtype):
-    """An integer modulo 2**bits."""
+    """Reduce an integer modulo 2**bits."""
     bits, signed = INTEGERS[dtype]
     result = value & (2**bits - 1)
     if signed:
@@ -84,7 +86,7 @@ def wrapped(value, dtype):
 
 
 def cut(value, dtype):
-    """A float as an integer: towards zero, at the type's ends held, 0 for NaN."""
+    """Convert a float to an integer: towards zero, limited to the type's ends, 0 for NaN."""
     if value != value:
         Notes.overflow = True
         return 0
@@ -100,12 +102,12 @@ def cut(value, dtype):
 
 
 def from_integer(value, dtype):
-    """The float nearest to an integer, rounded once."""
+    """Return the float nearest to an integer, rounded once."""
     return nearest(Fraction(value), dtype) if abs(value) >= 2**24 else FLOATS[dtype](value)
 
 
 def convert(value, a, b):
-    """A value of dtype `a` as one of dtype `b`; neither is "float"."""
+    """Convert a value of dtype `a` to dtype `b`; neither is "float"."""
     if a == b or (a in INTEGERS and b in INTEGERS and INTEGERS[a] == INTEGERS[b]):
         return value
     if b == "bool":
@@ -119,7 +121,7 @@ def convert(value, a, b):
 
 # ---- rounding
 def nearest(exact, dtype):
-    """The float nearest to a Fraction other than zero, ties to even."""
+    """Return the float nearest to a Fraction other than zero, ties to even."""
     digits, low, high = DIGITS[dtype]
     n, d = abs(exact.numerator), exact.denominator
     power = n.bit_length() - d.bit_length()
@@ -132,7 +134,7 @@ def nearest(exact, dtype):
 
 
 def fma(a, b, c, dtype):
-    """a * b + c, rounded once."""
+    """Compute a * b + c, rounded once."""
     if not (np.isfinite(a) and np.isfinite(b)):
         return a * b + c
     if not np.isfinite(c):
@@ -165,7 +167,10 @@ def shift(op, x, count, dtype):
 
 
 def integer(op, x, y, dtype):
-    """+ - * // % & | ^ << >> of two integers of one dtype."""
+    """Evaluate + - *
+
+    % & | ^ << >> of two integers of one dtype.
+    """
     if op in "+-*":
         exact = x + y if op == "+" else x - y if op == "-" else x * y
         if dtype in ("int", "int64") and not -(2**63) <= exact < 2**63:
@@ -179,7 +184,10 @@ def integer(op, x, y, dtype):
 
 
 def floating(op, x, y):
-    """+ - * / // % of two floats of one dtype."""
+    """Evaluate + - * /
+
+    % of two floats of one dtype.
+    """
     if op == "+":
         return x + y
     if op == "-":
@@ -197,12 +205,12 @@ def compare(op, x, y):
 
 # ---- words
 def extreme(smaller, x, y):
-    """min and max of Python: the first, unless the second is better."""
+    """Evaluate min and max of Python: the first operand, unless the second is better."""
     return y if (y < x if smaller else y > x) else x
 
 
 def extreme_nan(smaller, x, y):
-    """minimum and maximum: NaN wins, -0.0 is below 0.0."""
+    """Evaluate minimum and maximum: NaN takes precedence, -0.0 is below 0.0."""
     if x != x or y != y:
         return x if x != x else y
     if x == y == 0 and isinstance(x, np.floating):

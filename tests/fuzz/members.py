@@ -1,5 +1,5 @@
-"""A program run by the oracle: indices one after the other, the members of a team in turns between the places
-where they meet."""
+"""Run a program by the oracle: indices one after the other, the members of a team in turns between the points
+where they synchronize."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from .types import View
 
 
 class Member:
-    """The team as one member sees it."""
+    """Handle of the team in one of its members."""
 
     def __init__(self, rank, size, league_rank, league_size, scratches):
         self.rank, self.size, self.league_rank, self.league_size = (
@@ -25,7 +25,7 @@ class Member:
         self.scratches, self.n_scratches = scratches, 0
 
     def meet(self, word, value):
-        """Wait for the team; the list of what its members brought."""
+        """Wait for the team and return the list of the values that its members contributed."""
         return greenlet.getcurrent().parent.switch((word, value))
 
     def scratch(self, shape, dtype):
@@ -36,14 +36,14 @@ class Member:
 
 
 def run(program, team_size, fused):
-    """Run a program by the meaning of its source.
+    """Run a program in the interpreter.
 
     Returns
     -------
-    arrays : list of ndarray, its array arguments afterwards
-    result : what its launch returns, or None
-    overflow : bool, whether an integer did not fit, which the checked space reports
-    fuses : bool, whether the text has a sum with a product
+    arrays : list of ndarray, the array arguments after the launch
+    result : the launch's result, or None
+    overflow : bool, True if an integer did not fit, which the checked space reports
+    fuses : bool, True if the source has a sum with a product
     """
     meaning.Notes.overflow = False
     arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in program.args]
@@ -65,7 +65,7 @@ def run(program, team_size, fused):
 
 
 def _argument(arg, own):
-    """(type, value) of an argument."""
+    """Return (type, value) of an argument."""
     if isinstance(arg, np.ndarray):
         return View(arg.dtype.name, arg.ndim), arg
     if isinstance(arg, tuple):  # ("static", number)
@@ -80,7 +80,7 @@ def _argument(arg, own):
 
 
 def places(policy):
-    """The indices of a policy without teams, as tuples."""
+    """Return the indices of a policy without teams, as tuples."""
     if policy[0] == "range":
         return [(i,) for i in range(policy[1], policy[2])]
     return list(itertools.product(*(range(low, high) for low, high in zip(policy[1], policy[2]))))
@@ -111,7 +111,7 @@ def _reduce(program, reader, type_, contributions, indices):
         result = reducer.all(values, list(numbers))
         if reducer.located and indices and isinstance(indices[0], tuple):
             *others, place = result if isinstance(result, tuple) else (result,)
-            if 0 <= place < len(indices):  # no place: the neutral state's
+            if 0 <= place < len(indices):  # otherwise the index is that of the neutral state
                 result = (*others, indices[place]) if others else indices[place]
         results.append(result)
     return tuple(results) if several else results[0]
@@ -142,14 +142,14 @@ def _teams(program, reader, types, values, team_size):
 
 def _quietly(call, member, values):
     def course():
-        with np.errstate(all="ignore"):  # a greenlet has a context of its own
+        with np.errstate(all="ignore"):  # each greenlet has a separate context
             return call(member, *values)
 
     return course
 
 
 def _together(members):
-    """Run the members of a team from meeting to meeting; what member 0 returns."""
+    """Run the members of a team from one synchronization to the next; return the result of member 0."""
     replies = [None] * len(members)
     while True:
         asked = [

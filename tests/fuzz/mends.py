@@ -1,7 +1,8 @@
-"""The mends of defects that strangers' programs found, to be taken back one at a time.
+"""Fixes of defects that earlier programs found, to be reverted one at a time.
 
-Each is (item of the list of defects, what, file, text now, text without the mend); the text now stands
-exactly once in the file. What the typed tree has made impossible is taken back where it would come from now.
+Each is (item of the list of defects, description, file, source now, source without the fix); the present
+source occurs exactly once in the file. Where the typed tree has made a defect impossible, the reverted source
+is at the place where it would arise now.
 """
 
 BUILD, EXPRESSIONS, STATEMENTS = (

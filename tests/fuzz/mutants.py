@@ -1,8 +1,9 @@
-"""Changes of the compiler that the programs must notice: mends taken back, and mutants drawn from its text.
+"""Change the compiler in ways that the programs must detect: reverted fixes, and mutants drawn from its
+source.
 
-Each is made in a copy of the tree and tried in a process of its own, until the first difference or so many
-programs. A crash, a program that never ends and a refusal of what the unchanged compiler takes count as
-noticed.
+Each is made in a copy of the tree and tried in a separate process, until the first difference or a given
+number of programs. A crash, a program that does not end, and the refusal of a program that the unchanged
+compiler accepts count as detected.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .mends import MENDS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("portable/core/compiler", "portable/core/machines/cpu")
-LEFT_OUT = ("counting.py", "count.py", "touched.py")  # what pk.count says, and no result
+LEFT_OUT = ("counting.py", "count.py", "touched.py")  # counts for pk.count, which affect no result
 LIMIT_S = 3600
 _ARITHMETIC = {
     ast.Add: ast.Sub,
@@ -55,7 +56,7 @@ _COMPARISONS = {
 
 @dataclass(frozen=True)
 class Change:
-    """A text of a file, from `start` on, replaced by another."""
+    """Replacement of a part of a file, from `start` on."""
 
     name: str
     file: str
@@ -72,7 +73,7 @@ class Change:
 
 # ---- mends taken back
 def taken_back():
-    """The Changes of `mends.py`; each must fit the text exactly once."""
+    """Return the Changes of `mends.py`; the source of each must occur exactly once."""
     changes = []
     for item, what, file, now, before in MENDS:
         text = (ROOT / file).read_text()
@@ -89,7 +90,7 @@ def taken_back():
 
 # ---- mutants of the text
 def candidates():
-    """All Changes of one operator, constant or condition, sorted."""
+    """Return all Changes of one operator, constant or condition, sorted."""
     found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -146,8 +147,8 @@ def _of_file(path):
 
 
 def _executed(node):
-    """The nodes below that work on programs: no docstrings, annotations, messages or what only says that a
-    program is wrong."""
+    """Return the nodes below `node` that affect programs: no docstrings, annotations, messages, nor
+    statements that only raise an error."""
     annotations = [getattr(node, name, None) for name in ("annotation", "returns")]
     for child in ast.iter_child_nodes(node):
         called = ast.unparse(child.func).rpartition(".")[2] if isinstance(child, ast.Call) else ""
@@ -165,7 +166,7 @@ def _executed(node):
 
 # ---- trying
 def attempt(change, seed, programs, accepted):
-    """(the change, "" if no program noticed, else how one did)."""
+    """Try a change; return it with "" if no program detected it, else the reason."""
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
         folder = Path(folder)
         shutil.copytree(ROOT / "portable", folder / "portable", ignore=shutil.ignore_patterns("__pycache__"))
@@ -191,7 +192,7 @@ def attempt(change, seed, programs, accepted):
             "--seed",
             str(seed),
         ]
-        others = os.environ.get("PYTHONPATH", "")  # the copy comes first, packages may come from there
+        others = os.environ.get("PYTHONPATH", "")  # the copy comes first
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{others}", "PORTABLE_CACHE": "0"}
         try:
             done = subprocess.run(
@@ -214,7 +215,7 @@ def try_here(programs, seed, hashes):
 
 def main(seed, n_mutants, programs, processes, part=(1, 1)):
     drawn = random.Random(seed).sample(candidates(), n_mutants)
-    # What takes longest comes first: those that survive, and reducers, which come late among the programs.
+    # The longest runs come first: survivors, and changes of reducers, which come late among the programs.
     changes = (drawn + taken_back()[::-1])[part[0] - 1 :: part[1]]
     before = campaign.campaign(programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS)
     different = [d for outcome in before.values() for d in outcome.differences]
@@ -224,7 +225,7 @@ def main(seed, n_mutants, programs, processes, part=(1, 1)):
     accepted = set().union(*(outcome.refused_hashes for outcome in before.values()))
     unchanged = Change("nothing", changes[0].file, 1, 0, "", "")
     _, noticed = attempt(unchanged, seed, 20, accepted)
-    if noticed:  # else every change would seem to be noticed
+    if noticed:  # otherwise every change would seem to be detected
         print(f"an unchanged copy does not pass: {noticed}")
         return 1
     survivors = 0

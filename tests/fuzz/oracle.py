@@ -1,9 +1,9 @@
-"""A kernel's text, run in plain Python by the meaning of `meaning.py`.
+"""Run a kernel's source in plain Python, with the operations of `meaning.py`.
 
-The text is turned into closures once for each set of argument types, since a name's dtype is known before it
-runs: `Reader` reads expressions and statements. What it was not written for is `Refused`: the generators stay
-inside. Products remember their factors, so that a sum with one is rounded once; `fused=False` is plain
-Python's rounding, that of the checked space.
+The source is compiled to closures once for each set of argument types, since a name's dtype is known before
+the run: `Reader` translates expressions and statements. Source that it does not support is `Refused`; the
+generators do not draw it. Products keep their factors, so that a sum with one is rounded once; `fused=False`
+rounds as plain Python and the checked space do.
 """
 
 import ast
@@ -17,7 +17,7 @@ BREAK, CONTINUE, RETURN = "break", "continue", "return"
 
 
 class Frame:
-    """Facts of one function while it is read."""
+    """Facts about one function while it is translated."""
 
     def __init__(self, tree, types):
         self.types = dict(zip((a.arg for a in tree.args.args), types))
@@ -27,7 +27,7 @@ class Frame:
 
 
 class Reader(Expressions):
-    """Turns the functions of a module's text into closures.
+    """Translate the functions of a module's source into closures.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class Reader(Expressions):
 
     # ---- functions
     def function(self, name, types):
-        """(type of the result, function of arguments) of one of the text's functions for these argument
-        types."""
+        """Return (type of the result, function of arguments) of one of the source's functions for these
+        argument types."""
         key = (name, types)
         if key not in self.made:
             tree = self.functions[name]
@@ -80,7 +80,7 @@ class Reader(Expressions):
         return self.made[key]
 
     def fit(self, value, a, b):
-        """A number, or a tuple of numbers, of type `a` as one of type `b`."""
+        """Convert a number, or a tuple of numbers, from type `a` to type `b`."""
         if a == b:
             return value
         if isinstance(a, tuple):
@@ -156,7 +156,7 @@ class Reader(Expressions):
         return step
 
     def target(self, target, type_, frame):
-        """A function (variables, value) that stores a value of this type."""
+        """Return a function (variables, value) that stores a value of this type."""
         if isinstance(target, ast.Tuple):
             parts = [self.target(t, p, frame) for t, p in zip(target.elts, type_, strict=True)]
 
@@ -180,7 +180,7 @@ class Reader(Expressions):
         return store
 
     def declare(self, name, type_, frame):
-        """The type of a variable: that of its first assignment, which later ones may only weaken."""
+        """Return the type of a variable: that of its first assignment, which later ones may only weaken."""
         own = frame.types.setdefault(name, type_)
         if own != type_ and self.strong(own) != self.strong(type_) and promote(own, type_) != own:
             raise Refused(f"{name} is {own} and {type_}")
@@ -267,7 +267,7 @@ class Reader(Expressions):
 
 
 def within(steps):
-    """A range, which must not step beyond int64; in steps of one it does not."""
+    """Check that a range does not step beyond int64; in steps of one it cannot."""
     if abs(steps.step) > 1 and not -(2**63) <= steps.stop + steps.step < 2**63:
         raise Undefined("a range steps beyond int64")
     return steps

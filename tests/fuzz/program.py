@@ -1,4 +1,4 @@
-"""A program: the text of a module with a kernel, a launch, and the arguments."""
+"""Define a program: the source of a module with a kernel, a launch, and the arguments."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Program:
     policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size)
     args : list of ndarray, numbers and ("static", number)
     launch : "for", "reduce" or "scan"; the last argument of a scan is its `out`
-    reducers : names as the text writes them, "Sum" for pk.Sum
-    again : the Programs that are run in its place, one after the other: of other constants
+    reducers : names as in the source, "Sum" for pk.Sum
+    again : Programs with other constants that are run in its place, one after the other
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Program:
     reducers: tuple = ("Sum",)
     inclusive: bool = True
     again: tuple = ()
-    plain: str = ""  # the text that the oracle reads, if not `text`
+    plain: str = ""  # the oracle's source, if it is not `text`
 
     @property
     def narrow(self):
@@ -55,7 +55,9 @@ class Program:
 
 
 def load(text, name="<fuzz>", wide=False):
-    """The namespace of a module's text, whose source can be read although it is in no file."""
+    """Execute a module's source and return its namespace; inspect can find the source although it is in no
+    file.
+    """
     text = text.replace("WIDE = False", f"WIDE = {wide}")
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     namespace = {"__name__": "fuzzed"}
@@ -64,10 +66,10 @@ def load(text, name="<fuzz>", wide=False):
 
 
 def show(value):
-    """An argument as Python text."""
+    """Return an argument as Python source."""
     if isinstance(value, np.ndarray):
         held, ending = value, ""
-        if value.dtype.kind == "f":  # bits, so that nothing is lost
+        if value.dtype.kind == "f":  # bits, so that no digit is lost
             held, ending = value.view(f"u{value.itemsize}"), f".view(np.{value.dtype})"
         return f"np.array({held.tolist()}, np.dtype('{held.dtype}')){ending}.reshape({value.shape})"
     if isinstance(value, tuple) and value and value[0] == "static":
@@ -80,7 +82,9 @@ def show(value):
 
 
 def launch(program, namespace, space, args, packed=True):
-    """Launch a program's kernel on a space, with its arguments as they are given; what the launch returns."""
+    """Launch a program's kernel on a space with its arguments, which are not copied, and return the launch's
+    result.
+    """
     import portable as pk
 
     kernel = namespace["kernel"] if packed is True else pk.kernel(namespace["kernel"].fn, packed=packed)
@@ -103,7 +107,7 @@ def launch(program, namespace, space, args, packed=True):
 
 
 def policy_of(program):
-    """A function of a space's name: the policy of a program there."""
+    """Return a function of a space's name that gives a program's policy there."""
     import portable as pk
 
     shape, *rest = program.policy
@@ -128,7 +132,7 @@ END = """
 
 
 def replay(program, build, wide, packed, wanted, result):
-    """The text of a file that runs a program again and shows what should come out and what does."""
+    """Return the text of a file that runs a program again and prints the expected and the actual result."""
     shape, *rest = program.policy
     policy = {"team": "TeamPolicy", "range": "RangePolicy", "box": "MDRangePolicy"}[shape]
     names = [n if f"\n{n} = " in program.text else f"pk.{n}" for n in program.reducers]

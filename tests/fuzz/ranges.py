@@ -1,5 +1,5 @@
-"""Programs of a range: nested control flow of every kind over floats, integers, bools and small arrays of an
-index's own."""
+"""Draw programs of a range: nested control flow of every kind over floats, integers, bools and small arrays
+private to an index."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ LENGTH = 21
 
 
 def draw_dtypes(draw):
-    """The dtype of each kind of expression."""
+    """Draw the dtype of each kind of expression."""
     narrow = draw(st.booleans())
     pick = (lambda a, b: b) if draw(st.booleans()) else (lambda a, b: draw(st.sampled_from([a, b])))
     if narrow:
@@ -20,7 +20,7 @@ def draw_dtypes(draw):
 
 
 def arrays(draw, dtypes, shape):
-    """x, k, u, b with small values, and fo, io, uo, bo for results."""
+    """Make the arrays x, k, u, b with small values, and fo, io, uo, bo for results."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     real = rng.normal(size=shape) if draw(st.booleans()) else rng.integers(-16, 17, shape) / 8
     return [

@@ -1,5 +1,5 @@
-"""Evaluate reducers: contributions folded in the order of indices or members. Sums of floats are exact in
-the programs drawn here."""
+"""Evaluate reducers: contributions folded in the order of indices or members. Sums of floats are exact in the
+programs drawn here."""
 
 import ast
 import functools
@@ -10,8 +10,8 @@ from .meaning import is_float
 
 
 def state_type(reader, dtype, in_team):
-    """The dtype in which contributions are combined: integers in 64 bits, but in a team as they are; bools
-    count as int64."""
+    """Return the dtype in which contributions are combined: 64 bits for integers, but unchanged in a team;
+    bools count as int64."""
     dtype = reader.strong(dtype)
     if is_float(dtype) or in_team and dtype != "bool":
         return dtype
@@ -19,9 +19,9 @@ def state_type(reader, dtype, in_team):
 
 
 class BuiltIn:
-    """pk.Sum, Prod, Min, Max, MinLoc and MaxLoc.
+    """Built-in reducer: pk.Sum, Prod, Min, Max, MinLoc or MaxLoc.
 
-    `result` is the type of what `all` gives; with `located` a contribution in a team is the pair (value,
+    `result` is the type of the result of `all`; with `located` a contribution in a team is the pair (value,
     index).
     """
 
@@ -41,7 +41,7 @@ class BuiltIn:
         return meaning.least(self.state) if low else meaning.most(self.state)
 
     def all(self, values, indices=None):
-        """The values combined. `indices` are those of a launch; in a team the values of a located one are
+        """Combine the values. `indices` are those of a launch; in a team the values of a located reducer are
         pairs."""
         if self.located:
             pairs = list(zip(values, indices)) if indices is not None else values
@@ -65,7 +65,9 @@ class BuiltIn:
         return meaning.floating(op, a, b) if is_float(self.state) else meaning.integer(op, a, b, self.state)
 
     def first(self, pairs):
-        """The pair whose number comes first, NaN before all others; of equals the lowest index."""
+        """Return the pair with the best number, NaN before all others; among equals the one with the lowest
+        index.
+        """
         best = (self.identity(), 2**63 - 1)
         for value, index in pairs:
             nan, best_nan = value != value, best[0] != best[0]
@@ -80,7 +82,7 @@ class BuiltIn:
 
 
 class Written:
-    """A reducer of the text: `NAME = pk.Reducer("NAME", combine, neutral, lift, finish)`."""
+    """Reducer defined in the source: `NAME = pk.Reducer("NAME", combine, neutral, lift, finish)`."""
 
     def __init__(self, reader, name, contribution, in_team):
         _, combine, neutral, *others = reader.reducers[name]
@@ -119,7 +121,7 @@ class Written:
         return self.neutral
 
     def add(self, total, value):
-        """One step of a scan."""
+        """Combine a scan's running total with one contribution."""
         return self.join(total, self.lifted_state(value, None))
 
     def finished(self, total):

@@ -1,8 +1,8 @@
-"""Reductions and scans: built-in and written reducers, several at once over different dtypes, inclusive and
-exclusive prefixes.
+"""Draw reductions and scans: built-in and written reducers, several at once over different dtypes, inclusive
+and exclusive prefixes.
 
-Contributions that are summed are multiples of 1/8, so that every order of adding gives the same bits; others
-may be anything.
+Contributions to sums are multiples of 1/8, so that every order of addition gives the same bits; the others
+are arbitrary.
 """
 
 import numpy as np
@@ -89,7 +89,7 @@ ANY = {
 
 
 def contribution(g, kind, pairs=True):
-    """(reducer, an expression for it); `pairs`: it may be a tuple."""
+    """Draw (reducer, an expression for it); `pairs`: it may be a tuple."""
     if kind == "f" and not g.chance(2):
         name = g.pick(["Sum", "Spread", *["Pair"][:pairs]])
         value = f"q({g.expr('f')})"
@@ -105,7 +105,7 @@ def contribution(g, kind, pairs=True):
     return (
         name,
         f"{text} + 0.0" if kind == "f" else text,
-    )  # no -0.0: which of two zeros is the smaller is open
+    )  # no -0.0: which of two zeros is the smaller is not specified
 
 
 @st.composite
@@ -190,7 +190,7 @@ def ranged(draw):
 
 
 def in_teams(draw, dtypes, what):
-    """Reductions over a league ("team"), and one reducer over two dtypes in one kernel ("twice")."""
+    """Draw reductions over a league ("team"), or one reducer over two dtypes in one kernel ("twice")."""
     g = Grammar(draw, dtypes, LENGTH, room=2)
     functions = helpers(draw, dtypes, LENGTH)
     g.leaves |= {

@@ -1,6 +1,6 @@
-"""Programs of vectors, slices of rows, and records that kernels make, in control flow of every kind.
+"""Draw programs of vectors, slices of rows, and records that kernels make, in control flow of every kind.
 
-A line that ends in `  #@ TEXT` is TEXT to the oracle, which knows numbers alone: it has a name for each
+A line that ends in `  #@ TEXT` is TEXT to the oracle, which supports only numbers: it has a name for each
 number of a vector and each field of a record.
 """
 
@@ -43,7 +43,7 @@ def turn(v, t):
 
 
 def plain_of(text):
-    """A program's text as numbers alone."""
+    """Return a program's source in terms of single numbers."""
     text = re.sub(r"^( *)\S.*?  #@ (.*)$", r"\1\2", text, flags=re.M)
     text = re.sub(r"\b(vec\d)\[(\d)\]", r"\1_\2", text)
     text = re.sub(r"class Pair.*?\n\n\n@pk.function\ndef turn.*?\n\n\n", "", text, flags=re.S)
@@ -55,7 +55,7 @@ def both(line, plain):
 
 
 class Small(Grammar):
-    """Draws statements of small values, besides the others."""
+    """Draw statements of small values, in addition to the others."""
 
     def kinds(self, depth):
         small = ["form", "form", "vector", "product_of", "index", "slice", "record"]
@@ -68,7 +68,7 @@ class Small(Grammar):
         return self.pick([name for name, length in VECTORS.items() if length == n])
 
     def make_vector(self, depth):
-        """A vector of numbers, of a row, of a choice, or of a function."""
+        """Draw a vector of numbers, of a row, of a choice, or of a function."""
         name = self.pick(list(VECTORS))
         n, to = VECTORS[name], ", ".join(self.numbers(name))
         how = self.pick(["numbers", "row", "choice", *(["turn"] if n == 2 else [])])
@@ -87,7 +87,7 @@ class Small(Grammar):
         return [both(f"{name} = {a} if {c} else {b}", f"{to} = {values}")]
 
     def make_form(self, depth):
-        """Arithmetic by element."""
+        """Draw arithmetic by element."""
         name = self.pick(list(VECTORS))
         a, b = self.alike(VECTORS[name]), self.alike(VECTORS[name])
         form = self.pick(FORMS)
@@ -105,7 +105,7 @@ class Small(Grammar):
         return [both(f"{name} = {of('')}", f"{', '.join(self.numbers(name))} = {values}")]
 
     def make_product_of(self, depth):
-        """A number of a vector: a product, a sum, an extreme."""
+        """Draw a number of a vector: a product, a sum, an extreme."""
         real, to = f"pk.{self.dtypes['f']}", self.pick(self.variables["f"])
         a = self.pick(list(VECTORS))
         b, n = self.alike(VECTORS[a]), VECTORS[a]
@@ -122,7 +122,7 @@ class Small(Grammar):
         return [both(f"{to} = {real}({a}.{how}())", f"{to} = {real}({plain})")]
 
     def make_index(self, depth):
-        """An index that is known at the launch alone."""
+        """Draw an index that is known only at the launch."""
         name, to = self.pick(list(VECTORS)), self.pick(self.variables["f"])
         n, k = VECTORS[name], f"({self.expr('I', 1)}) % {VECTORS[name]}"
         plain = "".join(f"{name}_{j} if {k} == {j} else " for j in range(n - 1)) + f"{name}_{n - 1}"
@@ -134,10 +134,10 @@ class Small(Grammar):
         ]
 
     def make_slice(self, depth):
-        """A store to a part of a row, or its sum."""
+        """Draw a store to a part of a row, or the part's sum."""
         name = self.pick(list(VECTORS))
         n, s = VECTORS[name], self.name("h")
-        before = [f"{s} = {self.settled('f', 1)}"]  # which a store may change
+        before = [f"{s} = {self.settled('f', 1)}"]  # a store may change it
         low = self.number(0, WIDTH - n)
         part, places = (
             f"rows[i, {low}:{low + n}]",
@@ -197,7 +197,7 @@ class Small(Grammar):
 
 
 def sum_of(terms):
-    """The text of a sum in the order of its terms, from zero."""
+    """Return the source of a sum in the order of its terms, from zero."""
     text = "0"
     for term in terms:
         text = f"({text} + {term})"

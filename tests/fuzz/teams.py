@@ -1,8 +1,8 @@
-"""Programs of teams: shared memory, collectives, shares of a range left early, branches and loops that
-members take together or not.
+"""Draw programs of teams: shared memory, collectives, shares of a range left early, branches and loops that
+members take together or separately.
 
-A phase reads what others wrote only behind a barrier. What is summed is a multiple of 1/8 below 4, so that no
-order of adding matters.
+A phase reads what other members wrote only after a barrier. Terms of sums are multiples of 1/8 below 4, so
+that the order of addition does not matter.
 """
 
 import contextlib
@@ -61,8 +61,8 @@ TOGETHER = {
 
 
 class TeamGrammar(Grammar):
-    """`level`: "team" where all members go together, "item" inside a share of a range, "member" in a member's
-    own loops."""
+    """Grammar of teams. `level`: "team" for code that all members execute together, "item" in a share of a
+    range, "member" in a member's private loops."""
 
     level = "team"
 
@@ -74,12 +74,12 @@ class TeamGrammar(Grammar):
 
     @contextlib.contextmanager
     def at(self, level):
-        """Return the place of members' own values."""
+        """Draw at another level, with the values and variables that are available there."""
         outer = self.level, self.leaves, self.variables, self.in_loop
         item = ITEM if level == "item" else {k: [] for k in "fiuc"}
         known = {
             k: [leaf for leaf in v if leaf not in TOGETHER[k]] for k, v in self.leaves.items()
-        }  # counters of loops around
+        }  # counters of the enclosing loops
         self.leaves = {k: MEMBER[k] + item[k] + known[k] for k in "fiuc"}
         self.variables = {"f": ["t"], "i": ["c"], "u": ["z"], "c": ["flag"]}
         self.level, self.in_loop = level, level == "item"
@@ -110,7 +110,7 @@ class TeamGrammar(Grammar):
         return kinds + (["leave"] if self.in_loop else [])
 
     def share(self, work, bounds=None):
-        """A loop over a share of a range, with what members do to their items."""
+        """Draw a loop over a share of a range, in which members work on their items."""
         bounds = bounds or self.pick(["19", "19", "row, 19", "17", "3", "w0 % 5, 18", "2, 2"])
         return [f"for j in team.thread_range({bounds}):", *indented(work)]
 
@@ -150,7 +150,7 @@ class TeamGrammar(Grammar):
         ]
 
     def make_find(self, depth):
-        """The first of a member's items for which something holds."""
+        """Draw a search for the first of a member's items that meets a condition."""
         whole = f"pk.{self.dtypes['i']}"
         with self.at("item"):
             test = self.expr("c")
@@ -164,7 +164,7 @@ class TeamGrammar(Grammar):
         ]
 
     def make_parted(self, depth):
-        """A plain loop that members leave one by one, and a collective behind it."""
+        """Draw a plain loop that members leave at different times, and a collective after it."""
         name = self.name("r")
         head = self.pick(
             [
@@ -205,7 +205,7 @@ class TeamGrammar(Grammar):
 
     def make_broadcast(self, depth):
         weak = ["({f} if {c} else -0.25)", "(1.5 if {c} else 2)", "({i} / 4)", "float({I})", "({c})"]
-        with self.at("member"):  # a weak float is of the kernel's own width
+        with self.at("member"):  # a weak float has the width of the kernel's float type
             value = self.fill(self.pick(["{F}", "{F}", *weak]), 1)
         rank = self.pick(["", ", team.size - 1", ", w0 % team.size", ", 0"])
         return [f"u0 = pk.{self.dtypes['f']}(team.broadcast({value}{rank}))"]
@@ -237,7 +237,7 @@ class TeamGrammar(Grammar):
             return [f"u0 = pk.{self.dtypes['f']}(team.reduce(q({self.expr('f')}), Spread))"]
 
     def make_bins(self, depth):
-        """Atomic updates of shared memory, and one member's look at it."""
+        """Draw atomic updates of shared memory, and a read of it by one member."""
         with self.at("item"):
             where, value = self.expr("i", 1), self.pick(["1", "j", "j % 3"])
         word = self.pick(["add", "max", "xor", "or"])
@@ -255,7 +255,7 @@ class TeamGrammar(Grammar):
         ]
 
     def make_together(self, depth):
-        """A loop whose trips all members make, with collectives inside."""
+        """Draw a loop whose iterations all members execute, with collectives inside."""
         name = self.name("r")
         with self.scope(loop=True):
             self.leaves["i"].append(name)

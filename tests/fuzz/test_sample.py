@@ -1,5 +1,4 @@
-"""Random programs from fixed seeds, on every space of this machine; `python -m tests.fuzz` runs
-thousands."""
+"""Run random programs from fixed seeds on every local space; `python -m tests.fuzz` runs thousands."""
 
 import pytest
 
@@ -44,8 +43,8 @@ def test_random_functions_have_right_derivatives():
 
 
 def test_the_oracle_rounds_once():
-    """Its fused multiply-add against cases worked out by hand: cancellation, ties, signs of zero, overflow on
-    the way."""
+    """Compare the oracle's fused multiply-add with cases worked out by hand: cancellation, ties, signs of
+    zero, overflow of the product."""
     import numpy as np
 
     one = np.float64(1.0)
@@ -58,11 +57,11 @@ def test_the_oracle_rounds_once():
     assert meaning.from_integer(2**64 - 1, "float64") == 2.0**64
     assert (
         meaning.nearest(meaning.Fraction(3, 2**1075), "float64") == 2 * 5e-324
-    )  # a tie goes to the even one
+    )  # a tie is rounded to the even number
 
 
 def test_the_oracle_differs_where_a_space_would(monkeypatch):
-    """A wrong meaning is found: shifts that take their count modulo the width."""
+    """A changed definition of an operation is detected: shifts that take their count modulo the width."""
     monkeypatch.setattr(
         meaning,
         "shift",
@@ -73,5 +72,5 @@ def test_the_oracle_differs_where_a_space_would(monkeypatch):
 
 
 def test_each_mend_can_be_taken_back():
-    """The texts of mends.py are the compiler's, so that `--mutate` starts."""
+    """The sources in mends.py are those of the compiler, so that `--mutate` can start."""
     assert len({change.name for change in taken_back()}) == len(taken_back()) >= 18

@@ -1,11 +1,11 @@
-"""Expressions as the oracle reads them: their types, and how elements of arrays are reached."""
+"""Define the oracle's expressions: their types, and access to elements of arrays."""
 
 from . import meaning
 from .meaning import Refused
 
 
 class View:
-    """The type of an array: its dtype and number of dimensions."""
+    """Type of an array: its dtype and number of dimensions."""
 
     def __init__(self, dtype, ndim):
         self.dtype, self.ndim = dtype, ndim
@@ -18,10 +18,10 @@ class View:
 
 
 class Expr:
-    """An expression: its type (a dtype, a View, a tuple of types, "team", or a reducer's name) and a function
-    of the variables.
+    """Expression: its type (a dtype, a View, a tuple of types, "team", or a reducer's name) and a function of
+    the variables.
 
-    `product`: of a float product the functions that give its two factors.
+    `product`: for a product of floats, the functions that give its two factors.
     """
 
     __slots__ = ("type", "run", "product")

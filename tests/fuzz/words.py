@@ -25,7 +25,9 @@ _ATOMICS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
 
 
 class Words:
-    """Calls. Needs from the class on top: `expr`, `to`, `convert`, `truth`, `as_int`, `function`."""
+    """Evaluate calls. Requires from the derived class: `expr`, `to`, `convert`, `truth`, `as_int`,
+    `function`.
+    """
 
     def expr_Call(self, node, frame):
         name = ast.unparse(node.func)
@@ -105,7 +107,7 @@ class Words:
         return Expr("int", lambda variables: int(e.run(variables))) if e.type == "bool" else e
 
     def rounding(self, fn, whole, e):
-        """math.floor gives an integer, np.floor a float."""
+        """Evaluate rounding: math.floor gives an integer, np.floor a float."""
         if not meaning.is_float(e.type):
             if whole:
                 return self.word_int(e)
@@ -176,7 +178,7 @@ class Words:
         return Expr(dtype, lambda variables: np.copysign(a(variables), b(variables)))
 
     def of_floats(self, fn, *args):
-        """A function of Python floats whose results are numbers of the operands' dtype."""
+        """Wrap a function of Python floats so that its results are numbers of the operands' dtype."""
         dtype = functools.reduce(promote, (a.type for a in args), "float")
         runs = [self.to(e, dtype) for e in args]
         kind = np.float32 if self.strong(dtype) == "float32" else np.float64
@@ -295,7 +297,7 @@ def negated(value, dtype):
 
 
 def remainder(x, y):
-    """math.remainder, NaN where it raises."""
+    """Evaluate math.remainder; NaN where that raises."""
     try:
         return math.remainder(x, y)
     except ValueError:
@@ -303,5 +305,5 @@ def remainder(x, y):
 
 
 def exponent(x):
-    """C's logb."""
+    """Evaluate C's logb."""
     return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf

@@ -1,7 +1,7 @@
 """python -m tests.hostile [NAME] [--minutes N]: attacks on launches, one after the other at random.
 
-Each attack of tests/hostile/attacks.py has a process to itself, and a seed that is printed where it does not
-hold: NAME --seed S --times N tries it again. The exit status is 1 if one did not hold.
+Each attack of tests/hostile/attacks.py runs in a separate process, with a seed that is printed if the attack
+fails: NAME --seed S --times N repeats it. The exit status is 1 if an attack failed.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 
 from .attacks import ATTACKS
 
-LIMIT = 900  # seconds of one process
+LIMIT = 900  # longest run of one process, in seconds
 
 
 def alone(name, seed, times):
@@ -24,7 +24,7 @@ def alone(name, seed, times):
 
 
 def tried(name, seed, times=None):
-    """Run one attack in a process of its own; what was wrong, or None."""
+    """Run one attack in a separate process; return a description of its failure, or None."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.hostile", name, "--seed", str(seed)]
     try:
         done = subprocess.run(
@@ -44,7 +44,7 @@ def tried(name, seed, times=None):
 
 
 def main(arguments=None):
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.hostile",
         description=__doc__,

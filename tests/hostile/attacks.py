@@ -1,8 +1,8 @@
 """Attack a launch as real programs do: threads, forks, signals, Ctrl-C, exits, pickles, limits. A table of
 attacks.
 
-Each is a function of a random generator and of how often it is to try; it returns how often it did, and
-raises where something did not hold. It has a process to itself: `python -m tests.hostile NAME`.
+Each is a function of a random generator and of the number of tries; it returns the number of tries made, and
+raises if a check failed. It runs in a separate process: `python -m tests.hostile NAME`.
 """
 
 from . import (  # noqa: F401

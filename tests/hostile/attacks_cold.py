@@ -66,7 +66,7 @@ def _no_cache(run):
 
 
 def _no_home(run):
-    for home in ("/dev/null/home", "/proc/home"):  # of which nothing can be made, not even by root
+    for home in ("/dev/null/home", "/proc/home"):  # nothing can be created there, not even by root
         run(says="compiled anew in every process", HOME=home, XDG_CACHE_HOME=None)
 
 
@@ -86,7 +86,7 @@ CONDITIONS = (
 
 
 class _Run:
-    """Starts cold.py in a folder of its own, with a seed."""
+    """Start cold.py in a separate folder, with a seed."""
 
     def __init__(self, folder, seed):
         self.folder, self.seed = folder, seed
@@ -113,7 +113,7 @@ class _Run:
 
 
 def _one(number, seed):
-    """Return the failure of one condition; None if all held."""
+    """Return a description of the failure of one condition, or None."""
     condition = CONDITIONS[number % len(CONDITIONS)]
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -124,7 +124,7 @@ def _one(number, seed):
 
 @attack(len(CONDITIONS))
 def cold_processes(random, times):
-    """Every other one of them beside another one."""
+    """Run the conditions, two processes at a time."""
     seeds = [(number, random.randrange(1 << 30)) for number in range(times)]
     with concurrent.futures.ThreadPoolExecutor(2) as both:
         wrong = [error for error in both.map(_one, *zip(*seeds)) if error]
@@ -134,7 +134,9 @@ def cold_processes(random, times):
 
 @attack(1)
 def order_of_locks(random, times):
-    """Each public word as the first one of a process, and the import of each module, under a debug lock."""
+    """Check the order of locks in each public word as the first one of a process, and in the import of each
+    module.
+    """
     for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:
             _Run(folder, 0)("watched", "each")

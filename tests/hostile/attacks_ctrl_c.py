@@ -1,4 +1,6 @@
-"""Attacks by Ctrl-C: in kernels of each kind, in a rain, while kernels compile, beside other threads."""
+"""Attacks by Ctrl-C: in kernels of each kind, many in succession, while kernels compile, while other threads
+launch.
+"""
 
 import contextlib
 import os
@@ -41,7 +43,7 @@ from .victims import (
 
 
 def endless():
-    """(name, function of a space that gives a launch without end)."""
+    """Yield (name, function of a space that makes a launch without end)."""
 
     def range_of(kernel, n):
         return lambda space: lambda: pk.parallel_for(on(space, n), kernel, np.zeros(min(n, 1 << 16)))
@@ -109,7 +111,7 @@ def endless():
 
 @attack(1)
 def ctrl_c_in_each_kind_of_kernel(random, times):
-    """Median and longest time; half a second is allowed to a machine that is busy with others."""
+    """Measure median and longest time; half a second is allowed for a machine with other load."""
     took = []
     with interrupts():
         for _ in range(times):
@@ -117,7 +119,7 @@ def ctrl_c_in_each_kind_of_kernel(random, times):
                 for space in ("serial", "threads:2", "threads:4"):
                     call = make(space)
                     with contextlib.suppress(AssertionError):
-                        stopped(call)  # compiled now: Ctrl-C may have waited for that
+                        stopped(call)  # compiled by now: Ctrl-C may have waited for that
                     seconds = stopped(call)
                     took.append(seconds)
                     assert seconds < 2.0, f"{name} on {space}: {seconds:.3f} s"
@@ -148,12 +150,12 @@ def ctrl_c_with_a_handler_that_raises_its_own(random, times):
 
 
 class _Rain:
-    """Ctrl-C again and again. The handler raises where this is told that one is wanted, once, and only counts
-    elsewhere: a KeyboardInterrupt in the harness itself would be the harness's own.
+    """Sender of Ctrl-C again and again. The handler raises only while `open` is set, and once: a
+    KeyboardInterrupt in the harness itself would end the test.
 
     Attributes
     ----------
-    raised, missed : int, how often it has raised, and how often a launch has lost what it raised
+    raised, missed : int, number of exceptions raised, and number of those that a launch has lost
     """
 
     def __init__(self, pause):
@@ -189,7 +191,7 @@ class _Rain:
         try:
             self.open = True
             launch()
-            for _ in range(1000):  # Python raises what was set from outside between two of its instructions
+            for _ in range(1000):  # Python raises a pending exception between two instructions
                 pass
             self.open = False
         except KeyboardInterrupt:
@@ -203,9 +205,11 @@ class _Rain:
 
 @attack(100)
 def ctrl_c_in_a_rain(random, times):
-    """On short launches: a launch either raises or is complete, and what the handler raises arrives."""
+    """Interrupt short launches: a launch either raises or is complete, and no exception of the handler is
+    lost.
+    """
     x, complete = np.zeros(100_000), 0
-    for space in HOST:  # compiled before: a compilation would not end in the rain
+    for space in HOST:  # compiled beforehand: a compilation would not end during the signals
         pk.parallel_for(on(space, len(x)), slow, x, 10)
     with _Rain(lambda: 0.04 * random.random()).falling() as rain:
         while rain.raised < times:
@@ -259,8 +263,8 @@ print("heard", len(heard), x[0] != 1.0, flush=True)
 
 
 def _long(handler, presses, folder):
-    """Run a process that compiles a long text, with Ctrl-C so many seconds after its line that it takes long;
-    its exit status, its output, and the seconds since that line."""
+    """Run a process that compiles a long source, with Ctrl-C `presses` seconds after its note that this takes
+    long; return its exit status, its output, and the seconds since that note."""
     command = [sys.executable, "-c", "import os, signal, sys\n" + _LONG.replace("HANDLER", handler)]
     settings = {**os.environ, "PORTABLE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=settings)
@@ -283,7 +287,9 @@ def _long(handler, presses, folder):
 
 @attack(1)
 def ctrl_c_while_a_long_text_compiles(random, times):
-    """The first is heard between two parts, the second ends the process, wherever it is."""
+    """The first Ctrl-C is handled between two parts of the compilation; the second ends the process wherever
+    it is.
+    """
     raises, notes = "signal.default_int_handler", "lambda *_: heard.append(1)"
     for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:
@@ -292,7 +298,7 @@ def ctrl_c_while_a_long_text_compiles(random, times):
             code, told, whole = _long(notes, [random.random()], folder)
             assert (code, told) == (0, "heard 1 True\n"), (code, told)
             code, told, two = _long(raises, [random.random(), 0.05], folder)
-            if (code, told) != (0, "interrupted\nheard 0 False\n"):  # the first was heard within 0.05 s
+            if (code, told) != (0, "interrupted\nheard 0 False\n"):  # the first was handled within 0.05 s
                 assert (code, told) == (-signal.SIGINT, ""), (code, told)
             print(f"  of {whole:.1f} s: one ended it after {one:.1f} s, two after {two:.1f} s")
     return times
@@ -300,7 +306,7 @@ def ctrl_c_while_a_long_text_compiles(random, times):
 
 @attack(1)
 def ctrl_c_leaves_nothing_in_copies(random, times):
-    """A plan or graph with a ScatterView that was stopped adds what it should at the next call."""
+    """A stopped plan or graph with a ScatterView adds correctly at the next call."""
 
     @pk.kernel
     def scattered(i, x, counts):
@@ -326,7 +332,8 @@ def ctrl_c_leaves_nothing_in_copies(random, times):
 
 @attack(1)
 def ctrl_c_beside_another_threads_kernel(random, times):
-    """Python's signals are the main thread's: another thread's kernel goes on to its right end."""
+    """Only the main thread handles Python's signals: a kernel of another thread continues to its correct
+    end."""
     for _ in range(times):
         x, z, space = np.zeros(64), np.zeros(64), random.choice(HOST)
         other = "serial" if random.random() < 0.5 else "threads:3"

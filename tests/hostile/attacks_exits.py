@@ -23,7 +23,7 @@ from tests.hostile.victims import *
 
 
 def _script(text, *options, code=0, wanted="", environment=None, seconds=120):
-    """Run a program; it must end with this code and print what is wanted."""
+    """Run a program; check that it ends with status `code` and that its output contains `wanted`."""
     text = _FIRST + text
     done = subprocess.run(
         [sys.executable, *options, "-c", text],
@@ -90,7 +90,7 @@ def exits(random, times):
 
 @attack(1)
 def ctrl_c_ends_a_program(random, times):
-    """The traceback says what happened, and the exit status is that of Ctrl-C."""
+    """The traceback states the cause, and the exit status is that of Ctrl-C."""
     for _ in range(times):
         out = _script(
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -104,7 +104,7 @@ def ctrl_c_ends_a_program(random, times):
 
 @attack(1)
 def garbage_collection_that_launches(random, times):
-    """Finalizers that launch, and compile, wherever the collector runs them: within compilations too."""
+    """Launch and compile in finalizers, wherever the collector runs them: also within compilations."""
     for k in range(times):
         usable()
         left = [6]
@@ -136,7 +136,7 @@ def garbage_collection_that_launches(random, times):
 
 @attack(1)
 def a_subinterpreter(random, times):
-    """Refused by name, and the main interpreter goes on."""
+    """A subinterpreter is refused by name, and the main interpreter continues."""
     text = """
 usable()
 try:
@@ -206,7 +206,7 @@ def environments(random, times):
 
 # ---- the state of floating-point arithmetic
 def _libc_state():
-    """(get, set) of the control word of x86's vector units."""
+    """Return functions (get, set) of the control word of x86's vector units."""
     import mmap
 
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -236,8 +236,8 @@ def third(i, x, y):
 
 @attack(1)
 def flush_to_zero_and_rounding(random, times):
-    """The same bits whatever a library has set, on every host space, also of pools made then; the state
-    stays."""
+    """Results have the same bits whatever mode a library has set, on every host space and in pools created in
+    that mode; the mode itself is kept."""
     import platform
 
     if platform.machine() not in ("x86_64", "AMD64"):

@@ -1,4 +1,4 @@
-"""Attacks by numbers: kernels that come and go, constants without end, a limit of memory."""
+"""Attacks by numbers: many short-lived kernels, unlimited constants, limited memory."""
 
 import gc
 import os
@@ -10,8 +10,8 @@ import portable as pk
 from .attacks_exits import _script
 from .victims import HOST, add_one, attack, fresh, on
 
-# bytes that a compilation may leave: 10,000 leave 0.7 kB each, 1,000 up to 6, as allocators grow by steps;
-# a pass manager that is not freed is 100 kB
+# Bytes that a compilation may leave allocated: 10,000 leave 0.7 kB each, 1,000 up to 6 kB, as allocators grow
+# by steps; a pass manager that is not freed has 100 kB.
 LEFT = 12_000
 
 
@@ -26,7 +26,8 @@ def _maps():
 
 
 def _flat(step, times, allowed):
-    """Memory after the first half, and at the end, in bytes and maps."""
+    """Check that memory and the number of maps do not grow between the first half of the steps and the
+    end."""
     marks = []
     for k in range(times):
         step(k)
@@ -54,7 +55,7 @@ def by_constant(i, x, n):
 
 @attack(1000)
 def values_of_static(random, times):
-    """More values than a kernel keeps, all different."""
+    """Launch with more values than a kernel keeps, all different."""
     x, by_constant.compiled.most = np.zeros(10), 32
     done = _flat(lambda k: pk.parallel_for(on("serial", 10), by_constant, x, pk.static(k + 0.5)), times, LEFT)
     assert len(by_constant.compiled) == 32
@@ -78,7 +79,7 @@ def launches_plans_and_graphs(random, times):
 
 @attack(1)
 def a_limit_of_memory(random, times):
-    """OutOfMemoryError or MemoryError; never an abort."""
+    """Exhaust a limit of memory: OutOfMemoryError or MemoryError, never an abort."""
     text = """
 import resource
 usable()

@@ -1,4 +1,4 @@
-"""Attacks by forks and by whatever sends kernels to other processes."""
+"""Attacks by forks and by libraries that send kernels to other processes."""
 
 import concurrent.futures
 import copy
@@ -31,10 +31,10 @@ from .victims import (
 
 
 def _in_child(work, seconds=60):
-    """Run a function in a forked child, which must end well in time."""
+    """Run a function in a forked child, which must end successfully within a time limit."""
     child = os.fork()
     if child == 0:
-        faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, if it does
+        faulthandler.register(signal.SIGALRM, chain=True)  # prints the stack if the child hangs
         signal.alarm(seconds)
         try:
             work()
@@ -110,7 +110,7 @@ def ctrl_c_in_a_forked_child(random, times):
 
 
 def job(n, kernel=None):
-    """Run a worker process's job."""
+    """Run the job of a worker process."""
     x = np.zeros(1000)
     for _ in range(n):
         pk.parallel_for(on("threads:2", 1000), kernel or add_one, x)

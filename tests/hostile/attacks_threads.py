@@ -180,7 +180,7 @@ def handler_that_replays_a_graph(random, times):
 
 @attack(3)
 def handler_of_ctrl_c_that_launches_within_a_kernel(random, times):
-    """It does not raise: the kernel goes on to its right end."""
+    """The handler does not raise: the kernel continues to its correct end."""
     for _ in range(times):
         space, y, handled = random.choice(HOST), np.zeros(30_000), []
         x = np.zeros(64)
@@ -190,7 +190,7 @@ def handler_of_ctrl_c_that_launches_within_a_kernel(random, times):
             handled.append((x == 0.0).all())
 
         with interrupts(handler):
-            pk.parallel_for(on(space, 1), add_one, y)  # compiled: the flag's handler stands
+            pk.parallel_for(on(space, 1), add_one, y)  # compiled: the flag's handler is installed
             pk.parallel_for(on(space, len(x)), spin, np.ones(len(x)))
             pk.plan(on(space, 1), add_one, y)
             y[:] = 0.0

@@ -1,15 +1,15 @@
 """The first second of a process: python cold.py PATH SEED [watched] [closed] [umask=002] [once] [each]
 
-PATH is where portable is imported from, a folder or an archive. Some threads, 2 to 8, begin at one moment,
-each with other public words than the others, in random order: the first launches of all. Each looks at its
+portable is imported from PATH, a folder or an archive. From 2 to 8 threads begin at the same time, each with
+other public words than the others, in random order: the first launches of the process. Each checks its
 result.
 
-    watched    the order of locks is looked at, too (order.py)
+    watched    the order of locks is checked, too (order.py)
     closed     a daemon has closed all descriptors after a first launch, and opened another user's folder
-    once       one launch alone
-    each       each word is the first of a child, and each module is imported
+    once       only one launch
+    each       each word is the first of a child process, and each module is imported
 
-It says "held" at the end.
+Prints "held" at the end.
 """
 
 import faulthandler
@@ -21,7 +21,7 @@ import random
 import sys
 import threading
 
-LIMIT = 240  # seconds until a process that hangs says where
+LIMIT = 240  # seconds until a process that hangs prints its stack
 path, seed, *how = sys.argv[1:]
 if sys.stderr:
     faulthandler.dump_traceback_later(LIMIT, exit=True)
@@ -100,7 +100,7 @@ def on(space, n=N):
 
 
 def require(holds):
-    if not holds:  # also under -O
+    if not holds:  # works under -O, too
         raise AssertionError
 
 
@@ -232,7 +232,7 @@ def spaces(space):
 
 
 def numbas(space):
-    """Its threads, and a function of its own in a kernel; what it imports takes seconds."""
+    """Launch in numba's threads, and call a numba function in a kernel; the import takes seconds."""
     import numba
 
     twice = numba.njit(lambda a: 2.0 * a)
@@ -248,7 +248,7 @@ def numbas(space):
 
 
 def run_side_by_side(draw):
-    """Some words of each thread, all at one moment; what went wrong."""
+    """Run some words in each thread, all at the same time; return the failures."""
     n, wrong = draw.randint(2, 8), []
     if draw.random() < 0.15 and importlib.util.find_spec("numba"):
         word(numbas)
@@ -274,7 +274,7 @@ def run_side_by_side(draw):
 
 
 def run_each():
-    """Each word as the first one of a process, a fork of this one before any launch; what went wrong."""
+    """Run each word as the first one of a process, forked before any launch; return the failures."""
     wrong, given = [], os.pipe()
     if importlib.util.find_spec("numba"):
         word(numbas)
@@ -289,7 +289,7 @@ def run_each():
     with open(given[0]) as told:
         wrong += told.read().splitlines()
     for name in (pk.__name__, f"{pk.__name__}.models"):
-        # in a checkout portable's path is the checkout too, with tests and docs
+        # in a checkout the path of portable is the whole checkout, with tests and docs
         folder = importlib.util.find_spec(name).submodule_search_locations[:1]
         for module in pkgutil.walk_packages(folder, f"{name}."):
             if not module.name.startswith("portable.numba.") and not module.name.endswith("__main__"):
@@ -305,7 +305,7 @@ def main():
     if "each" in how:
         return run_each()
     if "closed" in how:
-        launch("serial")  # the cache's folder is open
+        launch("serial")  # the cache's folder is open by now
         os.closerange(3, 256)
         faulthandler.dump_traceback_later(LIMIT, exit=True)
         foreign = os.path.abspath("foreign")

@@ -1,13 +1,13 @@
-"""python -m tests.hostile.cost [--space threads] [--cases methods] [--quick] [--rounds N]: what the debug
-build costs.
+"""python -m tests.hostile.cost [--space threads] [--cases methods] [--quick] [--rounds N]: measures the cost
+of the debug build.
 
 The runs of `python -m portable.roofline report --all` are called, and the longest launch of each of their
-kernels is kept, with the arguments that it found; each is then timed in its usual build, in its debug build
-and in the one that looks for NaN too, in turn, in as many rounds as asked and for LEAST seconds, so that a
-bad moment of the machine is not all that is seen of a short one. Ratios are of the fastest rounds; a launch
-that is not a reduction is a plan. With --processes N the runs are shared by N processes, which compile side
-by side and time one after the other; --seconds is when these end at the latest. With --threads: two Python
-threads that launch on "serial", against one that launches as often.
+kernels is kept, with a copy of its arguments; each is then timed in its usual build, in its debug build and
+in the debug build that also checks for NaN, in turn, in N rounds and for at least LEAST seconds, so that a
+short disturbance does not dominate the times of a short launch. Ratios are of the fastest rounds; a launch
+that is not a reduction is a plan. With --processes N the runs are divided among N processes, which compile
+concurrently and time one after the other; --seconds is a limit for these. With --threads: times two Python
+threads that launch on "serial", compared with one that launches as often.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from portable.roofline import cases
 from portable.roofline.cases import methods
 
 BUILDS = {"usual": False, "debug": True, "nan": "nan"}
-LEAST = 0.4  # seconds of a kernel's rounds: other programs take a core for several milliseconds at a time
+LEAST = 0.4  # seconds of a kernel's rounds: other programs may take a core for several milliseconds
 POINTS, PARTICLES, ELEMENTS = 200_000, 2_000_000, 10_000_000  # of `methods` on a GPU, a fifth of the report's
 
 
 def runs(space, quick, names):
-    """The runs of cases of the report, those of `methods` on a GPU on fewer numbers: most are made on the
-    host."""
+    """Yield the runs of the report's cases; those of `methods` on a GPU have fewer elements, since most of
+    their data is made on the host."""
     for case in names:
         if case == "methods" and space.startswith("cuda") and not quick:
             yield from methods._mixture(space, POINTS)
@@ -48,8 +48,8 @@ def runs(space, quick, names):
 
 
 def watch(run, space, tell):
-    """Call a run; `tell(number, launch)` comes before each of its launches, and what it gives is called after
-    that launch."""
+    """Call a run; `tell(number, launch)` is called before each of its launches, and its result, a function,
+    after that launch."""
     numbers, after = itertools.count(), []
 
     def hear(phase, what, launch):
@@ -65,7 +65,7 @@ def watch(run, space, tell):
 
 
 def launches(space, quick, names, part, n_parts):
-    """The longest launch of each kernel of a part of the runs, with copies of the arguments that it found:
+    """Return the longest launch of each kernel in one part of the runs, with copies of its arguments, as
     {name of the kernel: Launch}."""
     parts = list(runs(space, quick, names))[part::n_parts]
     longest, kept = {}, {}
@@ -89,13 +89,13 @@ def launches(space, quick, names, part, n_parts):
 
     for tell in measure, keep:
         for which, run in enumerate(parts):
-            run.call()  # compiled
+            run.call()  # compiled by now
             watch(run, space, functools.partial(tell, which))
     return kept
 
 
 def prepared(launch, build):
-    """A function that gives the seconds of a launch in a build; NaN where it finds something."""
+    """Return a function that gives the seconds of a launch in a build; NaN if the build reports an error."""
     with pk.use(launch.space, debug=build):
         if launch.scan:
             *args, out = launch.args
@@ -126,13 +126,13 @@ def prepared(launch, build):
                 return np.nan
             return time.perf_counter() - start
 
-    seconds()  # compiled
+    seconds()  # compiled by now
     return seconds
 
 
 @contextlib.contextmanager
 def alone(path):
-    """While no other process that asks for it is."""
+    """Exclude other processes that use the same lock file."""
     with open(path, "a") if path else contextlib.nullcontext() as file:
         if path:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -140,10 +140,12 @@ def alone(path):
 
 
 def times(options):
-    """(kernel, seconds of each build) of each kernel of this process's part, but of those that go outside."""
+    """Yield (kernel, seconds of each build) of each kernel of this process's part, except kernels that access
+    elements outside their arrays.
+    """
     for name, launch in sorted(launches(options.space, options.quick, options.cases, *options.part).items()):
         calls = {build: prepared(launch, BUILDS[build]) for build in options.builds if build != "usual"}
-        if any(np.isnan(call()) for call in calls.values()):  # out of its place in a method
+        if any(np.isnan(call()) for call in calls.values()):  # outside its method the launch is not valid
             continue
         calls = [prepared(launch, False), *calls.values()]
         with alone(options.lock):
@@ -151,7 +153,7 @@ def times(options):
 
 
 def fastest(calls, n_rounds, least=LEAST):
-    """The least seconds of each call, of so many rounds at least and of `least` seconds of them."""
+    """Return the least seconds of each call, of at least `n_rounds` rounds and at least `least` seconds."""
     seconds, end = [], time.perf_counter() + least
     while len(seconds) < n_rounds or time.perf_counter() < end:
         seconds.append([call() for call in calls])
@@ -159,7 +161,7 @@ def fastest(calls, n_rounds, least=LEAST):
 
 
 def shared(options):
-    """The same of all parts, by processes."""
+    """Return the times of all parts, measured by several processes."""
     with tempfile.NamedTemporaryFile() as lock:
         command = [sys.executable, "-m", "tests.hostile.cost", "--space", options.space, "--lock", lock.name]
         command += [
@@ -212,7 +214,7 @@ def heavy(i, n, x):
 
 
 def side_by_side(rounds):
-    """Print how much more two threads launch on "serial" than one, in the same time."""
+    """Print the ratio of the launches that two threads make on "serial" to those of one in the same time."""
     arrays = [np.ones(1 << 14) for _ in range(2)]
     policy = pk.RangePolicy(0, 1 << 14, space="serial")
 
@@ -238,7 +240,7 @@ def side_by_side(rounds):
 
 
 def main():
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.hostile.cost",
         description=__doc__,

@@ -1,7 +1,7 @@
-"""The long jobs, made short: each is a function of a folder and of whether it is the longer one.
+"""The long jobs, made short: each is a function of a folder and of a bool, True for the longer version.
 
-A result is a dict of arrays; what files a job leaves in the folder beside its checkpoint is part of it, byte
-by byte.
+A result is a dict of arrays; the contents of files that a job leaves in the folder in addition to its
+checkpoint are part of it, byte by byte.
 """
 
 import os
@@ -18,9 +18,9 @@ from portable.models.resampling import study
 SPACE = "serial"
 
 
-# Every job keeps a part after each of its steps; there are fewer schemes; and nothing is synced, for a kill
-# loses nothing that was written (that files are synced before they are renamed, and folders after:
-# test_store).
+# Every job stores a part after each of its steps; there are fewer schemes; and nothing is synced, since a
+# kill loses nothing that was written (test_store checks that files are synced before they are renamed, and
+# folders after).
 SHORT = (
     (os, "fsync", lambda file: None),
     (store, "EVERY_S", 0.0),
@@ -40,7 +40,7 @@ def series():
 
 def cross_map(folder, longer):
     edm.cross_map(series(), 2, libraries=np.arange(6 if longer else 3), out=folder / "rho.npy", space=SPACE)
-    return {}  # the file says it all
+    return {}  # the file holds the whole result
 
 
 def cross_map_test(folder, longer):
@@ -58,7 +58,7 @@ def cross_map_test(folder, longer):
 
 
 def pmmh(folder, longer):
-    """And particle Gibbs, which goes through the same store."""
+    """Run PMMH and particle Gibbs, which use the same store."""
     model = resampling.ready.linear_gaussian
     y = default_rng(5).normal(size=12)
     found = resampling.sample_pmmh(
@@ -115,7 +115,7 @@ def gibbs(folder, longer):
 
 
 def em(folder, longer):
-    """EM with moves from several starts; longer, from more of them."""
+    """Run EM with moves from several starts; the longer job has more starts."""
     options = {
         "tol": 1e-2,
         "max_iter": 6 if longer else 3,
@@ -133,7 +133,7 @@ def em(folder, longer):
 
 
 def transient(folder, longer):
-    """Streamed, in parts."""
+    """Fit a TransientMAP to runs that are streamed in parts."""
     process = tmap.TransientMAP([0.6, 0.4], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.2, 0.6]])
     runs = process.simulate(40, seed=1, space=SPACE)
     model, info = tmap.fit(
@@ -156,7 +156,7 @@ def transient(folder, longer):
 
 
 def model_file(folder, longer):
-    """A file that is written again and again, with more in it."""
+    """Write a model file repeatedly, with more in it each time."""
     for n in range(3 if longer else 2):
         tmap.TransientMAP([1.0], [n + 1], [2.0], [[0.5]]).save(folder / "model.json")
     return {}
@@ -179,7 +179,7 @@ JOBS = {
 
 
 def result(job, folder, longer=False):
-    """Run a job; its result with its files, as a dict of arrays, and the warnings that it gave."""
+    """Run a job; return its result with its files, as a dict of arrays, and the warnings that it raised."""
     folder.mkdir(exist_ok=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -202,6 +202,6 @@ def same(one, other):
 
 
 def parts(folder):
-    """The parts of a job's checkpoint: path and content."""
+    """Return the parts of a job's checkpoint: path and content."""
     found = (file for file in Path(folder).rglob("*.npz") if not file.name.startswith("."))
     return {file: file.read_bytes() for file in sorted(found)}

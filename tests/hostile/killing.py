@@ -1,17 +1,18 @@
-"""`python -m tests.hostile.killing JOB FOLDER STEP`: what happens to a job at its writes, and how it goes on.
+"""`python -m tests.hostile.killing JOB FOLDER STEP`: disturbs a job at its writes, and checks that it
+resumes.
 
 Each call by which a store changes the disk (open, write, fsync, rename, unlink, mkdir, allocation) is an
 event. At an event a fork of this process
 
-* is killed by SIGKILL: before it, after it, or, where it is a write, half way through; another fork then runs
+* is killed by SIGKILL: before the event, after it, or half way through a write; another fork then runs
 the same job to its end;
 * finds the disk full (no file may grow beyond a few bytes: RLIMIT_FSIZE) until it ends; another fork then
 finds room;
-* is stopped, while another fork runs the same job; then it goes on.
+* is stopped, while another fork runs the same job; then it continues.
 
-The result must be that of a run that nothing happened to, bit by bit; no part that was whole may be written
-again; a full disk and a second process must be told by name. Every STEP-th event is tried in each of these
-ways. Prints how many there were, or what was wrong, and then exits with 1.
+The result must be that of an undisturbed run, bit by bit; no complete part may be written again; a full disk
+and a second process must be reported by name. Every STEP-th event is tried in each of these ways. Prints the
+number of events, and the failures if there are any; then the exit status is 1.
 """
 
 import contextlib
@@ -30,11 +31,11 @@ from . import jobs
 
 CALLS = ("open", "write", "fsync", "replace", "unlink", "mkdir", "ftruncate", "posix_fallocate")
 WAYS = ("before", "half way through", "after")
-REPLACED = ("start-", "now-", "out")  # parts that hold the latest state, and are written anew with it
+REPLACED = ("start-", "now-", "out")  # parts that hold the latest state, and are rewritten with it
 
 
 class Shim:
-    """Counts the events of this process; at one of them something happens."""
+    """Count the events of this process, and disturb it at one of them."""
 
     def __init__(self, at=None, way="before", what=lambda: os.kill(os.getpid(), signal.SIGKILL)):
         self.count, self._at, self._way, self._what = 0, at, way, what
@@ -70,7 +71,7 @@ class Shim:
 
 
 def started(work):
-    """A fork that does some work: its number, and the pipe in which what the work returns will be."""
+    """Fork a process that calls `work`; return its process id and the pipe for its result."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -87,7 +88,7 @@ def started(work):
 
 
 def ended(child, reading):
-    """Return the result of a fork's work, or the words of the error that it raised; None if it was
+    """Return the result of a fork's work, or the message of the error that it raised; None if it was
     killed."""
     with os.fdopen(reading, "rb") as pipe:
         sent = pipe.read()
@@ -100,11 +101,11 @@ def forked(work):
 
 
 class Trial:
-    """A job, a folder for it, and the result that is wanted."""
+    """Job, a folder for it, and its expected result."""
 
     def __init__(self, job, folder):
         self.job, self._folder = job, folder / "tried"
-        jobs.result(job, folder / "first")  # its kernels are compiled, and kept in files, too
+        jobs.result(job, folder / "first")  # its kernels are compiled, and cached in files, too
         with Shim() as shim:
             self._wanted, _ = jobs.result(job, folder / "whole")
         self.n_events = shim.count
@@ -120,7 +121,7 @@ class Trial:
         return started(work)
 
     def _goes_on(self):
-        """Return the error in the result of the same job now, or None."""
+        """Resume the same job; return a description of the failure, or None."""
         before = jobs.parts(self._folder)
         found = forked(lambda: jobs.result(self.job, self._folder))
         if found is None or isinstance(found, str):
@@ -138,7 +139,7 @@ class Trial:
 
     def killed(self, at, way):
         found = ended(*self._run(at=at, way=way))
-        if found is not None and way != "half way through":  # there are no halves but of writes
+        if found is not None and way != "half way through":  # only writes have a half
             return "it was not killed"
         return self._goes_on()
 
@@ -164,10 +165,10 @@ class Trial:
         known = (
             f"in use by process {first} on ",
             "in use by another process",
-        )  # which has not said yet who it is
+        )  # which has not written its process id yet
         if isinstance(second, str) and not any(words in second for words in known):
             return f"a second process is told {second!r}"
-        if isinstance(found, str) and "in use" in found:  # it was stopped before it held the folder
+        if isinstance(found, str) and "in use" in found:  # it was stopped before it held the folder's lock
             found = forked(lambda: jobs.result(self.job, self._folder))
         if found is None or isinstance(found, str) or not jobs.same(found[0], self._wanted):
             return f"the first process gave another result: {found}"

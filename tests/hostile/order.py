@@ -1,7 +1,7 @@
-"""A debug lock: it looks whether a thread takes the layer's locks in the one order of portable/core/locks.py.
+"""A debug lock: it checks that each thread takes the layer's locks in the order of portable/core/locks.py.
 
-`watch()` comes before portable is imported, in a process of its own: it stands in for threading.RLock, and
-for what Python's import takes of a module. A lock's rank is that of the line that made it.
+`watch()` must be called before portable is imported, in a separate process: it replaces threading.RLock, and
+the lock that Python's import takes for a module. A lock's rank is that of the line that made it.
 """
 
 import importlib._bootstrap as imports
@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 
-# the end of the path of the file, or a part of the line, that makes a lock; other locks are not looked at
+# the end of the path of the file, or a part of the line, that makes a lock; other locks are not checked
 RANKS = (
     ("portable/library/plan.py", 10),
     ("portable/library/graph.py", 10),
@@ -25,7 +25,7 @@ RANKS = (
     ("llvmlite/binding/ffi.py", 42),
 )
 IMPORT, UNKNOWN = 30, None
-_own = threading.local()  # .held: (rank, name, lock) of each lock that this thread has
+_own = threading.local()  # .held: (rank, name, lock) of each lock that this thread holds
 _make = threading.RLock
 
 
@@ -62,10 +62,10 @@ class Watched:
 
 
 def entering(rank, name, lock, found):
-    """Note it where a thread that has a lock of this rank or a later one takes another."""
+    """Record a violation if a thread that holds a lock of this rank or a later one takes another lock."""
     held = _held()
     if any(other is lock for _, _, other in held):
-        return  # again
+        return  # taken again by its holder
     for before, its, _ in held:
         if before > rank or before == rank != IMPORT:
             stack = "".join(traceback.format_stack(sys._getframe(2), limit=12))
@@ -79,7 +79,7 @@ def leaving(lock):
 
 
 def _rank_of_caller():
-    """The rank of the lock that is being made, and where that is."""
+    """Return the rank of the lock that is being made, and the place of the line that makes it."""
     frame, place = sys._getframe(2), None
     while frame is not None and frame.f_code.co_filename.endswith(("portable/core/locks.py", "threading.py")):
         if frame.f_code.co_name == "<module>":
@@ -95,7 +95,7 @@ def _rank_of_caller():
 
 
 def watch():
-    """Look at all locks from now on; a list that each violation is added to."""
+    """Check all locks from now on; return a list to which each violation is added."""
     found = []
 
     def made():

@@ -1,4 +1,4 @@
-"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile` goes on at
+"""Run each attack of the table a few times, in a separate process; `python -m tests.hostile` repeats them at
 random."""
 
 import importlib.util
@@ -14,7 +14,7 @@ NEEDS = {
     "dask_after_a_launch": "dask",
     "pickles_of_everything": "cloudpickle",
 }
-SLOW = {  # by the command alone
+SLOW = {  # run only by the command
     "exits",
     "environments",
     "values_of_static",
@@ -40,7 +40,7 @@ def test_attack(name):
 
 
 def test_a_subinterpreter_is_refused():
-    """In every run: an import of NumPy before ours answers in its place."""
+    """NumPy is imported before portable, so its refusal of subinterpreters may come first."""
     assert tried("a_subinterpreter", seed=1) is None
 
 

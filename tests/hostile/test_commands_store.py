@@ -1,4 +1,4 @@
-"""The commands of long jobs: interrupted, given again, and on files that they read."""
+"""Test checkpoints of the commands of long jobs: interrupted, repeated, and on files that they read."""
 
 import os
 
@@ -21,7 +21,7 @@ def table(tmp_path):
 
 
 def test_a_cross_map_is_interrupted_and_given_again(table, tmp_path, monkeypatch):
-    """Its dimensions, too, are kept."""
+    """The dimensions chosen for each series are stored, too."""
     monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
     monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
     request = ["crossmap", str(table), "--E-max", "3", "--space", "serial", "--out"]
@@ -75,7 +75,7 @@ def test_a_folder_of_results_may_not_hold_the_input(tmp_path, capsys):
         assert path.read_bytes() == before
 
 
-COMMANDS = {  # what is asked, and what makes another run of it
+COMMANDS = {  # each command's arguments, and the changes that make a different run
     "edm": (edm_main, "test x.csv -E 2 --surrogates 5 --surrogate random", "--tau 2"),
     "tmap": (tmap_main, "fit runs.npz --orders 1,1 --starts 2 --max-iter 5", "--tol 1"),
     "mixture": (mixture_main, "fit cells.npz --components 2 --out out", "--covariance diag"),
@@ -89,7 +89,7 @@ COMMANDS = {  # what is asked, and what makes another run of it
 
 @pytest.mark.parametrize("family", COMMANDS if os.environ.get("PORTABLE_HOSTILE") else ["edm"])
 def test_checkpoints_of_commands(family, table, tmp_path, capsys, monkeypatch):
-    """Each makes one, which is recognised; another request on it is refused by name."""
+    """Each command makes a checkpoint, which is recognised; a different request on it is refused by name."""
     pytest.importorskip("matplotlib")
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)

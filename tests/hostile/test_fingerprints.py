@@ -64,7 +64,7 @@ class Prior:
     def __call__(self, v):
         return (v - self.mean) / self.width
 """
-EDITS = {  # what becomes of what; the first in TEXT, or else in HELPERS
+EDITS = {  # source before and after the edit, in TEXT or else in HELPERS
     "default": ("power=2.0", "power=2.5"),
     "keyword": ("offset=0.5", "offset=0.75"),
     "operator": ("**power +", "**power -"),
@@ -87,7 +87,7 @@ SAME = {
 
 
 def named(monkeypatch, old="", new=""):
-    """The fingerprint of `outer`."""
+    """Return the fingerprint of `outer`."""
     assert old in TEXT + HELPERS
     for module, text in (("helpers", HELPERS), ("text", TEXT)):
         made = types.ModuleType(module)
@@ -106,7 +106,7 @@ def test_code_is_told_by_all_that_it_does(tmp_path, monkeypatch):
         "from text import outer; from portable.models.shared.fingerprints import fingerprint;"
         " print(fingerprint(outer))"
     )
-    for seed in "12":  # in other processes, whose sets have other orders
+    for seed in "12":  # other processes, whose sets have other orders
         search = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": search}
         done = subprocess.run(
@@ -162,11 +162,11 @@ def test_what_no_value_tells_is_refused(tmp_path):
     with pytest.raises(InputError, match="checkpoint: prior reaches a _thread.lock, which nothing tells"):
         Store(tmp_path / "run", "a job", {"prior": guarded})
     assert not (tmp_path / "run").exists()
-    Store(None, "a job", {"prior": guarded})  # where nothing is kept, nothing is asked
+    Store(None, "a job", {"prior": guarded})  # without a checkpoint no fingerprint is computed
 
 
 def test_parts_of_a_triggering_function_are_told():
-    """A decay of a user's own, as `compose` takes it."""
+    """Test a decay that a user defines, as `compose` takes it."""
 
     def of(power):
         @pk.function

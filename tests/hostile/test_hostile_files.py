@@ -1,5 +1,5 @@
-"""Files that are not what they seem: each is refused by name, or read whole; nothing is dropped without a
-word."""
+"""Test invalid and malicious files: each is refused by name, or read completely; no data is dropped
+silently."""
 
 import gzip
 import io
@@ -37,7 +37,7 @@ def npz(compressed=False, **arrays):
 
 
 def huge_npy():
-    """A header that promises more than there is."""
+    """Write a header that announces more data than the file has."""
     return npy(np.zeros(3)).replace(b"(3,), }" + b" " * 12, b"(9999999999999,), }")
 
 
@@ -142,7 +142,7 @@ FILES = [
     "family, name, content, words", FILES, ids=[f"{family}-{name}" for family, name, *_ in FILES]
 )
 def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypatch):
-    """In the library an error, on the command line a message and exit code 2; both name the file."""
+    """The library raises an error, the command line prints a message with exit code 2; both name the file."""
     if name.endswith(".h5"):
         pytest.importorskip("h5py")
     if family == "tmap" and ".csv" in name:
@@ -169,7 +169,9 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
 @pytest.mark.parametrize("n_mib, level, most", [(17, 9, 16_777_216), (360, 1, None)])
 @pytest.mark.parametrize("family", ["edm", "hawkes", "tmap", "mixture"])
 def test_bombs_are_refused(family, n_mib, level, most, tmp_path):
-    """17 MB of text in 20 kB, 360 MB in two megabytes: more than 16 MB, and a hundred times as much."""
+    """Files of 17 MB of text in 20 kB and 360 MB in two megabytes: more than 16 MB, and a hundred times the
+    file's size.
+    """
     packer, piece = zlib.compressobj(level, wbits=31), b"0," * (1 << 19)
     content = b"".join(
         [packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(n_mib)), packer.flush()]
@@ -184,14 +186,14 @@ def test_bombs_are_refused(family, n_mib, level, most, tmp_path):
 
 
 def test_text_that_packs_well_is_read(tmp_path):
-    """Zeros, which pack by a factor of some hundreds, up to 16 MB."""
+    """Read zeros, which compress by a factor of some hundreds, up to 16 MB."""
     with gzip.open(tmp_path / "zeros.csv.gz", "wb") as file:
         file.write(b"a,b\n" + b"0.0,0.0\n" * 200_000)
     assert edm_files.read(tmp_path / "zeros.csv.gz")["b"].shape == (200_000,)
 
 
 def test_wide_tables_take_time_with_their_columns(tmp_path, impatient):
-    """60,000 columns: with the square of them it took minutes."""
+    """Read 60,000 columns: time quadratic in the columns would be minutes."""
     names = [f"channel number {k}" for k in range(60_000)]
     path = tmp_path / "wide.csv"
     path.write_text("\n".join([",".join(names), *[",".join(["1.5"] * len(names))] * 2]) + "\n")
@@ -259,7 +261,7 @@ def test_bombs_of_datasets_are_refused(tmp_path):
 
 
 def test_nothing_is_dropped_without_a_word(tmp_path):
-    """Unknown numbers stay as such, whatever the word for them; words are said to be left out."""
+    """Unknown numbers remain unknown, whatever the word for them; a warning names words that are left out."""
     path = tmp_path / "x.csv"
     path.write_text('date,"a",b,c\n1.1.,1,N/A,\n2.1.,2,2,NULL\n3.1.,,nan,3e0\n')
     with pytest.warns(UserWarning, match="x.csv': date hold no numbers, and are left out"):
@@ -271,7 +273,7 @@ def test_nothing_is_dropped_without_a_word(tmp_path):
 
 
 def test_names_of_channels_lose_their_quotes(tmp_path):
-    """R writes channel names in quotes: scatter and time are recognised all the same."""
+    """R writes channel names in quotes: scatter and time are recognised nevertheless."""
     (tmp_path / "r.csv").write_text('"FSC-A","FITC-A","Time"\n1,2,3\n4,5,6\n')
     assert cytometry.read(tmp_path / "r.csv").channels == ("FSC-A", "FITC-A", "Time")
     (tmp_path / "rows.csv").write_text('"","FITC-A"\n"1",2\n')

@@ -1,4 +1,6 @@
-"""A checkpoint knows its run: each argument of each long job is in the key, or has its reason not to be."""
+"""Test that a checkpoint's key identifies its run: each argument of each long job is in the key, or has a
+reason not to be.
+"""
 
 import inspect
 import json
@@ -20,16 +22,18 @@ from portable.errors import InputError
 
 from . import jobs
 
-PLACES = {"self", "checkpoint", "progress", "space", "client", "options"}  # where, or how it is shown
+PLACES = {"self", "checkpoint", "progress", "space", "client", "options"}  # where, or the form of output
 
 
 class Reached(Exception):
-    """Raised by a job that has come to its checkpoint."""
+    """Exception of a job that has reached its checkpoint."""
 
 
 @pytest.fixture
 def key_of(monkeypatch, tmp_path):
-    """A function of a job and its arguments: the key of its checkpoint, with nothing computed behind it."""
+    """Return a function of a job and its arguments that gives the key of its checkpoint and stops the job
+    there.
+    """
 
     def make(store):
         raise Reached(store.key)
@@ -45,7 +49,7 @@ def key_of(monkeypatch, tmp_path):
 
 
 def functions(**one):
-    """Functions of a model; those that are named get another number in place of 1."""
+    """Return the functions of a model; those named in `one` have another number in place of 1."""
     found, one = {}, dict.fromkeys(resampling.state_space.FUNCTIONS, 1.0) | one
     draw, by_transition = "pk.random.normal(seed, stream, draw)", "params[0] * state[0] + params[1]"
     texts = {
@@ -64,7 +68,7 @@ def functions(**one):
 
 
 def written(text, name, **scope):
-    """A pk.function of that text."""
+    """Return a pk.function of that source."""
     file = f"<text of {name} {len(linecache.cache)}>"
     linecache.cache[file] = len(text), None, textwrap.dedent(text).splitlines(True), file
     scope["pk"] = pk
@@ -73,7 +77,9 @@ def written(text, name, **scope):
 
 
 def model(**changes):
-    """A model; functions among `changes` are told by their number, all else is put in place."""
+    """Return a model; numbers in `changes` replace the 1 of the function of that name, other values replace
+    arguments.
+    """
     one = {name: changes.pop(name) for name in resampling.state_space.FUNCTIONS if name in changes}
     whole = {"parameters": ["phi", "sigma", "tau"], "states": ["x"]} | functions(**one)
     return resampling.StateSpaceModel(**whole | changes)
@@ -319,15 +325,16 @@ def studied(checkpoint, **arguments):
     return list(study.study(["serial"], [4], [0.5], study.Design(**arguments), checkpoint=checkpoint))
 
 
-# A job, its arguments, other values of these, whose signatures they are of, and what is not in the key: a
-# longer job goes on from a shorter one, whose parts it finds; or it decides which parts are wanted.
+# A job, its arguments, other values of these, the functions whose signatures they come from, and the
+# arguments that are not in the key: a longer job continues from a shorter one, whose parts it finds, or the
+# argument selects the parts.
 JOBS = {
     "pmmh": (
         of_model(resampling.sample_pmmh),
         SAMPLING | dict(n_blocks=1, guided=False, threshold=0.5, dtype="float64"),
         OTHER_SAMPLING | dict(n_blocks=2, guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32"),
         (resampling.sample_pmmh, Sampling),
-        {"n_draws", "on_nan"},  # the last decides whether the run goes on
+        {"n_draws", "on_nan"},  # the last decides only whether the run continues
     ),
     "gibbs": (
         of_model(resampling.sample_gibbs),
@@ -350,14 +357,15 @@ JOBS = {
         without(OTHER_POPULATIONS, *OF_DENSITIES)
         | dict(data=[1.0, np.nextafter(2.0, 3.0)], threshold=0.6, spread=2.0),
         (resampling.sample_smc, Sampling),
-        {"on_nan", "n_warmup", "start", "inputs", "log_likelihood"},  # whose text is the test's `spread`
+        {"on_nan", "n_warmup", "start", "inputs", "log_likelihood"},  # it uses the test's `spread`
     ),
     "maximum": (
         of_model(resampling.maximise),
         SEARCHES,
         OTHER_SEARCHES,
         (resampling.maximise, iterated._searched, Sampling),
-        # searches go on; they are looked at when they have ended; of profile; what Sampling has of draws
+        # Searches continue; they are inspected after their end; some belong to profile, or to draws in
+        # Sampling.
         {"n_iterations", "n_repeats", "columns", "n", "n_draws", "n_warmup", "on_nan"},
     ),
     "posterior": (
@@ -365,7 +373,7 @@ JOBS = {
         CHAINS,
         OTHER_CHAINS,
         (hawkes.sample_posterior, hawkes.Likelihood),
-        # sums that are kept, a check of the events, a choice of what marks are measured from
+        # Cached sums, a check of the events, the origin of the marks.
         {"likelihood", "n_draws", "n_warmup", "keep_background", "repeats", "reference_mark"},
     ),
     "cross_map": (edm.cross_map, MAP, OTHER_MAP, (edm.cross_map,), {"out", "memory_mb", "E_max"}),
@@ -380,7 +388,7 @@ JOBS = {
             "method",
             "period",
             "E_max",
-        },  # which pairs go on; the last are of others below
+        },  # these decide which pairs continue; the last have tests below
     ),
     "chosen dimensions": (
         edm.cross_map,
@@ -401,7 +409,7 @@ JOBS = {
         FIT,
         OTHER_FIT,
         (mixture.DirichletMixture, mixture.DirichletMixture.fit),
-        # warm_start decides from where a second fit begins; missing=True refuses checkpoints
+        # warm_start decides where a second fit begins; missing=True refuses checkpoints.
         {"y", "max_iter", "n_init", "warm_start", "missing"},
     ),
     "gibbs of mixtures": (
@@ -478,7 +486,7 @@ def test_another_release_is_named(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_of_the_first_form_names_its_release(tmp_path):
-    """The first form has its release in the key itself."""
+    """The first form of checkpoints has its release in the key itself."""
     import hashlib
 
     run = {"format": 1, "job": "a job", "portable": "0.0.9", "numpy": "2.4", "tau": 1}

@@ -1,6 +1,7 @@
-"""Long jobs that lose nothing: killed at writes, on a full disk, beside a second process, damaged, longer.
+"""Test that long jobs lose no data: killed at writes, on a full disk, with a second process, damaged,
+continued.
 
-PORTABLE_HOSTILE=1 tries every write, in some minutes; without it a sample of them.
+PORTABLE_HOSTILE=1 tries every write, which takes some minutes; otherwise a sample of the writes is tried.
 """
 
 import os
@@ -35,7 +36,7 @@ def everything(monkeypatch):
 
 @pytest.mark.parametrize("job", KEPT)
 def test_extended_recognised_and_damaged(job, tmp_path, everything):
-    """The longer job after the shorter one, both again, and again with each part damaged in turn."""
+    """Run the longer job after the shorter one, both again, and again with each part damaged in turn."""
     short, _ = jobs.result(job, tmp_path / "short")
     long, _ = jobs.result(job, tmp_path / "long", True)
     assert not jobs.same(short, long)
@@ -43,7 +44,7 @@ def test_extended_recognised_and_damaged(job, tmp_path, everything):
     before = jobs.parts(tmp_path / "short")
     assert len(before) > 4
     assert jobs.same(jobs.result(job, tmp_path / "short", True)[0], long)
-    assert jobs.parts(tmp_path / "short") == before  # finished: recognised
+    assert jobs.parts(tmp_path / "short") == before  # finished: the result is recognised
     damaged = [file for file in before if file.name != "out.npz"]
     for file in damaged[:: 1 if STEP == 1 else 9]:
         content = before[file]
@@ -62,7 +63,7 @@ def test_extended_recognised_and_damaged(job, tmp_path, everything):
 
 
 def test_whose_the_file_is_may_be_forgotten(tmp_path, everything):
-    """Then it is not written over."""
+    """If the record of the run that made the output is damaged, the output is not overwritten."""
     jobs.result("cross_map", tmp_path)
     (tmp_path / "rho.npy.checkpoint" / "out.npz").write_bytes(b"")
     rows = np.load(tmp_path / "rho.npy")

@@ -1,4 +1,6 @@
-"""Names that a terminal acts on, or that no file takes, lose no report and reach no terminal raw."""
+"""Test names with terminal control characters, and names that no file can have: no report is lost, and no
+such name is written raw to the terminal.
+"""
 
 import json
 import os
@@ -54,7 +56,7 @@ def test_labels_in_profiles(tmp_path):
 
 
 def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")  # narrower tables fold labels between any two characters
+    monkeypatch.setenv("COLUMNS", "400")  # narrower tables wrap labels between any two characters
     program = tmp_path / "program.py"
     program.write_text(
         "import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx ="
@@ -73,7 +75,7 @@ def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys, monkeypatc
     assert_shown(page.read_text(encoding="utf-8"))
     document = json.loads(data.read_text())
     assert document["parts"][0]["results"][0]["method"] == SHOWN
-    document["parts"][0]["results"][0]["method"] = BAD  # a saved report that somebody has changed
+    document["parts"][0]["results"][0]["method"] = BAD  # a saved report that was edited
     data.write_text(json.dumps(document))
     assert cli.main(["show", str(data), "--out", str(page)]) == 0
     assert_shown(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The store itself: what it keeps, what it refuses, and in which words."""
+"""Test the store of long jobs: contents, refusals, and their messages."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_another_key_is_refused_by_name(tmp_path):
         opened(tmp_path / "run", dataset=np.ones((2, 3)))
     with pytest.raises(InputError, match="job is 'a job' there, 'another' here"):
         Store(tmp_path / "run", "another", SETTINGS)
-    with opened(tmp_path / "run") as store:  # none of them has touched it
+    with opened(tmp_path / "run") as store:  # no call has modified it
         assert store.get("a") is not None
 
 
@@ -164,7 +164,7 @@ def test_a_chain_goes_on_over_a_hole(tmp_path):
     assert_array_equal(whole, np.cumsum(np.arange(30)))
     assert_array_equal(rows(10, tmp_path / "run"), whole[:10])
     ran.clear()
-    assert_array_equal(rows(30, tmp_path / "run"), whole)  # longer: from where the shorter one has ended
+    assert_array_equal(rows(30, tmp_path / "run"), whole)  # longer: continues from the end of the shorter one
     assert ran[0] == (10, 30)
     ran.clear()
     assert_array_equal(rows(30, tmp_path / "run"), whole)
@@ -202,7 +202,7 @@ def test_an_input_is_never_written_to(tmp_path):
 
 
 def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
-    """The new file before it gets its name, the folder after."""
+    """A new file is synced before it gets its name, the folder after."""
     seen, fsync, replaced = [], os.fsync, os.replace
     monkeypatch.setattr(
         os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1]
@@ -222,7 +222,7 @@ def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "pipe", "folder"])
 def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
-    """Following the link would write over another file."""
+    """If the lock is a link, following it would overwrite another file."""
     thesis, kept = tmp_path / "thesis.txt", tmp_path / "run"
     thesis.write_text("precious")
     kept.mkdir()
@@ -242,7 +242,7 @@ def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
 
 @pytest.mark.parametrize("name", ["a.npz", "run.json"])
 def test_no_part_is_written_through_a_link(tmp_path, name):
-    """Neither a damaged one, nor the key; the link is replaced."""
+    """Neither a damaged part nor the key is written through a link; the link is replaced."""
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("precious")
     with opened(tmp_path / "run") as store:
@@ -274,7 +274,7 @@ def test_a_pipe_in_the_place_of_a_part_does_not_wait(tmp_path, name, impatient):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.parametrize("leave", ["exit", "error", "close"])
 def test_a_fork_that_leaves_takes_nothing_from_its_parent(tmp_path, leave):
-    """Neither the lock nor the file that is being written."""
+    """A fork that exits releases neither the lock nor the file that is being written."""
     with opened(tmp_path / "run") as store, replacing(tmp_path / "out.npy", shared=True) as beside:
         beside.write_bytes(b"half")
         child = os.fork()
@@ -309,7 +309,7 @@ def test_a_fork_that_unwinds_leaves_the_new_file(tmp_path):
 
 
 def test_a_closed_lock_is_not_another_file(tmp_path):
-    """A daemon closes what is open; the lock's number is that of a pipe then, which stays open."""
+    """A daemon closes all descriptors; the lock's number then belongs to a pipe, which stays open."""
     store = opened(tmp_path / "run")
     os.close(store._lock)
     ends = os.pipe()
@@ -322,8 +322,8 @@ def test_a_closed_lock_is_not_another_file(tmp_path):
 
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
-    """Two calls that write to one place: the second to finish is refused; where the system has no links,
-    too."""
+    """Of two calls that write to one place the second to finish is refused, also where the system has no
+    links."""
     path = tmp_path / "r.npy"
 
     def meanwhile():
@@ -336,7 +336,7 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
         assert path.read_text() == "theirs" and [file.name for file in tmp_path.iterdir()] == ["r.npy"]
 
     meanwhile()
-    meanwhile()  # an own file that was replaced by theirs
+    meanwhile()  # its own file was replaced by the other call's
     with replacing(path, shared=True) as beside:
         beside.write_text("mine")
     assert path.read_text() == "mine"

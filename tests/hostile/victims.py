@@ -1,4 +1,4 @@
-"""Hold what attacks share: their table, kernels, and a test that a process is usable."""
+"""Definitions shared by attacks: their table, kernels, and a test that a process is usable."""
 
 import concurrent.futures
 import contextlib
@@ -16,7 +16,7 @@ HOST = ("serial", "threads", "threads:2", "threads:4")
 
 
 def attack(times):
-    """Put a function into the table; `times`: how often CI tries."""
+    """Register a function in the table; `times`: number of tries in CI."""
 
     def put(f):
         ATTACKS[f.__name__] = f, times
@@ -65,7 +65,7 @@ def spin_alone(i, x):
 
 
 @pk.kernel
-def spin_first(i, x):  # one index only: the others' threads wait
+def spin_first(i, x):  # one index only: the threads of the others wait for work
     n = 0
     while i == 0 and x[i] < 1.0:
         n += 1
@@ -154,7 +154,7 @@ def many_draws(i, x):
 
 
 def fresh(n):
-    """A kernel that nobody has compiled."""
+    """Return a kernel that has not been compiled before."""
     namespace = {"pk": pk, "SHIFT": float(n)}
 
     def shifted(i, x):
@@ -168,7 +168,7 @@ def on(space, n):
 
 
 def usable():
-    """The process launches as before, on all host spaces."""
+    """Check that the process launches as before, on all host spaces."""
     for space in ("serial", "threads:2", "checked"):
         x = np.ones(1000 if space != "checked" else 10)
         pk.parallel_for(on(space, len(x)), add_one, x)
@@ -185,7 +185,7 @@ def together(*calls):
 
 @contextlib.contextmanager
 def interrupts(handler=signal.default_int_handler):
-    """Whoever runs in the background ignores the signal: give it a handler."""
+    """Install a handler of Ctrl-C: background processes ignore the signal."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         yield
@@ -194,10 +194,10 @@ def interrupts(handler=signal.default_int_handler):
 
 
 def stopped(call, kind=KeyboardInterrupt):
-    """Seconds from Ctrl-C to the exception of a launch.
+    """Return the seconds from Ctrl-C to the exception of a launch.
 
-    Where others use the cores Ctrl-C may come before the kernel runs, which no note tells of then: once more,
-    and later.
+    On a busy machine Ctrl-C may arrive before the kernel runs; then the exception lacks the note on
+    half-written arrays, and the call is repeated with a later Ctrl-C.
     """
     for after in (0.05, 0.5, 5.0):
         sent = []
