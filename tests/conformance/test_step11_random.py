@@ -139,7 +139,7 @@ def test_every_bit_of_a_uniform_is_fair():
 
 
 def test_normals_in_the_tails():
-    """Of 10,000 normals 4.65 are expected beyond 3.5: a Poisson count."""
+    """Count normals beyond 3.5: 4.65 of 10,000 are expected, a Poisson count."""
     n = 400_000
     x = sample(all_64, (4, n), np.float64, 5, 1)[3]
     wanted = n * 2 * stats.norm.sf(3.5)

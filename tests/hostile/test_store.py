@@ -322,7 +322,7 @@ def test_a_closed_lock_is_not_another_file(tmp_path):
 
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
-    """Of two calls that write to one place the second to finish is refused, also where the system has no
+    """Let two calls write to one place: the second to finish is refused, also where the system has no
     links."""
     path = tmp_path / "r.npy"
 
