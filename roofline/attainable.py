@@ -1,16 +1,16 @@
 """Bound a launch's time: the time of each resource at its measured ceiling, and the largest of them.
 
-arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision,
-                those of a team's products in float64 at their own peak, and special functions at their own
-                rates. On a CPU they share the same units, so their times add up, but of square roots, which
-                the unit of divisions takes; a GPU has units for float64, for float32, for special functions
-                in float32 and for integers, which work at the same time, so the largest counts
-integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
-                on a GPU of kernels without floating-point work
-memory LEVEL    compulsory bytes at the bandwidth of the nearest level that was seen to hold as much
+arithmetic      flops of the source, or of the compiled code if it has fewer, at the FMA peak of their
+                precision; products of teams in float64 at their own peak, and special functions at their own
+                rates. On a CPU they share the same units, so their times add up, except square roots, which
+                use the unit of divisions; a GPU has separate units for float64, for float32, for special
+                functions in float32 and for integers, which work at the same time, so the largest time counts
+integer         integer operations of the source, or the executed ones if these are fewer, at the integer
+                peak; on a GPU only for kernels without floating-point work
+memory LEVEL    compulsory bytes at the bandwidth of the nearest level that was measured to hold them
 requested       executed loads and stores at the first level's bandwidth (CPU)
-atomics         at the rate of atomic additions, each to its own place
-launch          the cost of a launch in a graph of many, the least that one can cost
+atomics         at the rate of atomic additions, each to a separate place
+launch          the cost of a launch in a graph of many, which is the least cost of a launch
 """
 
 import math
@@ -24,23 +24,23 @@ from portable.roofline.units import picked, scaled
 from portable.roofline.counting import WARP, static_arguments
 from portable.roofline.counts import mean
 
-LOW = 0.6  # of the attainable rate: below, a report says why
-ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
+LOW = 0.6  # of the attainable rate: for lower rates a report gives reasons
+ABOVE = 1.1  # of the attainable rate: more than the variation between repeats of a ceiling
 TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Bound of one launch.
+    """Store the bound of one launch.
 
     Attributes
     ----------
     wants : dict of str to seconds
-        By resource, the largest first.
+        Attainable time by resource, the largest first.
     level : str
         The memory level that holds the launch's arrays.
     special : float, seconds
-        The part of the arithmetic that is special functions.
+        The time of special functions, a part of the arithmetic.
     notes : list of str
     """
 
@@ -51,7 +51,7 @@ class Bound:
 
     @property
     def seconds(self):
-        """The least time at the measured ceilings."""
+        """The least time at the measured ceilings, in seconds."""
         return next(iter(self.wants.values()))
 
     @property
@@ -78,7 +78,7 @@ def bound(counts, ceilings):
             f"other launches touch {scaled(counts.since, 'B')} in between: its data come from {level}"
         )
     ran = counts.executed_totals
-    executed = ran if counts.ptx is None else None  # of the CPU's code
+    executed = ran if counts.ptx is None else None  # of the CPU's code only
     arithmetic, special = _arithmetic(counts, ran, ceilings, notes)
     wants = {
         "arithmetic": arithmetic,
@@ -97,7 +97,7 @@ def bound(counts, ceilings):
 
 
 def atomics(counts, ceilings, where):
-    """Return seconds of the atomic operations, each to its own place ("apart") or all to one ("together"):
+    """Return seconds of the atomic operations, each to a separate place ("apart") or all to one ("together"),
     at the rate of additions of integers or floats."""
     seconds = 0.0
     for (_, dtype), n in counts.atomics.items():
@@ -108,16 +108,16 @@ def atomics(counts, ceilings, where):
 
 
 def moving(counts, ceilings, level=None):
-    """Return seconds of the compulsory bytes as the machine moves them, which a roof, the best of all
-    patterns, leaves out: a CPU's cache fetches the lines of what is written and not read, and a cache that
-    others use too holds less than it could.
+    """Return seconds of the compulsory bytes with the costs that a roof, the best of all patterns, omits: a
+    CPU's cache fetches the lines that are written and not read, and a shared cache holds less than its
+    capacity.
 
     Parameters
     ----------
     counts : Counts
     ceilings : Ceilings
     level : str, optional
-        The memory level that they come from; the nearest that was seen to hold as much, if not given.
+        The memory level that supplies the bytes; by default the nearest that was measured to hold them.
 
     Returns
     -------
@@ -131,14 +131,14 @@ def moving(counts, ceilings, level=None):
         return moved / ceilings.bandwidth(level)
     if ceilings.space.startswith("cuda"):
         return moved / max(filter(None, rates.values()))
-    # of a copy's 16 bytes an element and a triad's 24 the written ones move twice
+    # a copy moves 16 bytes an element, a triad 24; both also fetch the 8 written bytes, which are not counted
     fetched = max(times * (rates[name] or 0.0) for name, times in (("copy", 3 / 2), ("bandwidth", 4 / 3)))
     return (moved + written) / fetched
 
 
 def _level_that_held(counts, ceilings):
-    """Return the memory level that held the bytes: one of several cores may write what another wrote the
-    launch before, by way of the cache that they share."""
+    """Return the memory level that held the bytes: a core may write data that another core wrote in the
+    preceding launch, through the cache that they share."""
     level, shared = ceilings.level_of(counts.reach), ceilings.measured_at("L3")
     written = any(written for _, written in counts.arrays.values())
     several = not ceilings.space.startswith("cuda") and pk.concurrency(ceilings.space) > 1
@@ -150,10 +150,10 @@ def _ranked(wants):
 
 
 def _arithmetic(counts, executed, ceilings, notes):
-    """(seconds of flops and special functions, seconds of these functions) at their ceilings.
+    """Return (seconds of flops and special functions, seconds of special functions) at their ceilings.
 
-    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed
-    once.
+    Flops are those of the source, or of the compiled code if it has fewer: values that are uniform over lanes
+    or iterations are computed once.
     """
     wanted = counts.flops_by_dtype
     if executed:
@@ -182,7 +182,7 @@ def _arithmetic(counts, executed, ceilings, notes):
 
 
 def of_products(counts):
-    """Flops of float64 in products of teams, which tensor cores do."""
+    """Return the float64 flops in products of teams, which run on tensor cores."""
     places = {place for place, name, _ in counts.text if name == "team.product"}
     return sum(
         2 * n for (place, *what), n in counts.text.items() if place in places and what == ["fma", "float64"]
@@ -190,8 +190,8 @@ def of_products(counts):
 
 
 def _of_a_call(rate, additions, alone):
-    """Return seconds of a special function: measured with two additions a call, which are taken off where
-    they share its units."""
+    """Return seconds of a special function: it was measured with two additions a call, which are subtracted
+    if they use the same units."""
     each = 1.0 / rate
     return each if alone or not additions else max(each - 2.0 / additions, 0.5 * each)
 
@@ -205,8 +205,8 @@ def _integer(counts, executed, ceilings):
 
 
 def shares(counts, ceilings):
-    """{place: share} of each line of a text: of the seconds that its arithmetic, its atomics and its loads
-    and stores want, one after the other; integer operations count where the text has no other arithmetic."""
+    """Return {place: share} of each line of a source: its share of the seconds of arithmetic, atomics, and
+    loads and stores, without overlap; integer operations count if the source has no other arithmetic."""
     wants, near = {}, ceilings.bandwidth(ceilings.levels[0][0])
     for place in {line for line, *_ in counts.text}:
         own = {key: n for key, n in counts.text.items() if key[0] == place}
@@ -223,7 +223,7 @@ def shares(counts, ceilings):
 
 
 def other_operations(counts):
-    """Return operations of the text that are no flops: of integers, atomics, loads and stores."""
+    """Return the operations of the source that are no flops: of integers, atomics, loads and stores."""
     reached = sum(
         n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic "))
     )
@@ -231,7 +231,7 @@ def other_operations(counts):
 
 
 def _mean(bounds):
-    """Return the Bound of a launch in the mean."""
+    """Return the mean Bound of several launches."""
     if all(b is bounds[0] for b in bounds):
         return bounds[0]
     wants = Counter()
@@ -248,9 +248,10 @@ def _mean(bounds):
 
 @dataclass(frozen=True)
 class Kernel:
-    """The launches of one kernel over one size within a call: `times` in seconds, one a launch.
+    """Store the launches of one kernel over one size within a call: `times` in seconds, one for each launch.
 
-    `counts` and `bound` are those of a launch in the mean, `attainable` the seconds of all at the ceilings.
+    `counts` and `bound` are means over the launches, `attainable` the seconds of all launches at the
+    ceilings.
     """
 
     label: str
@@ -261,27 +262,28 @@ class Kernel:
 
     @property
     def seconds(self):
-        """All launches together, measured."""
+        """Measured seconds of all launches together."""
         return sum(self.times)
 
     @property
     def near_bytes(self):
-        """Return the bytes requested from the nearest memory level: loads and stores, those that the
-        optimiser left if they were counted, and of scratch; an element that a GPU's warp reads as one,
-        once."""
+        """Return the bytes requested from the nearest memory level: loads and stores, after optimisation if
+        executed operations were counted, and accesses to scratch; an element that all threads of a GPU's warp
+        read counts once."""
         totals, alike = self.counts.executed_totals, self.counts.alike
         text = {"loaded": self.counts.loaded, "stored": self.counts.stored}
         asked = totals or text
-        if self.counts.ptx is not None:  # where the code's are those of scratch, too
+        if self.counts.ptx is not None:  # executed loads and stores include those of scratch
             asked = {way: min(n, asked[way]) for way, n in text.items()}
         once = max(asked["loaded"] - alike + alike // WARP, asked["loaded"] // WARP)
         return once + asked["stored"] + self.counts.scratch
 
     def level_bytes(self, ceilings):
-        """{memory level: bytes} that one launch takes from a level, the nearest first.
+        """Return {memory level: bytes} that one launch takes from each level, the nearest first.
 
-        Of the nearest what is asked for; of the others what the level before does not hold, by the accesses
-        that were sampled: on a GPU of its memory alone, since nobody knows which of its threads meet.
+        The nearest level supplies all requested bytes. The others supply the bytes that the level before them
+        does not hold, by the sampled accesses; on a GPU only the memory is included, because it is unknown
+        which threads run together.
         """
         found = {ceilings.near[0][0]: self.near_bytes}
         for (_, capacity), (name, _) in zip(ceilings.near, ceilings.near[1:]):
@@ -292,11 +294,11 @@ class Kernel:
 
     @property
     def operations(self):
-        """Operations of one launch that are no flops: of integers, atomics, loads and stores."""
+        """The operations of one launch that are no flops: of integers, atomics, loads and stores."""
         return other_operations(self.counts)
 
     def as_dict(self, seconds, ceilings=None):
-        """Return the JSON object; `seconds` is what the whole call took."""
+        """Return the kernel as a JSON object; `seconds` is the time of the whole call."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
             **picked(self, "label seconds operations"),
@@ -317,23 +319,23 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A whole call against its roof.
+    """Compare a whole call with its roof.
 
     Attributes
     ----------
     seconds : float
-        The call, measured.
+        The measured time of the call.
     launches : list of (label, Counts, Bound, seconds)
-        Each launch of one call; its share of the time was measured while profiled.
+        Each launch of one call; its share of the time was measured with the profile.
     notes : list of str
     host : str
-        Functions in which the host spends most while no kernel runs, in words.
+        The functions in which the host spends most time while no kernel runs, in words.
     ceilings : Ceilings or None
-        Those of the bounds.
+        The ceilings from which the bounds were computed.
     copies : float
         Seconds of the call in copies.
     memory : int or None
-        Bytes that the process held at most, beyond what it held before the call.
+        Peak memory of the process, minus its memory before the call.
     """
 
     seconds: float
@@ -346,8 +348,8 @@ class Analysis:
 
     @cached_property
     def kernels(self):
-        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their
-        times are scaled to fit into the call."""
+        """The launches grouped by kind, a list of Kernel, the costliest first; if queues overlap, times are
+        scaled to the time of the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
             found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
@@ -356,7 +358,7 @@ class Analysis:
         )
 
     def against(self, ceilings):
-        """Return the same call, held against other ceilings."""
+        """Return the same call, compared with other ceilings."""
         launches = [
             (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
         ]
@@ -367,12 +369,12 @@ class Analysis:
 
     @property
     def outside(self):
-        """Seconds of the call that no kernel ran: Python, copies, waiting."""
+        """Seconds of the call without a running kernel: Python, copies, waiting."""
         return max(0.0, self.seconds - sum(k.seconds for k in self.kernels))
 
     @property
     def attainable(self):
-        """Seconds that the launches would take at the ceilings."""
+        """Seconds of the launches at the ceilings."""
         return sum(b.seconds for _, _, b, _ in self.launches)
 
     @property
@@ -382,11 +384,11 @@ class Analysis:
 
     @property
     def by(self):
-        """Return the resource that bounds the call: the one with most of the attainable time."""
+        """Return the resource that bounds the call: the one with the largest part of the attainable time."""
         return self._summed(lambda _, b: {b.by: b.seconds}).most_common(1)[0][0]
 
     def _summed(self, quantities):
-        """Quantities of each launch's Counts and Bound by name, added up."""
+        """Return the sums, by name, of quantities of each launch's Counts and Bound."""
         found = Counter()
         for _, counts, b, _ in self.launches:
             found.update(quantities(counts, b))
@@ -398,40 +400,41 @@ class Analysis:
 
     @property
     def special(self):
-        """Calls of special functions."""
+        """The number of calls of special functions."""
         return self._summed(lambda counts, _: counts.special).total()
 
     @property
     def flops_by_dtype(self):
-        """Flops of the text by precision."""
+        """Flops of the source by precision."""
         return dict(self._summed(lambda counts, _: counts.flops_by_dtype))
 
     @property
     def special_share(self):
-        """The part of the arithmetic's time that special functions want."""
+        """The share of special functions in the time of arithmetic."""
         sums = self._summed(lambda _, b: {"special": b.special, "all": b.wants["arithmetic"]})
         return sums["special"] / sums["all"] if sums["all"] else 0.0
 
     @property
     def wants(self):
-        """Seconds by resource, the launches added up, the largest first: attainable times side by side."""
+        """Seconds by resource, summed over the launches, the largest first: the attainable times next to each
+        other."""
         return dict(self._summed(lambda _, b: b.wants).most_common())
 
     @property
     def intensity(self):
-        """Flops per compulsory byte, or None where nothing is moved."""
+        """Flops per compulsory byte, or None if no bytes are moved."""
         moved = self.total("compulsory")
         return self.total("flops") / moved if moved else None
 
     @property
     def level(self):
-        """The memory level of the launches that move most."""
+        """The memory level with the most compulsory bytes of the launches."""
         return self._summed(lambda counts, b: {b.level: counts.compulsory}).most_common(1)[0][0]
 
     @property
     def level_bytes(self):
-        """{memory level: bytes} that the call takes from a level, as `Kernel.level_bytes`; levels that not
-        all of its kernels know are left out."""
+        """{memory level: bytes} that the call takes from each level, as `Kernel.level_bytes`, without levels
+        that are unknown for one of its kernels."""
         of_kernels = (
             [(len(k.times), k.level_bytes(self.ceilings)) for k in self.kernels] if self.ceilings else []
         )
@@ -440,7 +443,7 @@ class Analysis:
         return {name: sum(n * found[name] for n, found in of_kernels) for name in names}
 
     def as_dict(self):
-        """Return the JSON object; every number says where it comes from."""
+        """Return the call as a JSON object; every number has its provenance."""
         return {
             "seconds": {"value": self.seconds, "provenance": "measured"},
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
@@ -462,7 +465,7 @@ class Analysis:
 
 
 def _together(label, launches):
-    """Return the Kernel of launches, (Counts, Bound, seconds) each."""
+    """Return the Kernel of several launches, (Counts, Bound, seconds) each."""
     same = Counter(id(counts) for counts, *_ in launches)
     different = {id(counts): counts for counts, *_ in launches}
     counts = mean([(same[key], different[key]) for key in same])
@@ -477,7 +480,7 @@ def _together(label, launches):
 
 
 def analyse_launch(label, counts, seconds, ceilings):
-    """Return one launch against its roof; `seconds` is what it took."""
+    """Return one launch compared with its roof; `seconds` is its measured time."""
     found = bound(counts, ceilings)
     notes = [*counts.notes, *found.notes]
     analysis = Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
@@ -486,31 +489,31 @@ def analyse_launch(label, counts, seconds, ceilings):
 
 
 def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
-    """Return one profiled call against its roof.
+    """Return one profiled call compared with its roof.
 
     Parameters
     ----------
     profile : Profile
         Of one call.
     seconds : float
-        What a call takes, measured without the profile.
+        The time of a call, measured without the profile.
     ceilings : callable of a set of (name, dtype) that gives Ceilings
-        Asked for with the special functions that were counted.
+        Called with the special functions that were counted.
     executed : bool
-        Also count what is executed, by four more runs.
+        Also count the executed operations, by four more runs.
     counts : list of lists of Counts, optional
-        Of each event of the profile those of its launches, where they are known.
+        The counts of the launches of each event of the profile, if they are known.
 
     Returns
     -------
-    Analysis, or None where the call launched nothing
+    Analysis, or None if the call launched no kernel
     """
     known = counts is not None
     counted = list(zip(profile.events, counts, strict=True)) if known else profile.counts(executed=executed)
     if not counted:
         return None
     roof = ceilings({name for _, counts in counted for c in counts for name in c.special})
-    # On a CPU the profiled call may have met a busier moment; a device's own clock sees none.
+    # On a CPU other work may have slowed the profiled call; a device's own clock is not affected.
     on_device = any(event.space.startswith("cuda") for event, _ in counted)
     launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
     compiled = {}

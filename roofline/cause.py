@@ -1,4 +1,4 @@
-"""Define a cause: something that costs a kernel time, the time that it explains, and its gain."""
+"""Define a cause: a property of a kernel that costs time, the time that it explains, and its gain."""
 
 import math
 import re
@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 
 from portable.roofline.units import picked, times
 
-HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
-WORTH = 1.1  # gain, below which a cause is none
+HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is rejected
+WORTH = 1.1  # the least gain of a cause
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that costs time: `seconds` of the call, and a clause that says so.
+    """Store a property that costs time: its `seconds` of the call, and a clause that names it.
 
-    `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
-    is known. `least` is the roof of the work without it, where that is not the roof of the work as it is.
-    `fixed`: where it explains less than was seen, the work without it still wants no more than `ideal`; else
-    it is taken to want more by as much. `alone` is what a thread takes from its begin to its end without it,
-    however many others there are: nothing hides that of those which begin last.
+    `ideal` is the time of the same work without it, and `gain` the speedup of the whole without it, if that
+    is known. `least` is the roof of the work without it, if that differs from the roof of the work. If
+    `fixed`, the work without the cause takes `ideal` even if the cause explains less than the measured time;
+    otherwise `ideal` is scaled up in proportion. `alone` is the time of a thread from its beginning to its
+    end without the cause, independent of the number of threads: the time of the threads that begin last is
+    not hidden by others.
     """
 
     name: str
@@ -32,9 +33,9 @@ class Cause:
     alone: float = 0.0
 
     def without(self, took, least, launch=0.0):
-        """Return this cause with its gain: all of the time but `launch` and `alone` shrinks as what it
-        explains does, or to what the work wants without it, where it explains more than was seen; nothing
-        gets faster than `least`."""
+        """Return this cause with its gain: the time except `launch` and `alone` shrinks by the ratio of
+        `ideal` to the explained time, or to `ideal` if the cause explains more than the measured time; no
+        time becomes less than `least`."""
         stays = min(launch + self.alone, took) if self.name != "launch" else 0.0
         left = self.ideal * (1.0 if self.fixed else max(1.0, (took - stays) / self.seconds))
         return replace(self, gain=took / (stays + max(least if self.least is None else self.least, left)))
@@ -47,7 +48,7 @@ class Cause:
         )
 
     def as_dict(self, subject):
-        """Return the JSON object; `subject` is what the clause is about."""
+        """Return the cause as a JSON object; `subject` is the subject of its clause."""
         told = {
             **picked(self, "name seconds provenance"),
             "text": f"{subject}{self.told}",
@@ -56,13 +57,13 @@ class Cause:
 
 
 def extent_of(kernel):
-    """Return the number of indices or teams of a launch, and which of both."""
+    """Return the number of indices or teams of a launch, and the unit, "indices" or "teams"."""
     extents, unit = _extents(kernel)
     return math.prod(extents), unit
 
 
 def rows_of(kernel):
-    """Return the number of indices side by side: those of a box's last extent, or all."""
+    """Return the number of adjacent indices: those of a box's last extent, or all."""
     return _extents(kernel)[0][-1]
 
 

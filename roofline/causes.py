@@ -1,39 +1,44 @@
 """Find the causes of a kernel's time, from measurements and counts, and its time without each.
 
-A roof is the least time of the text's operations and compulsory bytes. Here each further thing that could
-cost time is given the time that it would explain, and the time that the same work wants without it, both
-modelled. What explains less than half of the measured time, or more than twice, is not believed. Of the
-others the cause is the one whose end would gain most, told with that gain:
+A roof is the least time of the source's operations and compulsory bytes. Each possible cause of more time has
+two modelled times: the time that it would explain, and the time of the same work without it. A cause that
+explains less than half of the measured time, or more than twice, is rejected. Of the others the reported
+cause is the one whose removal would gain most, with that gain:
 
-launch            the cost of a launch (measured; up to twice that), of a kernel that has hardly more to do;
-                  without, its part of a launch ten times as dear, with bytes from where so many lie
-divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
-                  time; without, the share of the lanes that took part, beside the bytes that are moved
-scattered         elements gathered or scattered one by one, two a cycle; without, by packs. Where each index
-                  goes along a row of its own, all of the time; without, packs of what lies side by side
+launch            the cost of a launch (measured; up to twice that), for a kernel with little work; without,
+                  its part of a launch ten times as expensive, with the bytes from the level that holds as
+                  many
+divergence        inactive lanes, as neighbours take another branch or fewer iterations: all of the time;
+                  without, the share of the active lanes, in addition to the moved bytes
+scattered         elements gathered or scattered one by one, two a cycle; without, by packs. If each index
+                  traverses a separate row, all of the time; without, packs of adjacent elements
 overfetch         the lines that are touched; or the elements at scattered places, each on another line than
                   the one before, at the rate of gathers from the level that holds them, or, by the sampled
-                  accesses, of those that they come from (on a GPU a sector each); without, the elements
-                  alone, side by side; at places that data tell they stay gathered, from the nearest cache
-conversions       between integers and floats, or floats of two sizes, at their rate, beside the arithmetic
-spills            bytes that registers had no room for, at the first cache's bandwidth, beside the arithmetic;
-                  on a GPU those of each thread, once at least, and with each operation at most
-banks             accesses to scratch, as often as the bank with most words is asked (GPU)
-together          atomic operations on so few places (of a CPU lines, of a GPU elements) that they meet; what
-                  that costs lies between nothing and the slowest rate at one place; without, each to its own
-parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
+                  accesses, from the levels that supply them (on a GPU a sector each); without, only the
+                  elements, in adjacent places; elements at data-dependent places stay gathered, from the
+                  nearest cache
+conversions       between integers and floats, or floats of two sizes, at their rate, in addition to the
+                  arithmetic
+spills            bytes of spilled registers at the first cache's bandwidth, in addition to the arithmetic; on
+                  a GPU those of each thread, at least once, and at most with each operation
+banks             accesses to scratch, repeated as often as the bank with most words is read (GPU)
+together          atomic operations that collide at few places (lines of a CPU, elements of a GPU): their cost
+                  is between nothing and the slowest rate at one place; without, each to a separate place
+parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of the
+                  whole machine
 
-special           special functions, where nothing else was found: they are part of the roof, most of its
+special           special functions, if no other cause was found: they are part of the roof, most of its
                   arithmetic, and a third of the time or more; without, the rest
 
-The cost of a launch stays, whatever else ends, and bytes move as `attainable.moving` tells. Parts of
-a time without, of arithmetic and of memory, say, overlap in part: the root of the sum of their squares stands
-for both. On a GPU the threads that begin last take their time when others have ended: what one block takes
-alone (measured) stays with idle lanes, and shared out among as many as have room with few threads; of other
-code, which nobody has run, four cycles for each of a thread's operations. And all that the code has to start
-but what ends takes a cycle for 32 lanes of a scheduler.
+The cost of a launch remains without any other cause, and bytes move as in `attainable.moving`. Parts of a
+time without a cause, for example of arithmetic and of memory, overlap in part: their sum is modelled as the
+root of the sum of their squares. On a GPU the threads that begin last run after the others have ended.
+Without divergence the time of one block by itself (measured) remains; with enough parallelism it remains in
+the ratio of the launched indices or teams to those that fit; for other code, which was not run, it is four
+cycles for each of a thread's operations. And each instruction that remains without the cause takes a cycle
+for 32 lanes of a scheduler.
 
-What none of these explains is waiting: of operations for the one before, of threads for each other.
+Time that none of these explains is waiting: of operations for preceding ones, of threads for each other.
 """
 
 import collections
@@ -48,17 +53,17 @@ from portable.roofline.mix import lanes_and_type
 from portable.roofline.touched import SIZES, accesses
 from portable.roofline.units import scaled
 
-IDLE = 0.1  # of the lanes: fewer are what fills the last pack
-# instructions, and loads or scalar operations, that a core starts in a cycle
+IDLE = 0.1  # of the lanes: a smaller share is due to the last pack
+# instructions, and loads or scalar operations, that a core starts in each cycle
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2
-LARGE = 10  # times a launch's cost: so long takes one that is about its own work
-LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
-LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
-IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
+LARGE = 10  # multiple of a launch's cost at which the work dominates
+LANES, WIDEST = 8, 16  # elements of a pack's load, and lanes of the widest packs
+LINE, SECTOR = 64, 32  # bytes of a CPU's cache line, and of a GPU's sector
+IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency reports
 
 
 def causes(kernel, ceilings):
-    """Return the causes that may have cost one launch of a kernel its time, each with the gain of its end,
+    """Return the possible causes of the time of one launch of a kernel, each with the gain of its removal,
     the largest first; at least one: waiting."""
     n = len(kernel.times)
     took = kernel.seconds / n
@@ -85,8 +90,8 @@ def causes(kernel, ceilings):
 
 
 def _amortised(kernel, ceilings, launch):
-    """Return seconds of a launch's own work, were it a part of one so large that its launch is a tenth of
-    it: with its bytes from the memory level that holds as much."""
+    """Return seconds of a launch's own work as a part of a launch so large that its cost is a tenth of its
+    work: with its bytes from the memory level that holds as many."""
     rest = [s for name, s in kernel.bound.wants.items() if name != "launch" and not name.startswith("memory")]
     counts, work = kernel.counts, max(rest, default=0.0)
     for level, capacity in ceilings.levels if counts.compulsory else ():
@@ -98,20 +103,20 @@ def _amortised(kernel, ceilings, launch):
 
 
 def candidates(kernel, ceilings, took):
-    """Return the time of one launch by each thing that could have cost it, a list of Cause; `took` is what
-    it took."""
+    """Return the time of one launch that each possible cause explains, a list of Cause; `took` is the
+    measured time."""
     counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
     text = f"its work is so short that a launch costs as much ({scaled(launch, 's')})"
     work = _amortised(kernel, ceilings, launch)
-    # of more arguments, or of a box, it costs more than the least one
+    # with more arguments, or over a box, a launch costs more than the least one
     seconds = min(max(took, launch), REFUTED * launch)
     found.append(Cause("launch", seconds, text, "measured", ideal=work, least=work, fixed=True))
     masked = 1.0 - min(1.0, (1.0 - counts.masked) / _filled(kernel, on_device))
     if masked > IDLE:
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
-        # bytes are moved once, whoever wants them; the longest thread stays as long
+        # bytes are moved once, independent of the lanes; the longest thread takes as long
         alone = min(compiled.alone(counts, ceilings), took)
         ideal = math.hypot((1.0 - idle) * (took - alone), moving(counts, ceilings))
         found.append(Cause("divergence", took, text, ideal=ideal, alone=alone))
@@ -124,26 +129,26 @@ def candidates(kernel, ceilings, took):
 
 
 def _filled(kernel, on_device):
-    """Return the part of the lanes that indices fill: those behind the last one, or the last of each row
-    of a box, are no divergence."""
+    """Return the share of lanes that have an index: lanes after the last index, or after the last index of
+    each row of a box, are not divergent."""
     extent, unit = extent_of(kernel)
     pack, extent = (WARP, extent) if on_device else (WIDEST, rows_of(kernel))
     return extent / (-(-extent // pack) * pack) if unit == "indices" and extent else 1.0
 
 
 def _of_atomics(counts, ceilings, took):
-    """Atomic operations on so few places that they meet there: what they wait for each other depends on how
-    often they do, between never and always, at the slowest rate of any type: it is the line that has to go
-    from one core to another."""
+    """Yield the cost of atomic operations on so few places that they collide: their waiting depends on the
+    number of collisions, between none and all, at the slowest rate of any type, because a cache line must
+    move between cores."""
     n, meeting = sum(counts.atomics.values()), _meeting(counts, ceilings)
     known = (ceilings.items.get(f"atomic together {dtype}") for dtype in ("int64", "float64"))
     rates = [min(one.rate.values) for one in known if one]
     apart, together = atomics(counts, ceilings, "apart"), meeting * n / min(rates, default=math.inf)
     if together > apart:
         text = f"its {scaled(n)} atomic operations wait for each other where they meet in one place"
-        if not ceilings.space.startswith("cuda"):  # a core does nothing beside one
+        if not ceilings.space.startswith("cuda"):  # a core does no other work during one
             apart += moving(counts, ceilings)
-        else:  # and so many places of their own have to be moved
+        else:  # and the separate places have to be moved
             own = sum(2 * m * SIZES[dtype] for (_, dtype), m in counts.atomics.items())
             moved = counts.compulsory + own
             apart = max(apart, moved / ceilings.bandwidth(ceilings.level_of(moved)))
@@ -151,8 +156,8 @@ def _of_atomics(counts, ceilings, took):
 
 
 def _meeting(counts, ceilings):
-    """Return the part of the atomic operations that find another one at their place: of a GPU at an
-    element, so many threads are there; of a CPU's cores each has a line at a time."""
+    """Return the share of atomic operations that collide with another one: on a GPU at an element, as very
+    many threads run; on a CPU at a line, of which each core holds one at a time."""
     names, on_device, places = {}, ceilings.space.startswith("cuda"), 0
     for (_, operation, dtype), _ in counts.text.items():
         if accesses(operation, "atomic "):
@@ -181,7 +186,7 @@ def _of_gathers(kernel, ceilings, took):
     one_by_one = Cause("scattered", seconds, text, ideal=seconds / LANES)
     yield _across(counts, ceilings, gathered, took) or one_by_one
     moves, reach, others = _jumps(counts)
-    level = ceilings.level_of(reach)  # what is touched stays there
+    level = ceilings.level_of(reach)  # the touched elements stay there
     elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
     each = _lines_from(kernel, ceilings, others) if elements else {}
     found = []
@@ -195,14 +200,14 @@ def _of_gathers(kernel, ceilings, took):
             f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
             f" line of {LINE} bytes from {level}"
         )
-        # a line that is written is read before, and goes back, for which nobody need wait
+        # a written line is read first and written back, for which the kernel need not wait
         twice = (1.0 + written / scattered) * once
         yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
 
 
 def _across(counts, ceilings, gathered, took):
-    """Return rows across lanes: each index goes along a row of its own, so that its neighbour's element is
-    a row away, and a pack gathers what an index alone would find side by side."""
+    """Return the cause of rows across lanes, or None: each index traverses a separate row, so that its
+    neighbour's element is a row away, and a pack gathers elements that are adjacent for a single index."""
     place, elements = max(gathered.items(), key=lambda one: one[1], default=("", 0))
     loads = {
         operation.rpartition(" ")[2]: n
@@ -221,8 +226,8 @@ def _across(counts, ceilings, gathered, took):
 
 
 def _in_order(counts, ceilings, scattered):
-    """Return seconds of the bytes, and of elements at places that data tell, which stay one by one in any
-    order, from the nearest cache."""
+    """Return seconds of the bytes, and of elements at data-dependent places, which stay gathered one by one
+    in any order, from the nearest cache."""
     told = {f"{way} {name}" for name in counts.by_data for way in ("load", "store")}
     gathered = sum(n for (_, operation, _), n in counts.text.items() if operation in told)
     one_by_one = ceilings.seconds(min(gathered, scattered), f"gather {ceilings.levels[0][0]}")
@@ -230,8 +235,8 @@ def _in_order(counts, ceilings, scattered):
 
 
 def _lines_from(kernel, ceilings, others):
-    """{memory level: seconds that lines at scattered places take from there}, by the sampled accesses;
-    `others` are bytes of further lines, which come once."""
+    """Return {memory level: seconds of its lines at scattered places}, by the sampled accesses; `others` are
+    bytes of further lines, which are moved once."""
     passed = [(name, max(n - others, 0)) for name, n in kernel.level_bytes(ceilings).items()][1:]
     farther = [n for _, n in passed[1:]] + [0]
     return {
@@ -242,8 +247,8 @@ def _lines_from(kernel, ceilings, others):
 
 
 def _jumps(counts):
-    """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line
-    than the one before, and bytes of all other lines, read and written."""
+    """Return (accesses, bytes of the touched lines) of arguments whose accesses are mostly to another line
+    than the preceding one, and bytes of all other lines, read and written."""
     asked, moves, reach, others = counts.asked, 0, 0, 0
     for together, lines in counts.lines.items():
         names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
@@ -254,7 +259,7 @@ def _jumps(counts):
 
 
 def _special(counts, ceilings):
-    """Return seconds of the special functions that ran in packs."""
+    """Return seconds of the special functions that were executed in packs."""
     packs = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
@@ -264,8 +269,8 @@ def _special(counts, ceilings):
 
 
 def _busy_arithmetic(kernel, ceilings):
-    """Return the part of the special functions that ran which the text asks for; 1 where they are not most
-    of the arithmetic."""
+    """Return the share of the executed special functions that the source requires; 1 if they are not most of
+    the arithmetic."""
     counts = kernel.counts
     few = kernel.bound.special < HALF * kernel.bound.wants["arithmetic"]
     if few or counts.executed is None or counts.ptx is not None:
@@ -276,7 +281,7 @@ def _busy_arithmetic(kernel, ceilings):
 
 
 def _of_memory(kernel, ceilings, took):
-    """Yield bytes that are moved beside those that are wanted."""
+    """Yield the costs of bytes that are moved in addition to the needed ones."""
     counts, level, found = kernel.counts, kernel.bound.level, []
     moved, lines = counts.compulsory, counts.line_bytes
     if lines > 1.5 * moved:
@@ -311,11 +316,11 @@ def _packed(counts):
 
 
 def _of_parallelism(kernel, ceilings, took):
-    """Yield the roof, were there only that part of the machine which so few indices or teams can fill.
+    """Yield the roof of that part of the machine which so few indices or teams can fill.
 
-    Few threads on each of a GPU's multiprocessors do not fill these either: teams, of which each has room for
-    sixteen, or indices, an eighth of which may be enough. They take a time between the roof of what is enough
-    and that of the room.
+    Few threads on each of a GPU's multiprocessors do not fill these either: a multiprocessor has room for
+    sixteen teams, and for indices of which an eighth may be enough. The time is between the roof with enough
+    threads and that with all that fit.
     """
     extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
@@ -333,12 +338,12 @@ def _of_parallelism(kernel, ceilings, took):
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
         least, longest = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
         seconds, alone = min(max(took, least), longest), compiled.alone(kernel.counts, ceilings)
-        # shared out among as many as there is room for, each has so much less to do
+        # with as many indices or teams as fit, each has proportionally less work
         yield Cause("parallelism", seconds, text, ideal=kernel.bound.seconds, alone=alone * extent / most)
 
 
 def _waiting(kernel, ceilings, took):
-    """Return the cause of whom no other one fits; without, the instructions alone would take their
+    """Return the cause "waiting", if no other one explains the time; without it, only the instructions take
     time."""
     counts, started = kernel.counts, 0.0
     if counts.executed and counts.ptx is None and ceilings.clock:
@@ -355,7 +360,7 @@ def _instructions(counts):
 
 
 def _waits(kernel, ceilings, took):
-    """Return the evidence that only waiting is left, and that few wait where more could."""
+    """Return the evidence that the rest is waiting, and that fewer threads wait than have room."""
     counts = kernel.counts
     few = "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took))
     if counts.executed and counts.ptx is None and ceilings.clock:
@@ -376,5 +381,5 @@ def _waits(kernel, ceilings, took):
 
 
 def _threads(ceilings):
-    """Threads of a CPU's space; of a GPU what `pk.concurrency` tells."""
+    """Return the threads of a CPU's space; for a GPU the value of `pk.concurrency`."""
     return pk.concurrency(ceilings.space)

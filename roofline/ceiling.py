@@ -1,5 +1,5 @@
-"""`roofline.ceilings`: what this machine can do, measured by kernels of the layer, kept on disk until it is
-stale."""
+"""`roofline.ceilings`: the peak rates of this machine, measured by kernels of the layer, and stored on disk
+until they are stale."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA_VERSION = 1
-DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
-_held = {}  # by key: one process holds all its kernels against the same ceilings
-TRIES = 6  # more measurements of what was too low, which shows in an order that no machine can have
-QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
+DAYS = 30  # the maximal age of ceilings: drivers, clocks and the machine's other work change
+_held = {}  # by key: one process compares all its kernels with the same ceilings
+TRIES = 6  # further measurements of ceilings that are too low: their order is then impossible for a machine
+QUIETER = 0.3  # cores: a stored measurement is repeated if other work now takes this many fewer
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ceiling: rates in `unit`s per second (or seconds, of the launch), one a repeat.
+    """Store one ceiling: rates in `unit`s per second (or seconds, of the launch), one for each repeat.
 
-    The roof is the best that several repeats came to, for a machine can do what it was seen to do: of nine
-    and more the third best, since a single one may be the clock's mistake. What other work took away shows in
-    the spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth
-    L2", "launch" ...; "capacity L3" is one in bytes.
+    The roof is the best rate that several repeats reached, because a measured rate is attainable: of nine or
+    more repeats the third best, since a single one may be an error of the clock. The effect of other work is
+    in the spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth
+    L2", "launch" ...; "capacity L3" is in bytes.
     """
 
     name: str
@@ -51,18 +51,18 @@ class Ceiling:
 
     @property
     def reached_once(self) -> bool:
-        """Return True if more repeats than usual did not come near the best again."""
+        """Return True if more repeats than usual did not again come close to the best."""
         times = self.rate.values if self.unit == "s" else [1.0 / rate for rate in self.rate.values]
         return len(times) > measuring.REPEATS and not physics.steady(times)
 
     @property
     def best(self) -> float:
-        """The best that several repeats came to."""
+        """The best rate that several repeats reached."""
         values = sorted(self.rate.values, reverse=self.unit != "s")
         return values[min(physics.SEEN - 1, (len(values) - 1) // 4)]
 
     def better(self, other: Ceiling | None) -> Ceiling:
-        """Return this measurement, or another one of the same ceiling that saw more of the machine.
+        """Return the better of this measurement and another one of the same ceiling.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Ceiling:
         return (min if self.unit == "s" else max)(self, other, key=lambda one: one.best)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the ceiling as a JSON object."""
         return {
             **picked(self, "name unit best method"),
             "provenance": "measured",
@@ -87,18 +87,18 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """All ceilings of a space on this machine.
+    """Store all ceilings of a space on this machine.
 
     Attributes
     ----------
     space, date : str
     machine : dict, see `portable.roofline.machine.facts`
     clock : float or None
-        Cycles per second of a core while it was measured; of a GPU at work, where nvidia-smi tells, else
-        None.
+        Cycles per second of a core during the measurement; of a GPU under load, if nvidia-smi reports it,
+        else None.
     levels : list of (name, bytes)
-        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no
-        end).
+        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None:
+        unlimited).
     items : dict of name to Ceiling
     """
 
@@ -115,23 +115,23 @@ class Ceilings:
         Parameters
         ----------
         name : str
-            As of `Ceiling`.
+            As `Ceiling.name`.
 
         Returns
         -------
         float or None
-            Its unit per second; None where it was not measured.
+            Its unit per second; None if it was not measured.
         """
         return self.items[name].best if name in self.items else None
 
     def seconds(self, n: float, name: str) -> float:
-        """Return seconds of n operations, or bytes, at a roof; none where it was not measured.
+        """Return seconds of n operations, or bytes, at a roof; 0 if it was not measured.
 
         Parameters
         ----------
         n : float
         name : str
-            As of `Ceiling`.
+            As `Ceiling.name`.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class Ceilings:
         return n / (self.rate(name) or math.inf)
 
     def measured_at(self, level: str) -> list[Ceiling]:
-        """Return the ceilings of a memory level: its patterns.
+        """Return the ceilings of a memory level, one for each access pattern.
 
         Parameters
         ----------
@@ -181,13 +181,13 @@ class Ceilings:
 
     @property
     def near(self) -> list[tuple[str, int | None]]:
-        """The memory levels from what is asked first: shared memory stands for the first cache of a GPU."""
+        """The memory levels in order of access: shared memory replaces a GPU's first cache."""
         first = [("shared", None)] if "bandwidth shared" in self.items else []
         return [*first, *self.levels]
 
     def level_of(self, n_bytes: float) -> str:
-        """Return the nearest memory level that was seen to hold so many bytes, where that was looked for:
-        what other guests of a machine leave of a cache that they share.
+        """Return the nearest memory level that holds so many bytes: by its measured capacity if there is one,
+        which is the part of a shared cache that other users of the machine leave.
 
         Parameters
         ----------
@@ -204,12 +204,12 @@ class Ceilings:
         )
 
     def clock_in_words(self) -> str:
-        """Return the end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
+        """Return the end of a sentence on the machine: ", a core at 3.7 GHz", or the empty string."""
         which = "the GPU" if self.space.startswith("cuda") else "a core"
         return f", {which} at {scaled(self.clock, 'Hz')}" if self.clock else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document."""
+        """Return the ceilings as a JSON document."""
         return {
             "schema": "roofline-ceilings",
             "schema_version": SCHEMA_VERSION,
@@ -219,7 +219,7 @@ class Ceilings:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Ceilings:
-        """Return the inverse of `as_dict`.
+        """Return the Ceilings of a document that `as_dict` returned.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Ceilings:
         return cls(document["space"], document["date"], document["machine"], document["clock"], levels, items)
 
     def table(self) -> Table:
-        """Return the terminal's table."""
+        """Return the table for the terminal."""
         caption = (
             f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
         )
@@ -265,9 +265,9 @@ def ceilings(
     """Return the ceilings of a space on this machine.
 
     Measured on the first call, which takes less than a minute, then read from a file of the user's cache
-    folder (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of
-    the software, an age of 30 days, or a machine that is quieter than it was then calls for a new
-    measurement. What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot
+    folder (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). The measurement is repeated on
+    another machine, with another version of the software, after 30 days, or when the machine is quieter than
+    it was then. Doubtful ceilings (`Ceilings.doubts`) are not kept for other processes. A folder that cannot
     be written costs a warning, never the result.
 
     Parameters
@@ -275,16 +275,16 @@ def ceilings(
     space : str or Space, optional
         The default space if not given.
     special : iterable of (name, dtype)
-        More special functions, as `Counts.special` names them; what has no function of one argument has no
-        ceiling.
+        More special functions, as `Counts.special` names them; a function without a version of one argument
+        has no ceiling.
     fresh : bool
-        Measure, whatever the file says.
+        Measure even if the file is valid.
     again : bool
-        Measure once more, and of each ceiling keep the better: for where something was faster than its roof.
+        Measure once more, and keep the better value of each ceiling: for results above their roof.
     quick : bool
-        Tiny measurements, for trying out: nothing of worth, never kept.
+        Tiny measurements, for trials: the values are meaningless and never kept.
     on_start : callable of (str, int, int)
-        Told each measurement before it starts, how many are done, and how many there are.
+        Called before each measurement, with its name, the number of finished ones, and of all.
 
     Returns
     -------
@@ -333,13 +333,13 @@ def ceilings(
 
 
 def _measure(plan, result, quick):
-    """Measure a ceiling, and keep the better of it and what is known."""
+    """Measure a ceiling, and keep the better of it and the known one."""
     made = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
     result.items[plan.name] = made.better(result.items.get(plan.name))
 
 
 def _key(facts, space):
-    """Return the key that decides whether a measurement still holds."""
+    """Return the key that identifies valid measurements."""
     source = "".join(
         Path(module.__file__).read_text(encoding="utf-8") for module in (microkernels, measuring)
     )
@@ -350,7 +350,7 @@ def _key(facts, space):
 
 
 def _folder():
-    """Return the folder of measurements, or None where the cache is off or cannot be made."""
+    """Return the folder of measurements, or None if the cache is off or cannot be made."""
     setting = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
         return None
@@ -371,8 +371,8 @@ def _warn(path, error):
 
 
 def _read(path, busy_cores):
-    """Return a measurement that still holds, or None; a broken file is as good as none, and one of busier
-    hours too."""
+    """Return a stored measurement that is valid, or None; a broken file is ignored, and so is a measurement
+    that was made while the machine was busier."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["date"])

@@ -1,15 +1,15 @@
-"""Check a report: whether its figures can be trusted, each in a sentence."""
+"""Check whether a report's figures are reliable, each check with a sentence."""
 
 from portable.roofline.attainable import ABOVE
 from portable.roofline.profiling import SHORT
 from portable.roofline.units import scaled, spread
 
-# checks of a result without which its share is not to be trusted
+# checks of a result without which its share of the roof is unreliable
 OWN = "below its roof", "long enough", "steady"
 SIZE = "full size"
-STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
-DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
-BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
+STEADY = 0.25  # of the median: a wider interval between quartiles is due to other work of the machine
+DRIFT = 0.05  # of a core's clock, between the measurements of the ceilings and of the report
+BUSY = 0.3  # cores taken by other processes above which a report warns; an idle system needs less
 
 
 def of_result(result):
@@ -44,7 +44,7 @@ def of_result(result):
 
 
 def of_part(machine, ceilings, clock, quick=False):
-    """Return the checks of the machine: what else it did, and whether its clock drifted.
+    """Return the checks of the machine: its other work, and the drift of its clock.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def of_part(machine, ceilings, clock, quick=False):
 
 
 def caveats(machine, ceilings, checks=()):
-    """Return the warnings before any figure: that the machine was not quiet, that its ceilings cannot be
-    right, or that nothing was of full size.
+    """Return the warnings that precede all figures: that the machine was busy, that its ceilings are
+    implausible, or that inputs were tiny.
 
     Parameters
     ----------
@@ -105,5 +105,5 @@ def caveats(machine, ceilings, checks=()):
 
 
 def _check(name, passed, text, why=""):
-    """Return the JSON object of a check; `why` is added where it did not pass."""
+    """Return the JSON object of a check; `why` is added if it failed."""
     return {"check": name, "passed": bool(passed), "text": text if passed or not why else f"{text}: {why}"}

@@ -1,4 +1,4 @@
-"""Causes that the compiled code shows: conversions, spills, words in one bank; and special functions."""
+"""Causes that are visible in compiled code: conversions, spills, bank conflicts; and special functions."""
 
 import math
 
@@ -10,28 +10,27 @@ from portable.roofline.mix import FLOPS, STARTS, lanes_and_type
 from portable.roofline.units import scaled
 
 THIRD = 1 / 3  # of the time
-IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, where no other thread is in the way
-# lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency tells
+IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, if no other thread interferes
+# lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency reports
 STARTED = 8
-WORD = 8  # bytes of the largest number that a spill keeps
+WORD = 8  # bytes of the largest number that is spilled
 
 
 def of_code(kernel, ceilings, took):
-    """Yield the time of one launch by what its code does beside its arithmetic, as Causes."""
+    """Yield the causes in the code of one launch that cost time in addition to its arithmetic."""
     yield from _conversions(kernel, ceilings)
     yield from _spills(kernel, ceilings, took)
     yield from _banks(kernel.counts, ceilings)
 
 
 def alone(counts, ceilings):
-    """Return seconds of one block alone beyond a launch that does nothing; 0 where that was not
-    measured."""
+    """Return seconds of one block by itself, minus those of an empty launch; 0 if that was not measured."""
     return max(counts.alone - ceilings.rate("launch"), 0.0)
 
 
 def _in_turn(kernel, ceilings):
     """Return seconds of the arithmetic of a GPU's thread, one operation after the other, in packs of 32
-    threads; 0 of a CPU, and of teams, whose threads nobody knows."""
+    threads; 0 for a CPU, and for teams, whose number of threads is not known."""
     counts, (extent, unit) = kernel.counts, extent_of(kernel)
     if counts.ptx is None or not counts.executed or unit == "teams" or not ceilings.clock:
         return 0.0
@@ -40,8 +39,8 @@ def _in_turn(kernel, ceilings):
 
 
 def started(counts, ceilings):
-    """Return seconds in which a GPU starts all arithmetic of its code, integers, loads and stores, not
-    what special functions and conversions do inside."""
+    """Return seconds in which a GPU starts all arithmetic of its code, integer operations, loads and stores,
+    except the operations inside special functions and conversions."""
     if counts.ptx is None or not counts.executed or not ceilings.clock:
         return 0.0
     ran = sum(n * lanes_and_type(of)[0] for (_, name, of), n in counts.executed.items() if name in STARTS)
@@ -49,12 +48,12 @@ def started(counts, ceilings):
 
 
 def _conversions(kernel, ceilings):
-    """Conversions at their rate; they share the units of arithmetic."""
+    """Yield the cost of conversions at their rate; they share the units of arithmetic."""
     counts, wants = kernel.counts, kernel.bound.wants
     if not (seconds := converting(counts, ceilings)):
         return
     rest = wants["arithmetic"]
-    # what float64 does between two conversions, float32 does at its own rate
+    # float64 operations between two conversions would run as float32 at its rate
     if _of(counts.conversions, "float32"):
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
@@ -65,20 +64,20 @@ def _conversions(kernel, ceilings):
 
 
 def converting(counts, ceilings):
-    """Return seconds of the conversions alone."""
+    """Return seconds of the conversions only."""
     return sum(
         ceilings.seconds(_of(counts.conversions, other), f"convert {other}") for other in ("int64", "float32")
     )
 
 
 def _of(conversions, other):
-    """Return the conversions from a type, or to it, and float64."""
+    """Return the number of conversions from a type or to it."""
     return sum(n for name, n in conversions.items() if other in name)
 
 
 def _spills(kernel, ceilings, took):
-    """Return the spills beside the arithmetic; of a GPU's thread their number is known, not their
-    frequency."""
+    """Yield the cost of spills in addition to the arithmetic; for a GPU's thread their number is known, but
+    not how often they run."""
     counts, wants = kernel.counts, kernel.bound.wants
     if counts.spilled and (rate := ceilings.rate("copy L1")):
         seconds = wants["arithmetic"] + counts.spilled / rate
@@ -97,7 +96,7 @@ def _spills(kernel, ceilings, took):
 
 
 def _banks(counts, ceilings):
-    """Accesses to scratch of which several words are in one bank, which gives one at a time."""
+    """Yield the cost of accesses to scratch with several words in one bank, which returns one at a time."""
     taken, least = counts.banks
     if taken > least and "bandwidth shared" in ceilings.items:
         once = counts.scratch / ceilings.bandwidth("shared")
@@ -110,7 +109,7 @@ def _banks(counts, ceilings):
 
 
 def vectors(counts, ceilings):
-    """Return seconds of the arithmetic of packs, or of a GPU's threads, that ran."""
+    """Return seconds of the executed arithmetic of packs, or of a GPU's threads."""
     seconds = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
@@ -121,8 +120,8 @@ def vectors(counts, ceilings):
 
 
 def special(kernel, ceilings, took):
-    """Special functions, where they are most of the arithmetic, and a good part of the time; else None. They
-    are asked for last, so what else the time was spent on nobody knows."""
+    """Return the cause "special" if special functions are most of the arithmetic and a good part of the time,
+    else None. It is tried last, because the rest of the time is then unexplained."""
     wants, of_special = kernel.bound.wants, kernel.bound.special
     if of_special < max(HALF * wants["arithmetic"], THIRD * took):
         return None
@@ -131,7 +130,7 @@ def special(kernel, ceilings, took):
     rest = max(wants["arithmetic"] - of_special, ran)
     rest = max(math.hypot(rest, moving(kernel.counts, ceilings)), started(kernel.counts, ceilings), *others)
     text = f"its {scaled(sum(kernel.counts.special.values()))} special functions take most of that time"
-    own = _in_turn(kernel, ceilings)  # where it is known, it is why more was seen
+    own = _in_turn(kernel, ceilings)  # if it is known, it explains a longer measured time
     cause = Cause("special", wants["arithmetic"], text, ideal=rest, alone=own, fixed=own > 0.0)
     found = cause.without(took, rest, ceilings.rate("launch"))
     return found if found.gain >= WORTH else None

@@ -1,5 +1,5 @@
-"""Define the interface of a case or a peer: callables with words around them. Nothing here times or
-draws."""
+"""Define the interface of a case or a peer: callables with descriptions. This module neither times nor
+plots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Work:
-    """Amount of work of one call, in the convention that the case states.
+    """Store the amount of work of one call, in the convention that the case states.
 
     Parameters
     ----------
     pairs : float, optional
-        Pairs of the full double sum that the answer stands for, visited or not.
+        Pairs of the full double sum that the answer represents, whether they are visited or not.
     flops : float, optional
-        Floating-point operations of the text, FMA = 2.
+        Floating-point operations of the source, FMA = 2.
     bytes : float, optional
         Bytes of every input and output touched once.
     """
@@ -26,21 +26,21 @@ class Work:
 
 @dataclass(frozen=True)
 class Run:
-    """One method on one input, ready to be timed for the report.
+    """Store one method on one input, ready to be timed for the report.
 
     Parameters
     ----------
     method : str
     source : str
-        The input in words: a file, or how it was simulated.
+        The input in words: a file, or the kind of simulation.
     size : int
     unit : str
-        What `size` counts, in the plural.
+        The unit of `size`, in the plural.
     call : callable without arguments
-        What is timed; returns the method's value, a number by which runs on one source can be compared.
+        The timed call; returns the method's value, a number by which runs on one source can be compared.
     work : Work
     sync : callable, optional
-        Waits for the work of `call`, where it returns before that is done.
+        Blocks until the work of `call` is done, if `call` returns before that.
     """
 
     method: str
@@ -52,7 +52,7 @@ class Run:
     sync: Callable[[], None] | None = None
 
     def complete(self):
-        """Call, and wait for the end of its work."""
+        """Call, and block until its work is done."""
         self.call()
         if self.sync:
             self.sync()
@@ -60,19 +60,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Contender:
-    """One side of a duel.
+    """Store one side of a duel.
 
     Parameters
     ----------
     label : str
     call : callable without arguments
-        What is timed.
+        The timed call.
     sync : callable, optional
-        Waits for the work of `call`, where it returns before that is done.
+        Blocks until the work of `call` is done, if `call` returns before that.
     result : callable, optional
-        The number on which both sides must agree, asked for after timing.
+        Returns the number on which both sides must agree; called after timing.
     file : str
-        The file of `portable.roofline.peers` that has it; empty where the layer itself is the peer.
+        The file of `portable.roofline.peers` that defines it; empty if the layer itself is the peer.
     """
 
     label: str
@@ -84,7 +84,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Duel:
-    """Ours against its peers, on one input.
+    """Store ours and its peers, on one input.
 
     Parameters
     ----------
@@ -97,22 +97,22 @@ class Duel:
     tolerance : float
         The largest relative difference of results that counts as agreement.
     host_only : bool
-        The caller's time is what counts, not the end of the work; calls per sample then stay below a device's
-        queue.
+        Whether only the caller's time counts, not the end of the work; the calls of a sample then fit into a
+        device's queue.
     bytes : float, optional
-        Bytes that the work must move; the table then says at what rate ours moves them.
+        Bytes that the work must move; the table then states the rate at which ours moves them.
     flops : float, optional
-        Floating-point operations of the work, FMA = 2; the table then says at what rate ours does them.
+        Floating-point operations of the work, FMA = 2; the table then states the rate of ours.
     best : bool
-        Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its
-        neighbours'.
+        Also compare the best rounds: the best measured rate is that of the machine, the rest is affected by
+        other work.
     ceiling : callable, optional
-        Operations a second that the machine can do, asked for after timing; the table then says what share
-        ours reaches.
+        Returns the machine's peak in operations per second; called after timing; the table then states the
+        share that ours reaches.
     rounds : int, optional
-        Samples of each side where nobody says how many: for calls that take minutes.
+        Samples of each side if no number is given: for calls that take minutes.
     told : callable of the table's rows, optional
-        Words below the table, asked for after timing and the results.
+        Returns words below the table; called after timing and the results.
     """
 
     title: str

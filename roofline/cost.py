@@ -1,4 +1,4 @@
-"""Declare a kernel's cost by its author, to be compared with counts."""
+"""Declare a kernel's cost, to be compared with counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cost(
     bytes: Quantity | None = None,  # noqa: A002 - the name of the quantity
     special: Quantity | None = None,
 ) -> Callable[[Kernel], Kernel]:
-    """Declare what a launch of a kernel costs; `roofline.count` and reports say where the count disagrees.
+    """Declare the cost of a kernel's launch; `roofline.count` and reports state where the count disagrees.
 
         @roofline.cost(flops=lambda n, a, x, y: 2 * n)
         @pk.kernel
@@ -28,18 +28,18 @@ def cost(
     Parameters
     ----------
     flops, bytes, special : callable of `(extent, *args)`, optional
-        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The
-        extent is the number of indices or teams, of a box a tuple of them.
+        Floating-point operations of the source (FMA = 2), compulsory bytes, calls of special functions. The
+        extent is the number of indices or teams; for a box it is a tuple.
 
     Returns
     -------
     callable
-        A decorator, which gives the kernel back as it is.
+        A decorator that returns the kernel unchanged.
 
     Raises
     ------
     InputError
-        A quantity is no function.
+        A quantity is not a function.
     """
     given = {"flops": flops, "bytes": bytes, "special": special}
     wanted = {name: value for name, value in given.items() if value is not None}
@@ -55,7 +55,7 @@ def cost(
 
 
 def disagreements(kernel, extent, args, counted):
-    """Sentences on each declared quantity that is not what was counted.
+    """Return a sentence on each declared quantity that differs from the counted one.
 
     Parameters
     ----------

@@ -1,16 +1,17 @@
-"""`roofline.count`: the operations of one launch, of the text and executed, and the bytes that it must move.
+"""`roofline.count`: the operations of one launch, in the source and executed, and the bytes that it must
+move.
 
 Conventions. A floating-point operation (flop) is one of + - * / // % on floats; an fma is two. Negation, abs,
-min, max, comparisons, selections and conversions are listed, and are no flops. A special function (exp, sqrt,
-a random number) is one operation under its own name. What is known at compile time, and the counting of
-loops, is no operation of the text. A team of the text has one member, who does all the work; where a kernel
-asks for its team's size, and a launch gives one, members work as they do, and what is the same for all of a
-pack counts once.
+min, max, comparisons, selections and conversions are listed, but are no flops. A special function (exp, sqrt,
+a random number) is one operation under its own name. Values that are known at compile time, and the counters
+of loops, are no operations of the source. In the source a team has one member, which does all the work; if a
+kernel reads its team's size, and a launch sets one, all members are counted, and values that are uniform over
+a pack count once.
 
-Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte
-figures are kept apart: compulsory (of what is touched what is read, and what is written, once), requested
-(every load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's
-own small arrays are none of these.
+Sums of a ScatterView are counted as those of a private copy: a load, an addition and a store. Three byte
+figures are distinguished: compulsory (of the touched elements the read ones, and the written ones, once),
+requested (every load and store) and transferred (which only hardware counters measure). Accesses to scratch
+and to a kernel's private small arrays are in none of these.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ from portable.roofline.touched import (
     summed,
 )
 
-WARP, MEMBERS = 32, 1024  # members that a GPU's smallest team has, and its largest
-ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
-# of a launch, that are timed alone; launches of each in a graph, and replays, of which the fastest counts
+WARP, MEMBERS = 32, 1024  # members of a GPU's smallest team, and of its largest
+ISSUED = "", "issued", ""  # of build "lanes": all lanes of the packs
+# blocks of a launch that are timed separately; launches of each in a graph, and replays, of which the fastest
+# counts
 BLOCKS, IN_A_ROW, REPEATS = 4, 20, 3
-SOME = 32  # blocks of a launch that stand for all
+SOME = 32  # blocks of a launch that represent all
 
 
 def count(
@@ -59,10 +61,10 @@ def count(
 ) -> Counts:
     """Count the operations of one launch, without hardware counters.
 
-    The launch runs in builds of its own; what it wrote is undone afterwards, so that the arguments are as
-    before. The text is counted on the host, with copies of the views that lie on a device, for a text does
-    the same operations on every space; executed operations are counted where the launch would run, in the
-    code that the optimiser made for it.
+    The launch runs in separate builds; its writes are undone afterwards, so that the arguments are unchanged.
+    The source's operations are counted on the host, with copies of the views of a device, because a source
+    has the same operations on every space; executed operations are counted in the space of the launch, in the
+    code that the optimiser produced for it.
 
     Parameters
     ----------
@@ -71,11 +73,11 @@ def count(
     *args
         The kernel's arguments, as of a launch.
     reducer : Reducer or tuple of Reducers, for a parallel_reduce or parallel_scan
-        Its combine step counts once an index.
+        Its combine step counts once for each index.
     scan : "inclusive" or "exclusive", optional
         The last argument is then the scan's `out`.
     executed : bool
-        Also count the instructions of the optimised code and masked lanes: two runs more.
+        Also count the instructions of the optimised code and masked lanes: two more runs.
 
     Returns
     -------
@@ -149,11 +151,11 @@ def count(
 
 
 def _explained(found, text, moves, policy):
-    """(elements at scattered places, bytes of elements that a whole warp loads, occupancy in words) of a
-    launch that a device's compiler tells of.
+    """Return (elements at scattered places, bytes of elements that a whole warp loads, occupancy in words) of
+    a launch, from the reports of a device's compiler.
 
-    The compiler knows no data: what each index reaches once is apart as often as the index before it reached
-    another sector, which is half a line.
+    The compiler does not know the data: an element that each index accesses once is scattered if the index
+    before it accessed another sector, which is half a line.
     """
     asked = collections.Counter()
     for (_, operation, _), n in text.items():
@@ -176,8 +178,8 @@ def _explained(found, text, moves, policy):
 
 
 def _alone(policy, kernel, args):
-    """Return seconds of one block of a launch by itself, of the slowest of some, on a device's data as
-    they are."""
+    """Return seconds of one block of a launch by itself, the slowest of several, on a device's present
+    data."""
     facts = pk.explain(policy, kernel, *args).facts
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     parts, _ = blocks_of(policy, facts.get("blocks"), facts.get("threads a block"))
@@ -185,14 +187,14 @@ def _alone(policy, kernel, args):
 
 
 def blocks_of(policy, grid, threads):
-    """(some of the blocks of a launch, as launches of their own; how many there are). Of teams the first one
-    stands for all.
+    """Return (some of the blocks of a launch, as separate launches; the number of all blocks). The first team
+    represents all teams.
 
     Parameters
     ----------
     policy : RangePolicy, MDRangePolicy or TeamPolicy
     grid : int or tuple of int, or None
-        Blocks along each axis, the one of the last index first; None of a space without blocks.
+        Blocks along each axis, that of the last index first; None for a space without blocks.
     threads : int
         Of a block.
 
@@ -224,7 +226,7 @@ def blocks_of(policy, grid, threads):
 
 
 def in_a_graph(policy, kernel, args, times=IN_A_ROW):
-    """Return seconds of a launch that is one of so many in a graph."""
+    """Return seconds of a launch, as one of several in a graph."""
     with pk.use(policy.space) as space, pk.capture(space) as graph:
         for _ in range(times):
             pk.parallel_for(policy, kernel, *args)
@@ -239,22 +241,22 @@ def _reaches_scratch(text):
 
 
 def _much_arithmetic(executed):
-    """Return True if code does so much arithmetic that registers may be too few; if not, the others need
-    no test."""
+    """Return True if code does so much arithmetic that registers may be too few; other code need not be
+    tested."""
     totals = executed_totals(executed)
     return 4 * sum(totals["flops"].values()) > totals["loaded"] + totals["stored"]
 
 
 def _spills(assembly, executed):
-    """Return bytes that a launch wrote to its stack and read again for want of registers: in the block of
-    loops with most arithmetic, as many as the machine code says, as often as arithmetic ran."""
+    """Return bytes that a launch spilled to its stack and reloaded: those of the block of loops with most
+    arithmetic in the machine code, times the executions of its arithmetic."""
     each, arithmetic = spilled(assembly)
     ran = sum(n for (_, name, _), n in executed.items() if name in ARITHMETIC)
     return round(each * ran / max(arithmetic, 1))
 
 
 def _on_host(policy):
-    """Return the policy on a space of the host, and the name of its own space."""
+    """Return the policy on a space of the host, and the name of its original space."""
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
     space = getattr(policy, "space", None)
     with pk.use(space if space is not None else pk.default_space()) as here:
@@ -266,8 +268,8 @@ def _on_host(policy):
 
 
 def _text(policy, kernel, args, reducer, scan, on_device):
-    """(counts of the text, what of its arguments is touched, moves from line to line, what caches fetch and
-    write back by their size); those of a scan are a reduction's, and a store of each prefix.
+    """Return (counts of the source, the touched parts of its arguments, moves from line to line, bytes that
+    caches fetch and write back by their size); a scan counts as a reduction, and a store of each prefix.
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
@@ -276,7 +278,7 @@ def _text(policy, kernel, args, reducer, scan, on_device):
         try:
             found = pk.count(roomy, kernel, *(args[:-1] if scan else args), reducer=reducer, build=build)
             break
-        except (LoweringError, InputError):  # what a team's members share out may be too much for few
+        except (LoweringError, InputError):  # the work that a team divides may be too much for few members
             if build == builds[-1][1]:
                 raise
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
@@ -292,10 +294,10 @@ def _text(policy, kernel, args, reducer, scan, on_device):
 
 
 def _builds(kernel, policy, reducer, on_device):
-    """(policy, build) that may count a kernel's text, the first that is possible.
+    """Return (policy, build) pairs that may count a kernel's source, in the order in which they are tried.
 
-    Arrays of a kernel that asks how many members its team has may fit teams of the size that was asked for,
-    and no others. A host's have fewer: each is given room for what a device's many members share out.
+    If a kernel reads the size of its team, its arrays may fit teams of the requested size only. A host's
+    teams are smaller: each is given the scratch for the work that a device's many members divide.
     """
     if not isinstance(policy, pk.TeamPolicy):
         several = reducer if isinstance(reducer, tuple) else (reducer,)
@@ -313,26 +315,25 @@ def _builds(kernel, policy, reducer, on_device):
 
 
 def _roomy(policy, size, build):
-    """Return a policy with scratch for what so many members share out, where those that count are
-    fewer."""
+    """Return a policy with scratch for the work of `size` members, if the build has fewer."""
     _, _, width = build.partition(":")
     parts = -(-size // (int(width) if width.isdigit() else 1))
     return dataclasses.replace(policy, scratch_bytes=parts * policy.scratch_bytes)
 
 
 def _as_many_members(kernel, policy):
-    """Return True if a kernel's work is laid out for teams of the size of a launch."""
+    """Return True if a kernel's work is arranged for teams of the size of a launch."""
     return isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel)
 
 
 def _asks_for_size(kernel):
-    """Return True where a text, or a function that it calls, reads how many members its team has."""
+    """Return True if a source, or a function that it calls, reads the size of its team."""
     return any(isinstance(node, ast.Attribute) and node.attr == "size" for node in _nodes(kernel))
 
 
 @functools.cache
 def _nodes(function):
-    """Nodes of the syntax trees of a kernel or function and of the functions that it calls."""
+    """Return the nodes of the syntax trees of a kernel or function and of the functions that it calls."""
     texts, seen, found = [function.portable_text], set(), []
     while texts:
         text = texts.pop()
@@ -349,8 +350,8 @@ def _nodes(function):
 
 
 def _straight(function):
-    """Return True where neither a text nor a function that it calls decides by values what it does, or
-    calls what it was given: packs then do for each index what it does alone."""
+    """Return True if neither a source nor the functions that it calls branch on values, or call one of their
+    arguments: packs then do for each index the same operations as a single index."""
     choices, nodes = (ast.If, ast.While, ast.IfExp, ast.BoolOp), _nodes(function)
     given = {node.arg for node in nodes if isinstance(node, ast.arg)}
     called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -358,10 +359,10 @@ def _straight(function):
 
 
 def _masked(policy, kernel, data, reducer, scan, build):
-    """Return the share of lanes that did nothing of what was done for them, in packs or in a GPU's
-    warps."""
+    """Return the share of inactive lanes among the lanes for which operations were issued, in packs or in a
+    GPU's warps."""
     data.restore()
-    inputs = data.args[:-1] if scan else data.args  # not where it writes
+    inputs = data.args[:-1] if scan else data.args  # without the scan's `out`
     found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
     issued = found.pop(ISSUED, 0)
     return 1.0 - sum(found.values()) / issued if issued else 0.0
@@ -369,15 +370,15 @@ def _masked(policy, kernel, data, reducer, scan, build):
 
 @functools.cache
 def branches(kernel):
-    """Return True where a text decides by values what it does."""
+    """Return True if a source branches on values."""
     return any(
         isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree)
     )
 
 
 def _changes(text):
-    """Return a remark on a launch that writes what it reads. A second run would tell more, and may write
-    outside: a kernel that appends to an array goes on behind its end."""
+    """Return a remark on a launch that writes the arguments that it reads, else "". A second run would show
+    more, but may write out of bounds: a kernel that appends to an array would continue after its end."""
     read, written = (
         {operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
         for words in (("load ", "atomic "), ("store ", "atomic "))
@@ -387,7 +388,7 @@ def _changes(text):
 
 
 def _extent(policy):
-    """Return the number of indices or teams; of a box the tuple of its extents."""
+    """Return the number of indices or teams; for a box the tuple of its extents."""
     if isinstance(policy, pk.TeamPolicy):
         return policy.league_size
     return policy.extents if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
@@ -401,19 +402,19 @@ def in_words(policy):
 
 
 def size_of(policy):
-    """Return how many indices or teams a policy has, and which of both."""
+    """Return the number of indices or teams of a policy, and the unit, "indices" or "teams"."""
     extent = _extent(policy)
     return math.prod(extent) if isinstance(extent, tuple) else extent, in_words(policy).split()[-1]
 
 
 def names_of(kernel, policy):
-    """Return the names of the arguments behind the index or the team."""
+    """Return the names of the arguments after the index or the team."""
     n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
     return [*kernel.portable_text.params[n_indices:], "out"]
 
 
 def static_arguments(launch):
-    """{name: value} of what a launch's kernel was compiled for: arguments that are pk.static."""
+    """Return {name: value} of the pk.static arguments, for which a launch's kernel was compiled."""
     names = names_of(launch.kernel, launch.policy)
     return {
         name: a.value for name, a in zip(names, launch.args, strict=False) if type(a) is type(pk.static(0))

@@ -18,20 +18,20 @@ SCHEMA_VERSION = 3
 
 
 def document(parts):
-    """Return the JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a
-    reader would have to change."""
+    """Return the JSON document of parts, each a result of `Report.as_dict`; `schema_version` increases with
+    changes that readers must follow."""
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
 class Shown(dict[str, Any]):
-    """A report's document that a notebook shows as the page, and `print` of rich as tables."""
+    """Store a report's document; a notebook shows it as the page, and rich's `print` as tables."""
 
     def page(self) -> str:
-        """Return the offline page, as text."""
+        """Return the offline page as HTML."""
         return html.page(self)
 
     def _repr_html_(self):
-        """Return the page in a frame of its own, so that its styles stay inside."""
+        """Return the page in a separate frame, so that its styles do not affect the notebook."""
         framed = escape(self.page())
         return (
             '<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0"'
@@ -43,17 +43,17 @@ class Shown(dict[str, Any]):
 
 
 def report(made: Profile, source: str = "launches") -> Shown:
-    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
-    `report(p)`.
+    """Compare the launches of a profile with the roofs of their spaces: `with roofline.profile() as p: ...`,
+    then `report(p)`.
 
-    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays
-    are gone, make the profile with `counted=True`); ceilings are measured if they are not known.
+    Counting takes a few runs of each kind of launch, on the present data (for launches whose arrays no longer
+    exist, make the profile with `counted=True`); ceilings are measured if they are not known.
 
     Parameters
     ----------
     made : Profile
     source : str
-        What it was, in words.
+        The source of the launches, in words.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def report(made: Profile, source: str = "launches") -> Shown:
     Raises
     ------
     InputError
-        Nothing was launched.
+        The profile has no launches.
     """
     if not made.events:
         raise InputError("report: the profile heard no launch; launch kernels inside its with-block")

@@ -1,4 +1,4 @@
-"""The plots alone, as one SVG file or PDF, for papers: the page's own drawing."""
+"""The plots of a report without the page, as one SVG file or PDF, for papers."""
 
 import io
 
@@ -9,7 +9,7 @@ from portable.roofline.rows import parts_of
 
 
 def check():
-    """Refuse where svglib is missing, before any time is spent."""
+    """Raise if svglib is missing, before any time is spent."""
     try:
         import svglib  # noqa: F401
     except ImportError as error:
@@ -18,14 +18,14 @@ def check():
 
 
 def plots(document):
-    """(title, Axes, dots) of each part's rooflines."""
+    """Return (title, Axes, dots) of each part's rooflines."""
     return [
         (part.place, axes, part.dots(view)) for part in parts_of(document) for view, axes in part.axes.items()
     ]
 
 
 def drawing(shown):
-    """Plots below each other as one SVG file, with the names of their rows; "" where there is none.
+    """Return one SVG file of plots below each other, with the names of their rows; "" without plots.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def drawing(shown):
 
 
 def write_pdf(svg, path):
-    """Write what `drawing` gives as a PDF."""
+    """Write the SVG text of `drawing` as a PDF."""
     from reportlab.graphics import renderPDF
     from svglib.svglib import svg2rlg
 

@@ -1,4 +1,4 @@
-"""Folders that are read and files that are written, checked before any time is spent."""
+"""Check input folders and output files before any time is spent, and write files."""
 
 import os
 import tempfile
@@ -13,7 +13,7 @@ def data_folder(given):
     Raises
     ------
     InputError
-        The folder does not exist; the message says who named it.
+        The folder does not exist; the message names the option or the variable.
     """
     name, folder = ("--data", given) if given else ("PORTABLE_DATA", os.environ.get("PORTABLE_DATA"))
     if not folder:
@@ -28,7 +28,7 @@ def data_folder(given):
 
 
 def check_writable(option, path):
-    """Refuse a file that could not be written at the end.
+    """Raise if a file could not be written at the end.
 
     Raises
     ------
@@ -50,11 +50,11 @@ def check_writable(option, path):
 
 
 def write(path, text):
-    """Write a whole file or none of it: an interruption never leaves half a report."""
+    """Write a file atomically: an interruption never leaves half a report."""
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # no name is worth a report
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # any name can be encoded
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Tables of the terminal: one look for all."""
+"""Tables for the terminal in one style."""
 
 from rich.measure import Measurement
 from rich.table import Table
@@ -11,8 +11,8 @@ def grid(title, columns, rows, caption=None):
     ----------
     title, caption : str
     columns : str
-        Their names between bars; those that end with "<" hold text, the others numbers; those that begin with
-        "?" are left out where there is no room, see `fitted`.
+        Their names separated by bars; columns that end with "<" hold text, the others numbers; columns that
+        begin with "?" are left out if the terminal is too narrow, see `fitted`.
     rows : iterable of sequences of str; None ends a section
     """
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
@@ -31,7 +31,7 @@ def as_dict(*tables):
 
 
 def fitted(table, console):
-    """Return the table without as many of its "?" columns, the last first, as a console has no room for."""
+    """Return the table without the "?" columns, from the last on, for which a console has no room."""
     spare = [column for column in table.columns if getattr(column, "spare", False)]
     endless = console.options.update(max_width=10_000)
     while spare and Measurement.get(console, endless, table).maximum > console.width:

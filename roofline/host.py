@@ -1,7 +1,7 @@
 """Find the host's lines while no kernel runs, in a call or a program: a hint, not a time.
 
-Of a call by Python's own profiler; of a program by looks at its line every few milliseconds, which cost it
-nothing that can be measured.
+A call is measured by Python's own profiler, a program by sampling its line every few milliseconds, which has
+no measurable cost.
 """
 
 import collections
@@ -15,22 +15,22 @@ import threading
 import time
 from pathlib import Path
 
-FUNCTIONS, LEAST = 2, 0.1  # that are named at most, and what one of them takes at least
-_LAUNCHES = "portable", "core"  # folders where kernels run and devices are waited for
-STEP, TOLD = 2e-3, 3  # seconds between two looks at a program, and lines of it that are told
-_HERE = Path(__file__).parents[1]  # a checkout, which has these three, or portable itself
+FUNCTIONS, LEAST = 2, 0.1  # the most functions that are named, and the least share of time of each
+_LAUNCHES = "portable", "core"  # folders of the code that runs kernels and waits for devices
+STEP, TOLD = 2e-3, 3  # seconds between two samples of a program, and its reported lines
+_HERE = Path(__file__).parents[1]  # a checkout, which contains these folders, or portable itself
 _PARTS = ("portable", "models", "roofline") if (_HERE / "portable").is_dir() else ("",)
 _LAYER = tuple(str(_HERE / part) for part in _PARTS)
 _LIBRARIES = (*(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")), "<")
 
 
 class Lines:
-    """Note seconds of this thread by the line of a program that it is in: `with Lines() as lines:`
+    """Sum the seconds of this thread by the line of a program: `with Lines() as lines:`
 
     Parameters
     ----------
     clock : callable
-        Gives seconds so far, and whether they count: not while a kernel runs, say.
+        Returns the seconds so far, and whether they count: for example, not while a kernel runs.
     """
 
     def __init__(self, clock=lambda: (time.perf_counter(), True)):
@@ -50,7 +50,7 @@ class Lines:
         while not self._end.wait(STEP):
             before, (now, counts) = now, self._clock()
             if counts and (place := _place(sys._current_frames().get(self._of))):
-                self._seconds[place] += max(now - before, 0.0)  # a clock that leaves counting out steps back
+                self._seconds[place] += max(now - before, 0.0)  # a clock that excludes counting may step back
 
     def told(self):
         """Return the costliest lines: a list of {"place", "text", "seconds"}."""
@@ -66,8 +66,8 @@ class Lines:
 
 
 def _place(frame):
-    """File and line of a program that it is in, and whether within portable; None where no line is its
-    own."""
+    """Return the file and line of a program from a frame, and whether portable is running; None if no line is
+    the program's."""
     within = False
     while frame:
         file = frame.f_code.co_filename
@@ -79,8 +79,8 @@ def _place(frame):
 
 
 def busiest(call):
-    """Return the functions that take most themselves, in words: "numpy.array 40%, check_runs
-    (tmap/checks.py:12) 20%"; "" for none.
+    """Return the functions with the most time of their own, in words: "numpy.array 40%, check_runs
+    (tmap/checks.py:12) 20%"; "" if there are none.
 
     Parameters
     ----------
@@ -102,6 +102,6 @@ def busiest(call):
 
 def _words(place):
     file, line, name = place
-    if file == "~":  # of C
+    if file == "~":  # a function of C
         return re.sub(r"^(built-in )?method ", "", name.strip("<>")).split(" of ")[0].strip("'")
     return f"{name.strip('<>')} ({'/'.join(Path(file).parts[-2:])}:{line})"

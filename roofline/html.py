@@ -1,5 +1,4 @@
-"""The report as one HTML page: no script, no network, every name escaped. What it looks like stands in
-templates/."""
+"""The report as one HTML page: no script, no network, every name escaped. Its layout is in templates/."""
 
 from portable.roofline.attainable import LOW
 from portable.roofline.roofplot import FLOPS, NARROW, OTHERS, SMALL, WIDE, Plot
@@ -7,13 +6,13 @@ from portable.roofline.templates import rendered
 from portable.roofline.rows import kernels_of, parts_of, program, rows_of, sweeps
 from portable.roofline.verdicts import FAR, NEAR, groups, median_share
 
-KERNELS = 3  # of a call that are told in full, the costliest first
-MANY = 40  # rows, beyond which a page tells less of each, to stay below half a megabyte
-LEAST = 0.03  # of a call, below which its kernels share a line
+KERNELS = 3  # of a call that are shown in full, the costliest first
+MANY = 40  # rows above which a page shows less of each, to stay below half a megabyte
+LEAST = 0.03  # share of a call below which its kernels share a line
 
 
 def page(document):
-    """Return the page of a report's document (see `portable.roofline.documents.document`), as text."""
+    """Return the page of a report's document (see `portable.roofline.documents.document`) as HTML."""
     parts = parts_of(document)
     rows = rows_of(parts)
     return rendered(
@@ -38,7 +37,7 @@ def page(document):
 
 
 def _figures(part):
-    """(view, wide plot, narrow plot, roofs of small plots) of each view that has something to show."""
+    """Return (view, wide plot, narrow plot, roofs of small plots) of each view that is not empty."""
     for view, axes in part.axes.items():
         label = f"Roofline of {part.place}; the list below tells the same in words"
         wide, narrow = (Plot(axes.sized(size), part.dots(view), label) for size in (WIDE, NARROW))
@@ -46,8 +45,8 @@ def _figures(part):
 
 
 def _card(row, n_rows):
-    """(row, plot of its kernels or None, its kernels with their numbers, how many of them are told in
-    full)."""
+    """Return (row, plot of its kernels or None, its kernels with their numbers, the number of kernels shown
+    in full)."""
     few, views = KERNELS if n_rows <= MANY else 1, (FLOPS, OTHERS)
     view = next((view for view in views if row.kernels(view) and view in row.part.axes), None)
     if few == 1 or view is None:

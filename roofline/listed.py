@@ -1,7 +1,7 @@
-"""List the cases to be timed. One file for each method; nothing else in `roofline` knows the models.
+"""List the cases to be timed. One file for each method; no other module of `roofline` imports the models.
 
-A case is a module of cases/ with one or both of the functions of `Case`. A new method adds its file here and
-its name below.
+A case is a module of cases/ with one or both of the functions of `Case`. For a new method, add its file there
+and its name below.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from portable.errors import InputError
 from portable.roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
-ALL = (*REPORTED, "rest")  # as `report --all` has them
+ALL = (*REPORTED, "rest")  # the cases of `report --all`
 COMPARED = (  # have `duels`
     "algorithms",
     "calls",
@@ -43,44 +43,45 @@ COMPARED = (  # have `duels`
     "tmap",
 )
 
-# Run as they are here on both sides of `compare --against`, with the EXAMPLES of the other revision: they
-# time processes, in which either side's packages are imported.
+# Run unchanged on both sides of `compare --against`, with the EXAMPLES of the other revision: they time
+# processes, which import either side's packages.
 OF_PROCESSES = ("start",)
 
 
 class Case(Protocol):
-    """The functions of a case module."""
+    """State the functions of a case module."""
 
     def prepare(self, space: str, data, quick: bool) -> list[Run]:
-        """The runs of the report: on the real files under `data` (a Path), or simulated where it is None."""
+        """Return the runs of the report: on the real files below `data` (a Path), or on simulated data if
+        None."""
 
     def duels(self, space: str, n: int | None, quick: bool) -> list[Duel]:
-        """The duels of `compare`, at size `n` or at the case's own."""
+        """Return the duels of `compare`, at size `n` or at the case's default size."""
 
 
 def file(name: str) -> str:
-    """Return the file of the case of that name."""
+    """Return the file of the case of a name."""
     return str(Path(__file__).parent / "cases" / f"{name}.py")
 
 
 def load(name: str) -> Case:
-    """Import the case module of that name.
+    """Import the case module of a name.
 
     Raises
     ------
     InputError
-        There are no cases beside this package: it is installed without the checkout.
+        The package has no cases: it is installed without the checkout.
     """
     return beside(f"cases.{name}")
 
 
 def beside(name: str) -> Any:
-    """Import a module of this package that a checkout has, and an installed package may lack.
+    """Import a module of this package that is in a checkout, but may be missing in an installed package.
 
     Raises
     ------
     InputError
-        It is not there.
+        The module is missing.
     """
     if not _there(f"{name.replace('.', '/')}.py"):
         raise _missing(f"portable.roofline.{name}")
@@ -88,7 +89,7 @@ def beside(name: str) -> Any:
 
 
 def check_checkout(command: str) -> None:
-    """Refuse a command that wants peers beside this package, where it is installed without the checkout.
+    """Raise for a command that needs peers if this package is installed without the checkout.
 
     Raises
     ------

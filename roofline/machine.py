@@ -1,4 +1,4 @@
-"""Facts of the machine and its software, so that a number can be read years later."""
+"""State the machine and its software, so that a measurement can be understood years later."""
 
 import contextlib
 import datetime
@@ -9,18 +9,18 @@ from pathlib import Path
 
 import psutil
 
-# Everything whose version can change a time.
+# All packages whose version can change a time.
 PACKAGES = ("portable-kernels", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
 
 
 def cpu_model():
-    """Return the processor's name, from the kernel's table where there is one."""
+    """Return the processor's name, from the kernel's table if there is one."""
     return _table().get("model name") or platform.processor() or platform.machine()
 
 
 def cpu_id(table=None):
-    """Return the processor's family, model and stepping, as "6/143/8", which a virtual machine tells where
-    it hides the name; None where nothing does."""
+    """Return the processor's family, model and stepping, as "6/143/8", which a virtual machine reports even
+    if it hides the name; None if they are unknown."""
     table = _table() if table is None else table
     names = "cpu family", "model", "stepping"
     return "/".join(table[name] for name in names) if all(name in table for name in names) else None
@@ -36,8 +36,8 @@ def _table():
 
 
 def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
-    """Return the name of the GPU of a space such as "cuda:1", from the driver's own files, where there are
-    none from nvidia-smi; None where neither tells."""
+    """Return the name of the GPU of a space such as "cuda:1", from nvidia-smi or else from the driver's own
+    files; None if neither has it."""
     if not space.startswith("cuda"):
         return None
     number = int(space.partition(":")[2] or 0)
@@ -55,28 +55,28 @@ def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
 
 
 def _ours():
-    """Return the numbers of the cores that this process may use, of which a container or a batch system
-    may leave fewer than there are."""
+    """Return the numbers of the cores that this process may use, which a container or a batch system may
+    restrict."""
     asked = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return asked() if asked else list(range(psutil.cpu_count() or 1))
 
 
 def usable_cores():
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(_ours())
 
 
 def busy_cores(seconds=0.1):
-    """Return how many of our cores other processes keep busy, watched for a moment in which we sleep; None
-    where the system does not tell.
+    """Return the number of this process's cores that other processes keep busy, measured while this process
+    sleeps; None if the system does not report it.
 
     On two cores with one of them taken, numba's parallel dispatch went from 1.5 microseconds to 7
-    milliseconds: the ratios of such a run are about the neighbours.
+    milliseconds: the ratios of such a run are determined by other processes.
     """
     try:
         each = psutil.cpu_times_percent(seconds, percpu=True)
-        # shares of all that was counted, which psutil tells in per cent of a second where the moment was
-        # shorter; a guest's, behind the first eight, are in the user's
+        # shares of the sum, because psutil's per cent refer to a whole second if the interval was shorter;
+        # the times of guests, after the first eight, are included in the user's
         shares = [
             1.0 - (t.idle + getattr(t, "iowait", 0.0)) / sum(t[:8]) for t in map(each.__getitem__, _ours())
         ]
@@ -86,7 +86,7 @@ def busy_cores(seconds=0.1):
 
 
 def versions():
-    """Installed versions of `PACKAGES`, absent ones left out."""
+    """Return the installed versions of `PACKAGES`, without absent ones."""
     found = {}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -95,12 +95,12 @@ def versions():
 
 
 def facts(space):
-    """Return the machine card of a report.
+    """Return the facts of the machine that a report states.
 
     Parameters
     ----------
     space : str
-        The execution space that was timed.
+        The timed execution space.
 
     Returns
     -------

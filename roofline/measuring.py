@@ -19,20 +19,20 @@ from portable.roofline import timing
 from portable.roofline.physics import steady
 from portable.roofline.timing import Samples
 
-_ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
+_ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # if the system reports no sizes
 _WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
-_TEAM = 256  # threads a team on a GPU
-# indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
+_TEAM = 256  # threads of a team on a GPU
+# indices of a CPU's thread: some 20 microseconds, so that the wait for the slowest thread at the end is short
 CHUNK = 64
 SCALE = 1e-3  # the triad's
 IN_GRAPH = 100  # launches
-# Of a measurement: short repeats, of which some meet no other work, over so long that they do not all meet
-# the same
+# Of a measurement: short repeats, some of which are undisturbed by other work, over a period longer than
+# disturbances
 REPEATS, MOST_REPEATS, REPEAT_SECONDS, SPREAD_SECONDS = 15, 1000, 1e-3, 0.3
-ALONE = 3  # a device is seldom shared: its repeats are spread over so much less
-ADDED = 1.0, 1e-6  # of order one
-# name, type or types, unit and how many operations a step of a chain is, trips on a GPU and a CPU, steps of
-# both halves of the chains, their numbers, what they are
+ALONE = 3  # a device is seldom shared: its repeats are spread over a shorter time by this factor
+ADDED = 1.0, 1e-6  # numbers of order one
+# name, type or types, unit and operations of a step of a chain, iterations on a GPU and a CPU, steps of both
+# halves of the chains, their numbers, description
 CHAINS = (
     (
         "fma {}",
@@ -65,7 +65,7 @@ CHAINS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Measurement of one ceiling: `amount` of `unit` for each call."""
+    """Store how to measure one ceiling: `amount` of `unit` for each call."""
 
     name: str
     unit: str
@@ -73,11 +73,11 @@ class Plan:
     call: Callable
     sync: Callable
     method: str
-    shared: bool = True  # with work that nobody knows of
+    shared: bool = True  # with unknown other work
 
     def measure(self, quick):
-        """Return the rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on
-        until the best of them stands."""
+        """Return the rate of each repeat; for the unit "s" the time divided by `amount`. Repeats continue
+        until their best rate is steady."""
         start, spread = time.perf_counter(), SPREAD_SECONDS if self.shared else SPREAD_SECONDS / ALONE
 
         def enough(values):
@@ -91,17 +91,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Held:
-    """Size of a cache: of `sizes` the largest whose bytes are read and written rather like the smallest's
-    than like the largest's. A cache that a machine's other guests share keeps less than it has."""
+    """Measure the usable size of a cache: the largest of `sizes` whose copy rate is closer to that of the
+    smallest than to that of the largest. A cache that is shared with other users of the machine holds less
+    than its size."""
 
     name: str
     sizes: tuple
-    plan: Callable  # of a size: its Plan
+    plan: Callable  # returns the Plan of a size
     unit: str = "byte"
     method: str = "the largest working set that is copied rather like the smallest than like the largest"
 
     def measure(self, quick):
-        """Return the bytes, of a few repeats."""
+        """Return the bytes of a few repeats."""
         plans, found = {size: self.plan(size) for size in self.sizes}, []
         for _ in range(timing.MIN_SAMPLES):
             rates = {size: max(plan.measure(quick=True).values) for size, plan in plans.items()}
@@ -110,14 +111,13 @@ class Held:
 
 
 def _largest_like_the_smallest(rates):
-    """Return, of {size: rate}, the largest size whose rate lies nearer to the highest than to the
-    lowest."""
+    """Return the largest size of {size: rate} whose rate is closer to the highest than to the lowest."""
     between = math.sqrt(max(rates.values()) * min(rates.values()))
     return max(size for size, rate in rates.items() if rate >= between)
 
 
 def check(space):
-    """Refuse what has no speed to measure."""
+    """Raise for a space without a speed to measure."""
     if space.name == "checked":
         raise SpaceUnavailableError(
             "ceilings: space 'checked' is an interpreter and has no ceilings; take 'serial', 'threads' or"
@@ -158,7 +158,7 @@ def _view(space, values, dtype):
 
 
 def _arithmetic(space, quick):
-    """Peaks, and the special functions that most methods have: many indices, each with its chains."""
+    """Yield the plans of peaks, and of frequent special functions: many indices, each with its chains."""
     n, gpu = _indices(space, quick), space.name == "cuda"
     policy, steps = pk.RangePolicy(0, n, space=space, chunk=CHUNK), kernels.CHAINS * kernels.UNROLLED * n
     for name, dtypes, unit, each, many, halves, numbers, method in CHAINS:
@@ -178,7 +178,7 @@ def _arithmetic(space, quick):
 
 
 def special(space, name, dtype, quick=False):
-    """Return the plan of a special function, or None for one that nobody can measure."""
+    """Return the plan of a special function, or None if it cannot be measured."""
     if (found := kernels.special(name)) is None:
         return None
     n, trips = _indices(space, quick), 2 if quick else 25 if space.name == "cuda" else 100
@@ -189,7 +189,7 @@ def special(space, name, dtype, quick=False):
 
 
 def _indices(space, quick):
-    """Enough indices to fill the machine."""
+    """Return the number of indices that fills the machine."""
     return 256 if quick else 2**22 if space.name == "cuda" else 2048 * space.n_threads
 
 
@@ -207,13 +207,13 @@ def _atomics(space, gpu, quick):
 
 
 def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
-    """(name, bytes of all threads together) of each cache, then memory."""
+    """Return (name, bytes of all threads together) of each cache, then memory."""
     found = dict(_ASSUMED)
     for index in sorted(Path(folder).glob("index*")):
         try:
             kind, level, size = ((index / name).read_text().strip() for name in ("type", "level", "size"))
         except OSError:
-            continue  # not Linux, or a container that hides it
+            continue  # not Linux, or a container that hides the folder
         if kind in ("Data", "Unified") and size.endswith("K"):
             found[f"L{level}"] = int(size[:-1]) << 10
     of_each = dict.fromkeys(("L1", "L2"), space.n_threads)
@@ -221,25 +221,26 @@ def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
 
 
 def rows_in(space, n_bytes, quick):
-    """(rows, their length, trips over each) such that a triad's three rows fill two thirds of so many bytes,
-    a core's cache.
+    """Return (rows, their length, iterations over each) such that a triad's three rows fill two thirds of
+    `n_bytes`, a core's cache.
 
-    The three lie one behind the other, what is written in the middle: see `three_rows`.
+    The three rows are contiguous, the written one in the middle: see `three_rows`.
     """
     length = max(64, n_bytes * 2 // 3 // 24 // 64 * 64)
-    # what lies 4 KiB apart waits for each other in a core's store buffer
+    # accesses 4 KiB apart wait for each other in a core's store buffer
     length -= 64 * (length % 512 == 0)
-    # more rows than threads, so that no thread waits long for the last
+    # more rows than threads, so that no thread waits long for the last one
     return 8 * space.n_threads, length, 2 if quick else max(2, (64 << 20) // (24 * length))
 
 
 def three_rows(block):
-    """(b, c, a) for a triad in near memory: views of a block of shape (rows, 3, length)."""
+    """Return (b, c, a) for a triad in near memory: views of a block of shape (rows, 3, length)."""
     return block[:, 0], block[:, 2], block[:, 1]
 
 
 def _cpu_bandwidth(space, levels, quick):
-    """Yield the triad: on rows that stay in a core's own cache, then over arrays that all cores share."""
+    """Yield the plans of triads: on rows that fit into a core's private cache, then over arrays of all
+    cores."""
     sizes = dict(levels)
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
@@ -251,7 +252,7 @@ def _cpu_bandwidth(space, levels, quick):
         method, launch = f"{8 * eight.size // league >> 10} {often}", (kernels.read_again, trips, eight, out)
         yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, *launch)
     last = sizes.get("L3", sizes["L2"])
-    near = min(last // 2, 4 * sizes["L2"])  # what others leave of the last cache holds so much
+    near = min(last // 2, 4 * sizes["L2"])  # fits into the part of the last cache that others leave
     if "L3" in sizes:
         few = 1 << 16 if quick else 2 * sizes["L2"]
         several = tuple(few << k for k in range(2 if quick else max(2, (2 * last // few).bit_length())))
@@ -266,12 +267,12 @@ def _cpu_bandwidth(space, levels, quick):
 
 
 def _gathers(space, levels, quick):
-    """Elements of a table in a level that are read in no order: what a processor has in flight, not its
-    bandwidth, decides."""
-    # so many that a launch's cost is a small part
+    """Yield the plans of reads of a table in a level in random order: their rate is determined by the number
+    of outstanding loads, not by bandwidth."""
+    # enough elements to make a launch's cost a small part
     place, least = np.random.default_rng(0), 1 << 22 if space.name == "cuda" else 1 << 18
     for name, n_bytes in levels:
-        # as many as lines, so that repeats find none nearer
+        # as many elements as lines, so that repeats find none in a nearer level
         n = 1 << 10 if quick else min(max(n_bytes // 64, least), 1 << 23)
         policy = pk.RangePolicy(0, n, space=space)
         (table,) = _ones(space, ((1 << 12 if quick else n_bytes) // 8,))
@@ -282,14 +283,14 @@ def _gathers(space, levels, quick):
 
 
 def _copy_of(space, n_bytes):
-    """Return a copy from one half of so many bytes to the other."""
+    """Return the plan of a copy from one half of `n_bytes` to the other."""
     n = n_bytes // 16
     policy = pk.RangePolicy(0, n, space=space)
     return _plan(space, "copy", "B", 16 * n, "copy", policy, kernels.copy, *_ones(space, (n,), (n,)))
 
 
 def _ones(space, *shapes):
-    """Arrays that have been written: pages of memory that never were are one and the same, and lie in the
+    """Return arrays of ones: memory pages that were never written share one physical page, which stays in the
     first cache."""
     views = [pk.empty(shape, "float64", space) for shape in shapes]
     for view in views:
@@ -298,13 +299,13 @@ def _ones(space, *shapes):
 
 
 def _memory():
-    """Return bytes of the machine's memory."""
+    """Return the bytes of the machine's memory."""
     return psutil.virtual_memory().total
 
 
 def _patterns(b, c, a):
-    """(name of the ceiling, method, bytes an element, kernel, kernel of a team's rows, arguments) of the ways
-    to move bytes."""
+    """Return (name of the ceiling, method, bytes an element, kernel, kernel of a team's rows, arguments) of
+    the access patterns."""
     return (
         ("bandwidth", "triad", 24, kernels.triad, kernels.triad_again, (SCALE, b, c, a)),
         ("copy", "copy", 16, kernels.copy, kernels.copy_again, (b, a)),
@@ -313,8 +314,8 @@ def _patterns(b, c, a):
 
 
 def _long(space, level, n):
-    """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between
-    machines."""
+    """Yield the plans of triad, copy, update and sum over arrays of n elements: the fastest pattern differs
+    between machines."""
     policy, (b, c, a) = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
     for what, method, each, kernel, _, args in _patterns(b, c, a):
         method += f" over {each * n / 1e6:,.0f} MB"
@@ -324,8 +325,8 @@ def _long(space, level, n):
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit more like the
-    fastest than like the slowest, which comes from memory."""
+    """Return the levels L2 and memory. The capacity of L2 is derived from read rates: of working sets whose
+    rate is closer to the fastest than to the slowest, which is that of memory, the largest."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
     rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
@@ -333,7 +334,7 @@ def gpu_levels(space, quick):
 
 
 def read_around(space, n_bytes, league=2048):
-    """Return a working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
+    """Return the plan of reading a working set in rows of 8 KiB, by all teams until each has read 64 rows."""
     length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
     policy, amount = pk.TeamPolicy(league, _TEAM, space=space), 8 * length * kernels.ROWS * trips * league
@@ -343,7 +344,7 @@ def read_around(space, n_bytes, league=2048):
 
 
 def read_scratch(space, league=2048, trips=512):
-    """Scratch of 32 KiB a team, read over and over."""
+    """Return the plan of reading scratch of 32 KiB a team repeatedly."""
     width, out = kernels.BAND * kernels.BANDS, pk.zeros((league,), "float64", space)
     policy, amount = pk.TeamPolicy(league, _TEAM, space=space), 8 * league * trips * kernels.BANDS * _TEAM
     method, launch = (
@@ -361,8 +362,8 @@ def _gpu_bandwidth(space, levels, quick):
 
 
 def _launch(space, gpu):
-    """Launches in a graph, of one index, which is the least; one by one, and each with the wait for its end:
-    of one index on a GPU, of a pack a thread on a CPU."""
+    """Yield the plans of launches: in a graph, of one index, which is the least cost; in a row; and each
+    followed by a wait for its end: of one index on a GPU, of a pack for each thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
     out = pk.zeros((n,), "float64", space)
     policy = pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)
@@ -382,7 +383,7 @@ def _launch(space, gpu):
 
 
 def clock(quick=False):
-    """Cycles per second of one core, by a chain of operations of one cycle each."""
+    """Return the cycles per second of one core, from a chain of operations of one cycle each."""
     trips, space = 100_000 if quick else 2_000_000, "serial"
     policy, out = pk.RangePolicy(0, 8, space=space), _view(space, np.ones(8), "int64")
     call = functools.partial(pk.parallel_for, policy, kernels.dependent, trips, 5, 3, out)
@@ -390,9 +391,9 @@ def clock(quick=False):
 
 
 def _gpu_clock(space, plan):
-    """Cycles per second of a GPU at work, by the driver's own tool; None where that is missing or tells
-    nothing."""
-    for _ in range(timing.QUEUE):  # half a second or more, in which the tool looks
+    """Return the cycles per second of a GPU under load, from the driver's own tool; None if that is missing
+    or reports nothing."""
+    for _ in range(timing.QUEUE):  # half a second or more, during which the tool reads the clock
         plan.call()
     number = str(space).partition(":")[2] or "0"
     command = ["nvidia-smi", f"--id={number}", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits"]

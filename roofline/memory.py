@@ -1,4 +1,4 @@
-"""The most memory that a process held for a while, by the operating system's own count (Linux)."""
+"""The peak memory of a process during a block, as counted by the operating system (Linux)."""
 
 import contextlib
 import re
@@ -10,14 +10,14 @@ PROCESS = Path("/proc/self")
 
 @contextlib.contextmanager
 def high_water():
-    """Watch a block: `with high_water() as most: ...`, then `most.bytes`, what was held at most beyond what
-    was held before; None where nobody tells.
+    """Measure a block: `with high_water() as most: ...`, then `most.bytes` is the peak memory minus that
+    before the block; None if the system does not report it.
 
-    Memory of a device is not in it, and of the host only what was touched.
+    A device's memory is not included, and of the host's only touched pages.
     """
     found, begin = types.SimpleNamespace(bytes=None), None
     with contextlib.suppress(OSError):
-        (PROCESS / "clear_refs").write_text("5")  # Linux: the mark starts anew
+        (PROCESS / "clear_refs").write_text("5")  # Linux: resets the peak
         begin = _held("VmRSS")
     try:
         yield found
@@ -27,7 +27,7 @@ def high_water():
 
 
 def _held(name):
-    """Return a line of the process's status in bytes, or None."""
+    """Return an entry of the process's status in bytes, or None."""
     with contextlib.suppress(OSError):
         found = re.search(rf"{name}:\s+(\d+) kB", (PROCESS / "status").read_text())
         return int(found[1]) << 10 if found else None

@@ -1,4 +1,4 @@
-"""Counts of launches of each kind, taken as they come: of the first, and ever fewer of the many."""
+"""Counts of launches of each kind, taken before they run: of all first ones, and of ever fewer later ones."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ import portable as pk
 from portable.roofline.counting import branches, count
 from portable.roofline.counts import mean
 
-PATIENCE = 1.0  # seconds for counting launches of one kind again, on the data that each meets
-PATIENCE_AGAIN = 10.0  # seconds for counting launches of a program again, on the data that each meets
-SIZES = 12  # of a kernel that are all counted; of further ones every third or fewer
-# seconds for counting a text, above which what is executed is not counted too: it takes several times as long
+PATIENCE = 1.0  # seconds for repeated counting of launches of one kind, each on its own data
+PATIENCE_AGAIN = 10.0  # seconds for repeated counting of launches of a program, each on its own data
+SIZES = 12  # of a kernel that are all counted; of further sizes every third or fewer
+# seconds of counting a source above which executed operations are not counted: that takes several times as
+# long
 TEXT = 2.0
 
-regions = []  # open blocks, outermost first: a program names them whoever profiles it
+regions = []  # open blocks, outermost first, independent of any profile
 
 
 class Met:
-    """Counts of launches of one kind: all of the first, ever fewer of the many."""
+    """Store counts of launches of one kind: of all first ones, and of ever fewer later ones."""
 
     def __init__(self):
         self.n, self.next, self.left, self.samples, self._mean = 0, 1, PATIENCE, [], None
         self.numbers = None
 
     def meet(self, launch, executed, again=True):
-        """Count a launch if it is time to; once there is a count, only if `again`."""
+        """Count a launch if it is due; if there is a count already, only if `again`."""
         self.n += 1
         if self.samples and (
             not again or self.n < self.next or self.left <= 0.0 or not self._may_differ(launch)
@@ -37,16 +38,16 @@ class Met:
             return
         again, start = bool(self.samples), time.perf_counter()
         self.samples.append((self.n, count_launch(launch, executed=executed)))
-        self.left -= again * (time.perf_counter() - start)  # the first one compiles
+        self.left -= again * (time.perf_counter() - start)  # the first one includes compilation
         self.next, self._mean = self.n + max(1, self.n // 3), None
         self.numbers = _whole_numbers(launch.args)
 
     def _may_differ(self, launch):
-        """Return True if a launch may do other work than the one that was counted last."""
+        """Return True if a launch may do other work than the last counted one."""
         return branches(launch.kernel) or _whole_numbers(launch.args) != self.numbers
 
     def mean(self):
-        """Return the mean of the samples, each for the launches up to the next."""
+        """Return the mean of the samples, each weighted by the launches until the next."""
         if self._mean is None:
             ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
             self._mean = mean(
@@ -56,17 +57,18 @@ class Met:
 
 
 class Counted:
-    """Counts of launches of each kind, taken before they run: afterwards their data may be others'.
+    """Store counts of launches of each kind, taken before they run, because their memory may be reused
+    afterwards.
 
-    The first launch of a kind is counted, and later ones ever more rarely while time is left: of data that
-    evolve the mean is told. Of a kernel that is launched over ever other sizes, some sizes are counted.
+    The first launch of a kind is counted, and later ones ever more rarely while time is left: for data that
+    change, the result is the mean. If a kernel is launched over many sizes, some sizes are counted.
     """
 
     def __init__(self):
         self._kinds, self._own, self._groups, self._left = {}, set(), {}, PATIENCE_AGAIN
 
     def before(self, launch):
-        """Count a launch if it is time to; what goes wrong is told when the counts are wanted."""
+        """Count a launch if it is due; an error is raised when the counts are read."""
         key = kind_of(launch, region_now())
         group = self._groups.setdefault(group_of(key), _Sizes())
         if key in self._own:
@@ -80,7 +82,7 @@ class Counted:
     def _again(self, met, launch):
         if isinstance(met, Met):
             start = time.perf_counter()
-            with contextlib.suppress(Exception):  # the first one was counted
+            with contextlib.suppress(Exception):  # the first launch was counted
                 met.meet(launch, met.executed, again=self._left > 0.0)
             self._left -= time.perf_counter() - start
 
@@ -89,16 +91,16 @@ class Counted:
         met.executed = False
         try:
             met.meet(launch, False)
-            if time.perf_counter() - start < TEXT:  # counted anew, with what is executed
+            if time.perf_counter() - start < TEXT:  # counted again, with executed operations
                 met = Met()
                 met.executed = True
                 met.meet(launch, True)
-        except Exception as error:  # noqa: BLE001 - the program goes on
+        except Exception as error:  # noqa: BLE001 - the program continues
             return error
         return met
 
     def of(self, keys):
-        """Return the counts of a launch in the mean of several kinds, given with their numbers of
+        """Return the mean counts of a launch over several kinds, weighted by their given numbers of
         launches."""
         weights, counted = collections.Counter(), {}
         for key, n in keys:
@@ -111,8 +113,8 @@ class Counted:
 
 
 class _Sizes:
-    """Sizes of a kernel that were met: all of the first are counted, ever fewer of the many; those between
-    are as the last one."""
+    """Select the sizes of a kernel to be counted: all of the first ones, ever fewer later ones; sizes between
+    these use the last count."""
 
     def __init__(self):
         self.met, self.next, self.last = 0, 1, None
@@ -153,8 +155,8 @@ def region_now():
 
 
 def count_launch(launch, *, executed=True):
-    """Return the Counts of a launch as listeners are told of it, in its own space, whichever is the
-    default now."""
+    """Return the Counts of a launch, as listeners receive it, in its own space, independent of the default
+    space."""
     scan = launch.scan and launch.scan.split(" ")[1]
     with pk.use(launch.space):
         return count(
@@ -163,8 +165,8 @@ def count_launch(launch, *, executed=True):
 
 
 def shapes_of(args):
-    """Return the traits by which two launches of a kernel differ in their work: shapes and types of
-    arrays, and values that it was compiled for."""
+    """Return the traits that determine the work of a kernel's launch: shapes and types of arrays, and values
+    for which it was compiled."""
     args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(
         (
@@ -177,7 +179,7 @@ def shapes_of(args):
 
 
 def _whole_numbers(args):
-    """Return the whole numbers among the arguments, by which loops may differ."""
+    """Return the whole numbers among the arguments, on which loops may depend."""
     return [
         _whole_numbers(a) if isinstance(a, tuple) else a
         for a in args
