@@ -31,17 +31,18 @@ def _labels(table):
     if isinstance(table, dict) or hasattr(table, "data_vars"):
         return list(table)
     if _module(table) == "xarray":
-        return table[table.dims[1]].values.tolist() if table.ndim == 2 else None
-    if hasattr(table, "columns"):
-        return list(table.columns)
-    return [table.name] if _module(table) == "pandas" else None
+        if table.ndim == 2:
+            return table[table.dims[1]].values.tolist()
+    elif hasattr(table, "columns"):
+        return list(getattr(table, "column_names", table.columns))  # PyArrow's `columns` are the data
+    named = _module(table) in ("pandas", "xarray", "polars") and len(table.shape) == 1
+    return [table.name] if named and table.name not in (None, "") else None
 
 
 def names_of(dataset):
     """Return a name for each column: the table's own, else its number."""
     labels = dataset.series if isinstance(dataset, dict) and hasattr(dataset, "series") else _labels(dataset)
-    shape = np.shape(dataset) if labels is None else ()
-    return list(map(str, range(shape[1] if len(shape) > 1 else 1) if labels is None else labels))
+    return list(map(str, range((*np.shape(dataset), 1)[1]) if labels is None else labels))
 
 
 def index_of(table):
@@ -70,7 +71,7 @@ def at_times(index, times, parts=None, segments=None):
     if segments is not None:
         every = [(*segments.windows[k], times[parts == k]) for k in np.unique(parts).tolist()]
         return np.concatenate([at_times(index[b:e], own - b) for b, e, own in every])
-    first, last = min(int(times.min(initial=0)), 0), max(int(times.max(initial=0)), len(index) - 1)
+    first, last = times.min(initial=0), times.max(initial=len(index) - 1)
     if first < 0 or last >= len(index):
         index = _carried_on(index, -first, last - len(index) + 1)
     return index[np.asarray(times) - first].to_numpy()
@@ -171,7 +172,7 @@ def without_segments(table, segments):
     if isinstance(table, dict):
         own = {name: table[name] for name in table if str(name) != str(segments)}
         return (table.of(own, named) if hasattr(table, "of") else own), named
-    if hasattr(table, "columns"):
+    if hasattr(table, "loc") and hasattr(table, "columns"):
         return table.loc[:, [str(c) != str(segments) for c in table.columns]], named
     raise InputError(f"segments names {segments!r}: a column of pandas, or names of all rows, are wanted")
 
@@ -201,7 +202,7 @@ def _check_times(index, name):
     values = index.asi8 if hasattr(index, "asi8") else np.asarray(index)
     steps = np.diff(values.astype(np.float64))
     if not (steps > 0).all():
-        t = int(np.argmin(steps > 0))
+        t = np.argmin(steps > 0)
         warn(
             f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they "
             "are taken as they stand. sort_index() puts them in order",
@@ -210,10 +211,10 @@ def _check_times(index, name):
         return
     tall = steps > (1.5 if index.dtype.kind == "M" else 1 + 1e-6) * np.median(steps)
     if tall.any() and not _freq(index):
-        t = int(np.argmax(tall))
+        t = np.argmax(tall)
         warn(
             f"{name}: rows are missing between {index[t]} and {index[t + 1]}"
-            + (f", and in {int(tall.sum()) - 1} other places" if tall.sum() > 1 else "")
+            + (f", and in {tall.sum() - 1} other places" if tall.sum() > 1 else "")
             + "; points reach across. reindex() puts rows of NaN there",
             UserWarning,
         )
@@ -251,7 +252,7 @@ def series_of(library, columns, target, segments=None):
             raise ShapeError(
                 f"target has {len(other)} times; {len(index)} wanted, as many as the library has"
             )
-        t = int(np.argmax(np.asarray(index != other)))
+        t = np.argmax(np.asarray(index != other))
         raise InputError(
             f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first"
         )
@@ -294,9 +295,7 @@ def matrix_like(dataset, matrix, rows, columns, dims):
 def named_array(matrix, rows, columns):
     """Return a matrix of a cross map as an xarray DataArray."""
     xarray = need("xarray", "arviz", "a DataArray")
-    return xarray.DataArray(
-        matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho"
-    )
+    return xarray.DataArray(matrix, [("library", rows), ("target", columns)], name="rho")
 
 
 def open_matrix(path, libraries, targets):
@@ -372,16 +371,16 @@ def choose(table, names, what="columns"):
     """Return columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names), of
     one name (n_times,); columns that are numbered may be named by their numbers.
     """
-    labels = _labels(table)
-    if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in listed(names)):
-        labels = list(range(np.shape(table)[1]))
+    labels, several = _labels(table), listed(names)
+    if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in several):
+        labels = range(np.shape(table)[1])
     if labels is None:
         raise DTypeError(
-            f"{what} names {listed(names)}, but the data are of type {type(table).__name__}, without names; "
+            f"{what} names {several}, but the data are of type {type(table).__name__}, without names; "
             "a table of pandas or xarray is wanted"
         )
     places = _places(labels)
-    chosen = [_column(table, labels, _place(labels, places, name, what)) for name in listed(names)]
+    chosen = [_column(table, labels, _place(labels, places, name, what)) for name in several]
     return chosen[0] if is_label(names) else np.column_stack(chosen)
 
 
@@ -410,8 +409,9 @@ def _place(labels, places, name, what):
 
 
 def _column(table, labels, place):
-    if hasattr(table, "iloc"):
+    if hasattr(table, "iloc") and table.ndim == 2:
         return np.asarray(table.iloc[:, place])
     if hasattr(table, "data_vars") or isinstance(table, dict):
         return np.asarray(table[labels[place]])
-    return np.asarray(table)[:, place]
+    values = np.asarray(table)
+    return values[:, place] if values.ndim == 2 else values

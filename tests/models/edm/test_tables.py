@@ -1,6 +1,6 @@
 """Names of columns, clocks and dates of tables."""
 
-import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,39 +14,49 @@ from portable.models.edm.__main__ import main
 
 from .series import logistic_maps
 
+simplex, cross_map = partial(edm.simplex, space="threads"), partial(edm.cross_map, space="threads")
 X = logistic_maps(60, 3)
 pandas = pytest.importorskip("pandas")
 
 
 def test_columns_may_be_numbers():
     table = pandas.DataFrame(X)
-    wanted = edm.simplex(X[:, 0], 2, target=X[:, 1], space="threads").predicted
+    wanted = simplex(X[:, 0], 2, target=X[:, 1]).predicted
     for columns, target in ((0, 1), ("0", "1"), ([0], ["1"]), (np.int64(0), 1)):
-        found = edm.simplex(table, 2, columns=columns, target=target, space="threads").predicted
+        found = simplex(table, 2, columns=columns, target=target).predicted
         assert_array_equal(found.reshape(len(wanted), -1)[:, 0], wanted)
-    assert_array_equal(edm.simplex(X, 2, columns=0, target=1, space="threads").predicted, wanted)
+    assert_array_equal(simplex(X, 2, columns=0, target=1).predicted, wanted)
     years = pandas.DataFrame(X, columns=[1990, 2000, 2010])
-    assert_array_equal(edm.simplex(years, 2, columns=1990, target="2000", space="threads").predicted, wanted)
+    assert_array_equal(simplex(years, 2, columns=1990, target="2000").predicted, wanted)
     with pytest.raises(pk.InputError, match="columns: there is no column 3; the columns are 0, 1, 2"):
-        edm.simplex(table, 2, columns=3)
+        simplex(table, 2, columns=3)
     with pytest.raises(pk.InputError, match="target: there is no column 0; the columns are 1990, 2000, 2010"):
-        edm.simplex(years, 2, columns=1990, target=0)
+        simplex(years, 2, columns=1990, target=0)
+
+
+def test_one_series_has_a_name():
+    pytest.importorskip("xarray")
+    polars, series = pytest.importorskip("polars"), pandas.Series(X[:, 0], name="x")
+    for named in (series, series.to_xarray(), polars.Series("x", X[:, 0])):
+        assert simplex(named, 2, columns="x").rho == simplex(X[:, 0], 2).rho
+        with pytest.raises(pk.InputError, match="segments names 'x': a column of pandas"):
+            simplex(named, 2, segments="x")
 
 
 def test_names_twice_are_refused():
     table = pandas.DataFrame(X, columns=["a", "b", "b"])
     for columns in ("b", ["b"], ["a", "b"]):
         with pytest.raises(pk.InputError, match="columns: there are 2 columns 'b'; names that differ"):
-            edm.simplex(table, 1, columns=columns, target="a")
+            simplex(table, 1, columns=columns, target="a")
     with pytest.raises(pk.InputError, match="target: there are 2 columns 'b'"):
-        edm.simplex(table, 1, columns="a", target="b")
+        simplex(table, 1, columns="a", target="b")
     with pytest.raises(pk.InputError, match="libraries: there are 2 series 'b'"):
-        edm.cross_map(table, 1, libraries=["b"])
-    assert edm.simplex(table, 1, columns="a", space="threads").rho > 0.5  # the others do not matter
+        cross_map(table, 1, libraries=["b"])
+    assert simplex(table, 1, columns="a").rho > 0.5  # the others do not matter
     mixed = pandas.DataFrame(X, columns=[0, "0", "c"])
-    wanted = edm.simplex(X[:, 1], 1, space="threads").rho
-    assert edm.simplex(mixed, 1, columns="0", space="threads").rho == wanted
-    assert edm.simplex(mixed, 1, columns=0, space="threads").rho != wanted
+    wanted = simplex(X[:, 1], 1).rho
+    assert simplex(mixed, 1, columns="0").rho == wanted
+    assert simplex(mixed, 1, columns=0).rho != wanted
 
 
 @pytest.mark.parametrize("clock", [np.arange(60), np.arange(60) * 0.01 + 12.0])
@@ -58,20 +68,19 @@ def test_a_clock_is_no_series(clock, name):
     wanted = edm.embedding_dimension(X[:, :2], 3, space="threads")
     assert_array_equal(found.rho, wanted.rho)
     with pytest.warns(UserWarning, match="dataset: the first column"):
-        matrix = edm.cross_map(table, 2, space="threads")
+        matrix = cross_map(table, 2)
     assert list(matrix.index) == ["a", "b"]
-    assert_array_equal(matrix, edm.cross_map(X[:, :2], 2, space="threads"))
-    named = edm.simplex(table, 2, columns="a", target="b", space="threads")  # warnings are errors
-    asked = edm.simplex(table, 2, columns=name, target="b", space="threads")
+    assert_array_equal(matrix, cross_map(X[:, :2], 2))
+    named = simplex(table, 2, columns="a", target="b")  # warnings are errors
+    asked = simplex(table, 2, columns=name, target="b")
     assert_allclose(named.index[:-1], clock[2:])
     assert asked.predicted.shape == (59,)
 
 
 def test_a_clock_may_run_backwards():
     table = pandas.DataFrame({"year": 2000 - np.arange(60), "a": X[:, 0], "b": X[:, 1]})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        edm.cross_map(table, 1, space="threads")
+    with pytest.warns() as caught:
+        cross_map(table, 1)
     assert "counts the times" in str(caught[0].message)
     assert "not in the order of time: 1999 follows 2000" in str(caught[1].message) and len(caught) == 2
 
@@ -82,21 +91,21 @@ def test_series_that_rise_are_series():
     later = pandas.DataFrame({"a": X[:, 0], "b": ramp})
     uneven = pandas.DataFrame({"a": np.cumsum(X[:, 0]), "b": X[:, 1]})
     for table in (later, uneven, later[:15][["b", "a"]]):
-        assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
+        assert cross_map(table, 1).shape == (2, 2)
 
 
 def test_rows_out_of_order_and_missing_rows_are_warned_of():
     years = pandas.Index(np.arange(1950, 2010), name="year")
     table = pandas.DataFrame(X[:, :2], columns=["a", "b"], index=years)
-    keys = {"columns": "a", "target": "b", "space": "threads"}
+    keys = {"columns": "a", "target": "b"}
     with pytest.warns(UserWarning, match="library: its rows are not in the order of time: 2008 follows 2009"):
-        edm.simplex(table.iloc[::-1], 2, **keys)
+        simplex(table.iloc[::-1], 2, **keys)
     with pytest.warns(
         UserWarning, match="library: rows are missing between 1959 and 1962; points reach across"
     ):
-        edm.simplex(table.drop(index=[1960, 1961]), 2, **keys)
+        simplex(table.drop(index=[1960, 1961]), 2, **keys)
     with pytest.warns(UserWarning, match="dataset: .* between 1959 and 1961, and in 1 other places"):
-        edm.cross_map(table.drop(index=[1960, 1970]), 2, space="threads")
+        cross_map(table.drop(index=[1960, 1970]), 2)
     for index in (
         pandas.date_range("2001-01-31", periods=60, freq="ME"),
         pandas.bdate_range("2001-01-01", periods=60),
@@ -104,10 +113,10 @@ def test_rows_out_of_order_and_missing_rows_are_warned_of():
         pandas.date_range("2001-01-01", periods=60, freq="YS"),
         [f"site {k}" for k in range(60)],
     ):
-        edm.simplex(table.set_axis(index), 2, **keys)  # warnings are errors
+        simplex(table.set_axis(index), 2, **keys)  # warnings are errors
     dates = table.set_axis(pandas.date_range("2001-01-01", periods=60))
     with pytest.warns(UserWarning, match="between 2001-01-10 .* and 2001-01-12"):
-        edm.simplex(dates.drop(index=dates.index[10]), 2, **keys)
+        simplex(dates.drop(index=dates.index[10]), 2, **keys)
 
 
 def test_the_clock_of_a_file(tmp_path):
@@ -115,9 +124,9 @@ def test_the_clock_of_a_file(tmp_path):
     np.savetxt(tmp_path / "x.csv", columns, delimiter=",", header="year,a,b", comments="", fmt="%.17g")
     table = files.read(tmp_path / "x.csv")
     assert table.clock == "year" and table.series == ["a", "b"] and list(table) == ["year", "a", "b"]
-    found = edm.simplex(table, 2, columns="a", space="threads")
+    found = simplex(table, 2, columns="a")
     assert_array_equal(found.index, 1902 + np.arange(59))
-    assert edm.cross_map(table, 1, space="threads").shape == (2, 2)
+    assert cross_map(table, 1).shape == (2, 2)
     given = ["simplex", str(tmp_path / "x.csv"), "--columns", "a", "-E", "2", "--space", "threads"]
     assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
     lines = (tmp_path / "out.csv").read_text().splitlines()
