@@ -14,7 +14,7 @@ T = sum_{j<k} log(1 - V_j)
     alpha*  = (e + k - 1) / (f - T)                                                                  (4)
     mu_j    = (m + g n_j xbar_j) / (1 + g n_j)                                                       (5)
     Sigma_j = [Psi + S_j + n_j / (1 + g n_j) (xbar_j - m) (xbar_j - m)'] / (n_j + nu + p + 2)        (6)
-    V_j     = n_j / (alpha* - 1 + sum_{l>=j} n_l), held within [1e-10, 1 - 1e-10]                    (7)
+    V_j     = n_j / (alpha* - 1 + sum_{l>=j} n_l), clipped to [1e-10, 1 - 1e-10]                     (7)
 
     objective = sum_i lse_i - T - (k + e - 1) log(f - T)
          - sum_j [(nu + p + 2) log |Sigma_j| + tr(Psi Sigma_j^-1) + (mu_j - m)' Sigma_j^-1 (mu_j - m) / g] / 2
@@ -26,7 +26,7 @@ References
 ----------
 M. A. Suchard, Q. Wang, C. Chan, J. Frelinger, A. Cron, M. West: Understanding GPU programming for statistical
 computation: studies in massively parallel massive mixtures. Journal of Computational and Graphical Statistics
-19 (2010), 419. Its M-step for Sigma_j divides by n_j; (6) is the mode, with which (8) never falls.
+19 (2010), 419. Its M-step for Sigma_j divides by n_j; (6) is the mode, with which EM never decreases (8).
 """
 
 from . import cytometry

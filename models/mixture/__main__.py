@@ -1,7 +1,7 @@
-"""Command line: `python -m portable.models.mixture fit CELLS...`: from a cytometer's files to labelled cells,
-tables and figures.
+"""Command line: `python -m portable.models.mixture fit CELLS...` turns a cytometer's files into labelled
+cells, tables and figures.
 
-Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
+Exit codes: 0 success; 2 the request cannot be met, and nothing was written; 130 interrupted.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from .cytometry.labels import FORMATS
 from .cytometry.panel import COMPENSATIONS
 
 
-_SHOWN = 30  # populations in the terminal's table; the file has all
+_SHOWN = 30  # populations in the terminal's table; the files list all
 _CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"
 _FIGURES = (*(f"{name}.png" for name in figures.NAMES), "figures.pdf")
 _MODEL = "mixture.npz"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     return command.run("mixture", _parser(), argv)
 
 
@@ -151,7 +151,7 @@ def _read(path, options):
 
 
 def _thinned(path, options, number):
-    """Return a sample, with no more cells than --cells-per-sample says."""
+    """Return a sample of at most --cells-per-sample cells."""
     sample, most = _read(path, options), options.cells_per_sample
     if most is None or sample.n_cells <= most:
         return sample
@@ -216,8 +216,8 @@ def _figures(options):
 
 
 def _checked(options, files):
-    """Return the folder for results, which can be written to and holds no input; kinds of files for
-    labels, whose libraries are there."""
+    """Return the folder for results, which is writable and contains no input, and the formats of the label
+    files, whose libraries are installed."""
     kinds = dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)])
     kinds.pop("none", None)
     if any(name.endswith(".png") for name in files):
@@ -246,7 +246,7 @@ def _loaded(options):
 
 
 def _tallied(found, folder, kinds, options):
-    """Return the counts of all samples, of which one is in memory at a time; write labels and shares."""
+    """Count the cells of all samples, with one sample in memory at a time; write labels and shares."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def write(sample, labels):
@@ -267,8 +267,8 @@ def _tallied(found, folder, kinds, options):
 
 
 def _table(options, found, labels):
-    """Return the largest populations, with their markers and shares of the samples' cells; keep all for
-    --json."""
+    """Return a table of the largest populations, with their markers and shares of the samples' cells; --json
+    receives all populations."""
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
     more = {} if found.stability is None else {"stability": found.stability}
     command.write_json(options, populations=found.names, cells=counts, **more)

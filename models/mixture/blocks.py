@@ -1,5 +1,5 @@
-"""Points in blocks, which are shards: kept where they are used, or, where they are memory-mapped, read from
-the file at every sweep."""
+"""Points in blocks, which are distributed as shards. Blocks stay in the memory of their space, or, if the
+points are memory-mapped, are read from the file in every sweep."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .rows import Rows, Stretch, on_host
 from .sums import CANCELS, blocks_of, group_of, n_features, record_length, references, slices_of, triangle
 from .sweeps import OfPoints, Piece, Sweeps, padded, results
 
-# Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
-# multiprocessors with two teams each the last of a block's teams end together.
+# Bytes of the logarithms l_ij of a block: enough to occupy all cores of a large GPU; on 132 multiprocessors
+# with two teams each, the last teams of a block end together.
 _BYTES = 33 * 2**24
-_FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
-# Small data are one block, others at least so many: the logarithms of all are never held. So few points are
-# small data, or fewer where their logarithms are more than _SMALL, for a GPU wants work for all its cores.
+_FEATURES = 128  # with more features than these, blocks shrink in proportion, since the sums also need memory
+# Up to _LEAST points form one block, or fewer (at least _FEWEST) if they have more than _SMALL logarithms:
+# smaller blocks would not occupy a GPU. More points form at least _BLOCKS blocks, so that the logarithms of
+# all points are never stored at once.
 _LEAST, _FEWEST, _SMALL, _BLOCKS = 2**16, 4096, 2**23, 8
-_BLOCKS_ONCE = 2  # of points that are used once: launches and waits cost as much as their kernels
-_MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
+_BLOCKS_ONCE = 2  # blocks of points that are used once: launches and waits take as long as their kernels
+_MOST = 2**26  # bytes of a block's points, at most: a small part of a worker's memory, and enough for a GPU
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ class Components:
 
     @classmethod
     def of(cls, kind, weights, means, factors):
-        """Return those of some weights and factors, as in `covariance`."""
+        """Return Components with these weights, means and factors, as in `covariance`."""
         with np.errstate(divide="ignore"):
             return cls(np.log(weights), means, covariance.for_each(kind, factors, *means.shape))
 
     def records(self, centre, dtype):
-        """Return the records that the kernels read, for points less `centre`."""
+        """Return the components' records for the kernels, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
         scales, shift = covariance.diagonals(self.factors), self.means - centre
@@ -72,7 +73,7 @@ class Components:
         return records.ravel()
 
     def constants(self):
-        """Return the logarithms of weighted densities at the means, or LOG_ZERO."""
+        """Return the logarithms of the weighted densities at the means, at least LOG_ZERO."""
         scales = np.log(covariance.diagonals(self.factors)).sum(axis=1)
         found = self.log_weights - 0.5 * self.means.shape[1] * np.log(2.0 * np.pi) + scales
         return np.maximum(found, kernels.LOG_ZERO)
@@ -82,7 +83,7 @@ class Components:
 
 
 class Points(OfPoints):
-    """Points, shared out over places, and sums over them.
+    """Points, distributed over spaces or workers, and sums over them.
 
     Parameters
     ----------
@@ -91,33 +92,34 @@ class Points(OfPoints):
     n_components : int
     space : str, Space, None or a list of them
     centre : ndarray, shape (p,)
-        Taken off, so that points far from the origin lose no digits.
+        Subtracted from the points, so that points far from the origin lose no digits.
     diagonal : bool
         Whether covariances are diagonal.
     streamed : bool
-        Read X anew at every sweep.
+        Whether X is read again in every sweep.
     weights : ndarray or View, shape (n,), optional
-        How often each point counts. What is written to a View counts from the next sweep on.
+        Multiplicity of each point. Values written to a View take effect in the next sweep.
     client : distributed.Client, optional
     rows : Rows, optional
-        Those of X on the space, where others have copied them there already.
+        The rows of X in the space, if they have been copied there already.
     once : bool
-        Whether results of each point are asked for once: no sum depends on where blocks end.
+        Whether the points are used only once, for results of each point: no sum depends on the blocks'
+        boundaries.
 
     Attributes
     ----------
     space : Space
-        Where what is made of the sums is computed.
+        Where computations with the sums run.
     where : dict
-        client and space, for others that are to work at the same places.
+        `client` and `space`, for other computations in the same places.
     make : callable (space) -> Sweeps
-        What each place works with.
+        Constructor of the object that processes the blocks in each place.
     as_view : bool
         Whether X was a View.
     added : ndarray or View, shape (k, n_features)
-        The sums of the last sweep; see `sums.Sums`. A View where they were added up in a space.
+        The sums of the last sweep; see `sums.Sums`. A View if they were added up in a space.
     about : (ndarray of shape (n_references, p), ndarray of shape (k,))
-        What they are about: references less the centre, and which of them each component has.
+        References of the sums, less the centre, and the number of each component's reference.
     """
 
     def __init__(
@@ -162,21 +164,22 @@ class Points(OfPoints):
         self._shards = Shards(self.make, pieces, **self.where, room=room, label="mixture")
 
     def again(self, n_components, **how):
-        """Return the same points for another number of components, at the same places if no other is
-        named."""
+        """Return the same points for another number of components, in the same places unless `how` names
+        others."""
         return Points(self.X, n_components, **self.where | how, centre=self.centre, diagonal=self.diagonal)
 
     def _blocks(self, n_blocks):
-        """Return points of a block, where there are to be so many; rows for its components, and slices."""
+        """Return the number of points of a block, if there should be `n_blocks`; the number of rows for its
+        components; and the number of slices."""
         k, size = self.k, np.dtype(self.dtype).itemsize
         pairs = _BYTES // size // max(n_features(self.p, self.diagonal) // _FEATURES, 1)
         group, _ = group_of(k, self.dtype, blocks_of(self.p, self.diagonal))
-        height = -(-k // group) * group  # the rows of no components are there for whole teams
+        height = -(-k // group) * group  # teams are whole: rows beyond k belong to no component
         most = min(pairs // height, max(_MOST // (size * self.p), _FEWEST))
         least = min(max(_SMALL // k, _FEWEST), _LEAST)
         full = padded(min(self.n, max(-(-self.n // n_blocks), least), max(most, 1)), self.dtype)
         n_slices = slices_of(full)
-        unit = n_slices * kernels.PAD  # a block that is less than full has as many slices, of whole tiles
+        unit = n_slices * kernels.PAD  # a block that is not full has as many slices, of whole tiles
         even = -(-self.n // even_number(-(-self.n // full)))
         return min(padded(-(-even // unit) * unit, self.dtype), full), height, n_slices
 
@@ -185,14 +188,15 @@ class Points(OfPoints):
         return records if self.where["client"] is None else on_host(records)
 
     def check(self):
-        """FiniteError where a point is not finite; where the points stay in a space, they are prepared."""
+        """Raise FiniteError if a point is not finite. Points that stay in a space are prepared there for
+        sweeps."""
         (flaw,) = self._shards.reduce("flaws")
         if np.isnan(flaw[0]):
             check_points(on_host(self.X))
 
     def _check(self, total, components):
-        """sum_i lse_i; FiniteError where a point is not finite, or too far from all components for its
-        density."""
+        """Return the total sum_i lse_i; raise FiniteError if a point is not finite, or too far from all
+        components for its density to be represented."""
         if not math.isfinite(total):
             check_points(on_host(self.X))
             totals = np.array(self._shards.map("totals", self._records(components)))
@@ -207,17 +211,17 @@ class Points(OfPoints):
         return total
 
     def log_likelihood(self, components):
-        """sum_i lse_i."""
+        """Return sum_i lse_i."""
         ((total,),) = self._shards.reduce("log_likelihood", self._records(components))
         return self._check(float(total), components)
 
     def gather(self, components, change=None):
-        """Return one sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds
-        up.
+        """Run one sweep of E-step and sums, which are stored in `added`; return sum_i lse_i, and the totals
+        of the results of `change`.
 
         change : callable, optional
-            Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the
-            place of l_ij, and returns a tuple of arrays to be added up. With a client it must pickle.
+            Called with (sweeps, block, joint, lse) for each block before its sums: it may replace l_ij, and
+            returns a tuple of arrays, which are added up over blocks. With a client it must be picklable.
         """
         self.about = self._about(components)
         name, args = "gather", ()
@@ -233,19 +237,20 @@ class Points(OfPoints):
         return numbers.astype(self.dtype, copy=False), chosen
 
     def graph(self, records, launches):
-        """Return some launches and then a sweep about the centre, after one such sweep, as one graph.
+        """Return one graph of some launches followed by a sweep with sums about the centre. A sweep must have
+        been made before.
 
         Parameters
         ----------
         records : View
-            Of the components, which are read where they are.
+            Records of the components, which the graph reads from this array at each replay.
         launches : dict of str: tuple
-            What comes first: arguments of `pk.parallel_for` by the kernels' names.
+            Launches before the sweep: arguments of `pk.parallel_for` by the kernels' names.
 
         Returns
         -------
         (Graph, View of sum_i lse_i, View of the sums), or ()
-            () where not all points are kept in one space of this process.
+            () unless all points stay in one space of this process.
         """
         own = self._shards.own()
         if own is None:
@@ -258,12 +263,12 @@ class Points(OfPoints):
         return graph, total.view, added.view
 
     def take(self, components, total, added):
-        """Take the result of such a graph, as `gather` leaves it; returns sum_i lse_i."""
+        """Store the result of such a graph as `gather` does; return sum_i lse_i."""
         self.about, self.added = self._about(components), added
         return self._check(float(total.to_numpy()[0]), components)
 
     def sweep(self, components, change=None):
-        """Return one sweep of E-step and sums.
+        """Run one sweep of E-step and sums.
 
         Parameters
         ----------
@@ -275,13 +280,13 @@ class Points(OfPoints):
         -------
         log_likelihood : float
         sums : ndarray, shape (k, 1 + p, 1 + p), or (k, 1 + 2 p) if diagonal
-            Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
+            Sums of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
         reference : ndarray, shape (k, p)
         """
         return self.gather(components, change)[0], *self.gathered()
 
     def gathered(self):
-        """sums and reference of the last sweep, as `sweep` has them."""
+        """Return sums and references of the last sweep, in the form that `sweep` returns."""
         sums, (numbers, chosen) = np.array(on_host(self.added)), self.about  # the next sweep overwrites them
         if not self.diagonal:
             a, b = triangle(self.p + 1)
@@ -291,7 +296,7 @@ class Points(OfPoints):
         return sums, numbers.astype(np.float64)[chosen] + self.centre
 
     def pair_entropies(self, components, pairs):
-        """Return the loss of the likelihood's bound for pairs of components that are not told apart, shape
+        """Return the loss of the likelihood's bound if the components of a pair are not distinguished, shape
         (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
         pairs = np.asarray(pairs, np.int64)
         return self._shards.reduce("pair_entropies", self._records(components), pairs)[0]
@@ -307,14 +312,14 @@ class Points(OfPoints):
         groups : list of lists of ints
             Numbers of components.
         pairs : ints, shape (n_pairs, 2)
-            Of groups.
+            Numbers of two groups.
         """
         begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups).astype(np.int64)
         given = begins, members, np.asarray(pairs, np.int64)
         return self._shards.reduce("group_entropies", self._records(components), *given)[0]
 
     def by_point(self, what, components, as_view):
-        """Return the numbers of each point for `OfPoints`."""
+        """Return one kind of results for each point; used by `OfPoints`."""
         shape, dtype = results(what, self.k, self.dtype)
         records = self._records(components)
         if self.where["client"] is not None:

@@ -1,5 +1,5 @@
-"""Checks of what users pass in. All of them run before anything is computed or copied to a device, but for
-whether points are finite, where a kernel looks that reads them anyhow."""
+"""Checks of users' arguments. All run before anything is computed or copied to a device, except the check for
+finite points: a kernel that reads the points anyway makes it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..shared.arrays import as_view
 from ..shared.checks import as_numbers, check_finite, first_not_finite
 from ..shared.mapped import Streamed, opened
 
-# looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
+# rows that are checked together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192
 
 
 def check_points(points, name="X"):
-    """Return points on the host as an array of shape (n_samples, n_features), finite, float32 as it is and
-    anything else as float64.
+    """Return points on the host as an array of finite numbers, shape (n_samples, n_features): float32
+    unchanged, any other dtype as float64.
 
-    What has one of these dtypes is not copied. What is larger than memory stays where it is: see
+    Arrays of these dtypes are not copied. Arrays larger than memory are not loaded: see
     `portable.models.shared.mapped`.
     """
     points = check_table(points, name)
@@ -40,10 +40,10 @@ def check_points(points, name="X"):
 
 
 def check_table(points, name="X", n_features=None):
-    """Check points as `check_points` does, but for their elements: a kernel tests whether these are
-    finite.
+    """Return points checked as by `check_points`, except for their elements: a kernel checks whether these
+    are finite.
 
-    Views, and arrays of other libraries on a device, stay where they are, as Views.
+    Views, and arrays of other libraries on a device, are not copied to the host but returned as Views.
     """
     points = opened(points, name)
     there = as_view(points)
@@ -77,7 +77,8 @@ def check_table(points, name="X", n_features=None):
 
 
 def _plain_numbers(points, name):
-    """Return columns of objects that are numbers are taken too, as from a data frame."""
+    """Return points as an array of numbers; columns of objects that are numbers, as of a data frame, are
+    converted."""
     dtype = getattr(points, "dtype", None)
     if dtype == np.dtype(object):
         try:
@@ -87,7 +88,7 @@ def _plain_numbers(points, name):
     elif isinstance(dtype, np.dtype) and dtype.kind == "c":
         raise DTypeError(f"Complex data not supported: {name} has dtype {dtype}; real numbers are wanted")
     plain = as_numbers(points, name)
-    return points if isinstance(points, np.memmap) else plain  # which knows its file
+    return points if isinstance(points, np.memmap) else plain  # which has the name of its file
 
 
 def check_sample_weight(weights, n):
@@ -104,7 +105,7 @@ def check_sample_weight(weights, n):
 
 
 def check_array(value, name, shape=None):
-    """Return a float64 array of finite numbers, of a shape if one is given."""
+    """Return a float64 array of finite numbers, of the given shape if any."""
     array = as_numbers(value, name)
     if shape is not None and array.shape != shape:
         raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted")
@@ -122,7 +123,7 @@ def check_weights(weights, k, name="weights"):
 
 
 def check_covariances(covariances, shape, name):
-    """Symmetric positive definite matrices, shape (..., p, p)."""
+    """Return symmetric positive definite matrices, shape (..., p, p)."""
     covariances = check_array(covariances, name, shape)
     if not np.allclose(covariances, np.swapaxes(covariances, -1, -2)):
         raise InputError(f"{name} is not symmetric")
@@ -134,7 +135,7 @@ def check_covariances(covariances, shape, name):
 
 
 def check_variances(variances, shape, name):
-    """Positive numbers of a shape."""
+    """Return positive numbers of the given shape."""
     variances = check_array(variances, name, shape)
     if (variances <= 0.0).any():
         raise InputError(f"{name} is not positive somewhere; variances are wanted")
@@ -160,7 +161,8 @@ def feature_names(X):
 
 
 def check_feature_names(X, wanted):
-    """Columns named as at the fit; names on one side alone are worth a warning, as in scikit-learn."""
+    """Check that columns have the names of the fit; warn if only one of the two has names, as scikit-learn
+    does."""
     names = feature_names(X)
     if names is not None and wanted is None:
         warnings.warn(

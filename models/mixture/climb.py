@@ -1,4 +1,4 @@
-"""EM from a start, as far as it is asked to go."""
+"""Run EM from a start for a number of iterations or to a tolerance."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from .kept import NOTHING
 from .steps import FullSteps, HostSteps
 
-_PATIENCE = 40  # iterations of a trial that is about to beat what it is measured by
+_PATIENCE = 40  # iterations of a trial that is about to exceed the objective it has to beat, at most
 
 
 class Climb:
-    """EM from weights, means and covariances on.
+    """EM that starts from weights, means and covariances.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ class Climb:
     weights, means, covariances : ndarrays
         The start.
     log : kept.Log
-        Of what runs have come to.
+        Stored results of earlier runs.
     steps : class, optional
-        Such as `steps.HostSteps`, by which EM goes; by the kind if not given.
+        Class of the EM steps, such as `steps.HostSteps`; chosen by `kind` if not given.
 
     Attributes
     ----------
@@ -42,15 +42,15 @@ class Climb:
         self.steps = steps(points, self.model, means, covariances, kind)
 
     def run(self, n_iter, tol, beat=None):
-        """Iterate until the objective per point grows by less than `tol`; says whether it came to that within
+        """Iterate until the objective per point grows by less than `tol`; return True if this happened within
         `n_iter` iterations.
 
-        With `beat`, a few more iterations where the objective is likely to come above it.
+        With `beat`, up to _PATIENCE iterations are made if the objective is likely to exceed `beat`.
         """
         n_before, run = len(self.history), self._log.begin(self, n_iter, tol, beat)
         if run.ended:
             return run.converged
-        value = self.steps.objective(self.steps.sweep())  # others may have used the points since
+        value = self.steps.objective(self.steps.sweep())  # other climbs may have used the points
         if not self.history:
             self.history.append(value)
         while not run.converged and (
@@ -65,7 +65,8 @@ class Climb:
         return run.converged
 
     def place(self, state, means, covariances, history):
-        """Go to where another run from here came to, `history` being what it added."""
+        """Set the state that an earlier run from the same start reached; `history` holds the objectives that
+        it added."""
         self.model.restore(state)
         self.steps.place(means, covariances)
         self.history += history.tolist()
@@ -76,9 +77,9 @@ class Climb:
 
     @property
     def components(self):
-        """Return the components as `Points` takes them."""
+        """The components in the form that `Points` takes."""
         return self.steps.components
 
     def result(self):
-        """weights, means, covariances and factors."""
+        """Return weights, means, covariances and factors."""
         return np.exp(self.model.log_weights()), *self.steps.result()

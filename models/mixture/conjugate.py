@@ -1,8 +1,8 @@
 """Draw from the conditionals under the prior and a component's points, and evaluate their density without
 means and covariances.
 
-Restricted to diagonal matrices, the inverse Wishart's density is one of independent inverse gamma variables,
-to multiples of the unit matrix one of a single one; a tied covariance has it once.
+Restricted to diagonal matrices, the inverse Wishart density is that of independent inverse gamma variables;
+restricted to multiples of the unit matrix, that of a single one. A tied covariance has the prior only once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def draw(kind, prior, n, xbar, scatter, random):
 
 
 def _gamma(kind, prior, n, spread):
-    """Shape and rate of the precisions: in the covariances' shape."""
+    """Return shape and rate of the gamma distributions of the precisions, in the shape of the covariances."""
     p = spread.shape[1]
     power, rate = prior.dof + p + 1.0 + n, 0.5 * (spread + np.diagonal(prior.scale))
     if kind == "spherical":
@@ -47,9 +47,9 @@ def _gamma(kind, prior, n, spread):
 
 
 def log_marginal(kind, prior, n, xbar, scatter):
-    """log p(points | assignments) without means and covariances, but for what depends on the number of points
-    alone."""
-    from scipy.special import gammaln  # whoever samples has SciPy: `gibbs.sample` looks first
+    """Return log p(points | assignments) with means and covariances integrated out, up to terms that depend
+    only on the number of points."""
+    from scipy.special import gammaln  # `gibbs.sample` has checked that SciPy is installed
 
     p = xbar.shape[1]
     _, spread, pull = brackets(kind, prior, n, xbar, scatter)

@@ -1,4 +1,4 @@
-"""The four kinds of covariances, in scikit-learn's shapes, and what EM needs to know of each.
+"""The four kinds of covariances, in scikit-learn's shapes, and the operations of EM on each.
 
 "full": (k, p, p); "tied": (p, p), one for all components; "diag": (k, p) variances; "spherical": (k,)
 variances. A factor is P with Sigma^-1 = P P': upper triangular, or the reciprocal roots of variances, in the
@@ -34,7 +34,8 @@ def alike(kind, k, variances):
 
 
 def moments(kind, sums):
-    """n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of `blocks.Points.sweep`."""
+    """Return n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of
+    `blocks.Points.sweep`."""
     if is_diagonal(kind):
         p = (sums.shape[1] - 1) // 2
         return sums[:, 0], sums[:, 1 : 1 + p], sums[:, 1 + p :]
@@ -42,19 +43,20 @@ def moments(kind, sums):
 
 
 def diagonals(matrices):
-    """Return diagonals, shape (k, p), of matrices, or of what `for_each` gives of a diagonal kind."""
+    """Return diagonals, shape (k, p), of matrices, or of the result of `for_each` for a diagonal kind."""
     return matrices if matrices.ndim == 2 else np.diagonal(matrices, axis1=1, axis2=2)
 
 
 def squared(kind, away):
-    """away away' for each row of (k, p), or its diagonal."""
+    """Return away away' for each row of (k, p), or its diagonal for a diagonal kind."""
     return away * away if is_diagonal(kind) else away[:, :, None] * away[:, None, :]
 
 
 def mean_of(kind, scatters, counts, extra=0.0, extra_count=0.0):
     """Return covariances from scatters, shape (k, p, p) or (k, p), over counts, shape (k,).
 
-    `extra` and `extra_count`, from a prior, are added once to each covariance, so once in all if it is tied.
+    `extra` and `extra_count`, from a prior, are added once to each covariance: only once in total to a tied
+    one.
     """
     if kind == "tied":
         return (extra + scatters.sum(axis=0)) / (extra_count + counts.sum())
@@ -66,12 +68,12 @@ def mean_of(kind, scatters, counts, extra=0.0, extra_count=0.0):
 
 
 def with_diagonal(kind, covariances, value):
-    """`value` added to the variances."""
+    """Return covariances with `value` added to the variances."""
     return covariances + (value if is_diagonal(kind) else value * np.eye(covariances.shape[-1]))
 
 
 def factors_of(kind, covariances, has_prior=False):
-    """Return the factors; InputError where a covariance is not positive definite."""
+    """Return the factors; raise InputError if a covariance is not positive definite."""
     try:
         if is_diagonal(kind):
             if not (covariances > 0.0).all():
@@ -83,7 +85,7 @@ def factors_of(kind, covariances, has_prior=False):
 
 
 def collapsed(has_prior):
-    """Return the error that says so."""
+    """Return the error for a collapsed component."""
     remedy = (
         "Give Prior(scale=) in the points' units, leave columns out that others add up to, or take float64"
         if has_prior
@@ -93,8 +95,8 @@ def collapsed(has_prior):
 
 
 def raised(kind, covariances, counts, floors):
-    """Return covariances whose pivots are no less than floors, shape (k, p), of components with so many
-    points; these themselves where none is."""
+    """Return covariances whose pivots are at least `floors`, shape (k, p), for components with these counts
+    of points; the input itself if no pivot is too small."""
     if kind == "diag":
         return np.maximum(covariances, floors)
     if kind == "spherical":
@@ -105,7 +107,8 @@ def raised(kind, covariances, counts, floors):
 
 
 def _raised_pivots(matrix, floors):
-    """Cholesky's factorisation column by column; where a pivot is below its floor the diagonal grows."""
+    """Return a matrix whose pivots in Cholesky's factorisation, column by column, are at least `floors`: the
+    diagonal grows by the difference."""
     rest, more = np.array(matrix), np.zeros(len(floors))
     for a, least in enumerate(floors):
         more[a] = max(least - rest[a, a], 0.0)
@@ -116,9 +119,9 @@ def _raised_pivots(matrix, floors):
 
 
 def solid(covariances, variances):
-    """Return covariances, shape (..., p, p), in which no direction is lost: deviations of at least 1e-6 of
-    those of the data, and correlations whose matrix has eigenvalues of at least 1e-8; those that have them
-    as they are."""
+    """Return covariances, shape (..., p, p), without degenerate directions: standard deviations are at least
+    1e-6 of those of the data, and eigenvalues of the correlation matrix at least 1e-8. Covariances that
+    satisfy this are returned unchanged."""
     squares = np.diagonal(covariances, axis1=-2, axis2=-1)
     least = np.maximum(squares, _NARROWEST * variances)
     scales = np.sqrt(least)[..., :, None] * np.sqrt(least)[..., None, :]
@@ -130,8 +133,8 @@ def solid(covariances, variances):
 
 
 def inverse_of_lower(lower):
-    """Return inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many
-    are small."""
+    """Return inverses of lower triangular matrices, shape (..., p, p), row by row for all at once: there are
+    many small ones."""
     inverse = np.zeros_like(lower)
     for a in range(lower.shape[-1]):
         inverse[..., a, a] = 1.0
@@ -149,7 +152,7 @@ def for_each(kind, matrices, k, p):
 
 
 def log_dets(kind, factors, p):
-    """log |Sigma| of each covariance, shape (k,); (1,) if tied."""
+    """Return log |Sigma| of each covariance, shape (k,); (1,) if tied."""
     if is_diagonal(kind):
         logs = -2.0 * np.log(factors)
         return p * logs if kind == "spherical" else logs.sum(axis=1)
@@ -157,7 +160,7 @@ def log_dets(kind, factors, p):
 
 
 def traces(kind, factors, matrix):
-    """tr(matrix Sigma^-1) of each covariance, in the shape of `log_dets`."""
+    """Return tr(matrix Sigma^-1) of each covariance, in the shape of `log_dets`."""
     if kind == "spherical":
         return factors**2 * np.trace(matrix)
     if kind == "diag":
@@ -167,14 +170,14 @@ def traces(kind, factors, matrix):
 
 
 def squares(kind, factors, away):
-    """away_j' Sigma_j^-1 away_j, shape (k,)."""
+    """Return away_j' Sigma_j^-1 away_j, shape (k,)."""
     each = for_each(kind, factors, *away.shape)
     whitened = each * away if is_diagonal(kind) else np.einsum("ja,jab->jb", away, each)
     return (whitened**2).sum(axis=1)
 
 
 def n_parameters(kind, k, p):
-    """Free numbers in the covariances."""
+    """Return the number of free parameters of the covariances."""
     return {"full": k * p * (p + 1) // 2, "tied": p * (p + 1) // 2, "diag": k * p, "spherical": k}[kind]
 
 

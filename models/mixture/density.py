@@ -1,4 +1,4 @@
-"""log_density: the log-density of a mixture that is given."""
+"""Evaluate the log-density of a Gaussian mixture with given parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log_density(
     *,
     space: pk.SpaceLike | None = None,
 ) -> ArrayOrView:
-    """Return log-density of a Gaussian mixture at each point.
+    """Return the log-density of a Gaussian mixture at each point.
 
     Parameters
     ----------
@@ -30,9 +30,8 @@ def log_density(
         float32 is computed in float32, anything else in float64.
     means : array-like, shape (n_components, n_features)
     precisions_cholesky : array-like, shape (n_components, n_features, n_features) or (n_components,
-        n_features)
-        Upper triangular with a positive diagonal: Sigma^-1 = P P', as in scikit-learn; what lies below is not
-        read. Or the diagonals of diagonal matrices.
+        n_features) Upper triangular with a positive diagonal: Sigma^-1 = P P', as in scikit-learn; elements
+        below the diagonal are not read. Or the diagonals of diagonal matrices.
     weights : array-like, shape (n_components,), adding up to 1
     space : str or Space, optional
         Where to compute; the default space if not given.
@@ -40,7 +39,7 @@ def log_density(
     Returns
     -------
     ndarray, shape (n_samples,)
-        A View on the space where X is a View or an array on a device.
+        A View on the space if X is a View or an array on a device.
 
     Raises
     ------
@@ -62,7 +61,7 @@ def log_density(
     if (covariance.diagonals(factors) <= 0.0).any():
         raise InputError("precisions_cholesky has a diagonal that is not positive")
     weights = check_weights(weights, k)
-    # the components' own centre: the points' would be another pass over them
+    # the mean of the components: that of the points would require another pass over them
     points = Points(X, k, space, weights @ means, diagonal, streamed=True)
     components = Components.of("diag" if diagonal else "full", weights, means, factors)
     return points.log_densities(components, points.as_view)

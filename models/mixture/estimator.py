@@ -42,45 +42,47 @@ _KEYS = "tol", "reg_covar", "init_params", "random_state"  # arguments that a ch
 
 
 class DirichletMixture(Fitted):
-    """Gaussian mixture, fitted by EM or sampled from; of n_samples * n_components numbers an eighth is stored
-    at a time, or as many as fill 64 MB.
+    """Gaussian mixture, fitted by EM or by sampling from the posterior. At most an eighth of the n_samples *
+    n_components probabilities, or 64 MB of them, are stored at a time.
 
     Parameters
     ----------
     n_components : int, default 1
-        Number of components; with a prior at most so many, of which those without use die out.
+        Number of components; with a prior their largest number, of which superfluous ones lose their points.
     prior : Prior or None, default "default"
         "default" is Prior(); None is plain maximum likelihood.
     covariance : {"full", "tied", "diag", "spherical"}, default "full"
-        A prior is that of full matrices, restricted to those of this kind; a tied one has it once.
+        The prior of such covariances is that of full matrices, restricted to this kind; a tied covariance has
+        it only once.
     max_iter : int, default 1000
     tol : float, default 1e-6
-        EM ends when the objective per point grows by less, and no move raises it; a negative one asks for
-        `max_iter` iterations, no less.
+        EM ends when the objective per point grows by less, and no move raises it; if `tol` is negative,
+        exactly `max_iter` iterations are made.
     reg_covar : float, default 1e-6
         Added to the diagonal of each covariance; maximum likelihood only.
     n_init : int, default 1
         Starts. They are compared after EM and moves among at most 20,000 points (more for many components);
-        the one of the largest objective goes on with all points.
+        the one of the largest objective continues with all points.
     init_params : {"k-means++", "random"}, default "k-means++"
-        How points are chosen as first means. The first covariances are the data's variances on the diagonal.
+        Method by which points are chosen as first means. The first covariances are the data's variances on
+        the diagonal.
     means_init, covariances_init, weights_init : array-like, optional
-        Starts of the shapes of `means_`, `covariances_` and `weights_` instead. EM begins at given means with
-        all points, however many there are.
+        Initial values instead, of the shapes of `means_`, `covariances_` and `weights_`. EM begins at given
+        means with all points, even if there are many.
     moves : bool, optional
-        Whether to merge, split and delete components where that raises the objective. By default with a
-        prior; without one (by moves that merge two components and split a third) only if asked for: plain EM
-        is step for step that of other libraries.
+        Whether to merge, split and delete components if that raises the objective. The default is True with a
+        prior and False without one, since plain EM agrees with that of other libraries step for step; without
+        a prior each move merges two components and splits a third.
     missing : bool, default False
-        Whether X may hold NaN, in `fit` and all that follows: what is missing is integrated out, by EM over
-        the patterns in which it is missing, from a fit to the complete points on (to points filled with
-        means where fewer than half are complete). Without `sample_weight`, `checkpoint` and `client`.
+        Whether X may contain NaN, in `fit` and later calls. Missing coordinates are integrated out by EM over
+        their patterns. It starts from a fit to the complete points, or, if fewer than half are complete, to
+        points with missing coordinates replaced by means. Not with `sample_weight`, `checkpoint` or `client`.
     warm_start : bool, default False
-        Whether `fit` begins, with all points, with the components of the `fit` before.
+        Whether `fit` begins with the components of the previous `fit`, and with all points.
     random_state : int, Generator or None
     space : str, Space or a list of them, optional
-        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, work side by
-        side.
+        Where to compute; the default space if not given. The spaces of a list, such as several GPUs, compute
+        in parallel.
 
     Attributes
     ----------
@@ -91,20 +93,20 @@ class DirichletMixture(Fitted):
     precisions_cholesky_ : ndarray, of the same shape
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
     objective_history_ : ndarray, shape (`n_iter_` + 1,)
-        Equation (8), or the log-likelihood, after 0, 1, ... iterations with all points; never falls, but for
-        the effect of reg_covar and rounding. A move, with the iterations after which it was judged, is one
+        Equation (8), or the log-likelihood, after 0, 1, ... iterations with all points; it never decreases
+        except by the effect of reg_covar and rounding. A move together with its trial iterations is one
         entry.
     moves_ : list of Move
-        Which entries of `objective_history_` they are, and what was done.
+        The moves made, with their entries of `objective_history_`.
     lower_bound_ : float
         The last objective over the number of points (the sum of their weights).
     n_active_ : int
-        Components with more than n_features + 1 points: as many as it takes for a covariance of their own.
+        Components with more than n_features + 1 points, the number that a full covariance requires.
     starts_ : tuple of Start
-        With n_init > 1 what became of each start: its objective, its n_active, and how far its labels agree
+        With n_init > 1 the result of each start: its objective, its n_active, and the agreement of its labels
         with those of the best.
     prior_ : Prior or None
-        With every number given.
+        The prior used, with a value for every parameter.
     n_iter_, n_features_in_ : int
     converged_ : bool
     feature_names_in_ : ndarray of str
@@ -113,8 +115,7 @@ class DirichletMixture(Fitted):
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        From `fit`, before anything is computed; without a prior also InputError where a component has
-        collapsed.
+        From `fit`, before anything is computed; without a prior also InputError if a component has collapsed.
 
     Warns
     -----
@@ -184,17 +185,17 @@ class DirichletMixture(Fitted):
         X : array-like or View, shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
-            How often each point counts; not negative.
+            Multiplicity of each point; not negative.
         checkpoint : path, optional
-            A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the
-            same mixture; one with more `max_iter` or `n_init` goes further. It wants a whole number as
-            `random_state`.
+            A folder to which the state of EM is written every few seconds. The same fit continues from there
+            to the same mixture; one with larger `max_iter` or `n_init` extends it. `random_state` must be an
+            integer.
         progress : bool
-            Show on standard error how many iterations of EM were made, those of starts and trials among them,
-            and the objective per point.
+            Show on standard error the number of EM iterations, including those of starts and trials, and the
+            objective per point.
         client : distributed.Client or "local", optional
-            Whose workers share the points. What is computed of sums over points is computed here. The mixture
-            is the same for any number of workers.
+            A cluster whose workers divide the points between them. Computations from sums over points run in
+            this process. The mixture is the same for any number of workers.
 
         Returns
         -------
@@ -206,7 +207,7 @@ class DirichletMixture(Fitted):
         ClusterError
             A worker of another version or without the space; a scheduler that is gone.
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with two points or more.
+            X is not a table of finite numbers with two points or more.
         InputError
             An option out of its range, a constant column, a covariance that stopped being positive definite
             (maximum likelihood).
@@ -254,12 +255,12 @@ class DirichletMixture(Fitted):
     def partial_fit(
         self, X: LargeLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
     ) -> DirichletMixture:
-        """Return one step of online EM with some points; the first call fits to its points, which should
-        be a fair sample.
+        """Take one step of online EM with some points; the first call fits to its points, which should be a
+        representative sample.
 
-        Sums over points are means over all calls, of which later ones count more: step t has the share (t +
-        2)^-0.6 (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the call's points before
-        the step.
+        Sums over points are weighted means over all calls, in which later calls have larger weights: step t
+        has the share (t + 2)^-0.6 (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the
+        call's points before the step.
 
         Parameters
         ----------
@@ -275,7 +276,7 @@ class DirichletMixture(Fitted):
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            As `fit`; points of another number of features than those before.
+            As `fit`; the points have another number of features than those before.
         """
         if not hasattr(self, "means_"):
             return self.fit(X, y, sample_weight)
@@ -290,7 +291,7 @@ class DirichletMixture(Fitted):
         return self
 
     def fit_predict(self, X: LargeLike | pk.View, y: object = None) -> ArrayOrView:
-        """`fit`, then `predict`.
+        """Fit to points, then return the most probable component of each.
 
         Parameters
         ----------
@@ -300,7 +301,7 @@ class DirichletMixture(Fitted):
         Returns
         -------
         ndarray of int, shape (n_samples,)
-            A View, as `predict` gives.
+            A View, as `predict` returns.
 
         Raises
         ------
@@ -343,46 +344,48 @@ class DirichletMixture(Fitted):
         progress: bool = False,
         client: ClientLike = None,
     ) -> Posterior:
-        """Return draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
+        """Draw from the posterior by blocked Gibbs sampling, starting at the fitted mode.
 
         Parameters
         ----------
         X : array-like or View, shape (n_samples, n_features)
         n_draws, n_warmup, n_thin : int
-            Draws kept; sweeps before the first of them; sweeps for each.
+            Number of draws; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
         n_moves : int, default 1
             Proposals in each sweep that split a component or merge two.
         checkpoint : path, optional
-            A folder that keeps draws every few seconds. The same call goes on from there to the same draws,
-            one for more draws adds to them.
+            A folder to which draws are written every few seconds. The same call continues from there to the
+            same draws; a call for more draws adds to them.
         progress : bool
             Show a bar of sweeps on standard error.
         client : distributed.Client or "local", optional
-            Whose workers share the points. Labels come back from them, a byte or two each; proposals that
-            split and merge are made here. Draws are the same for any number of workers.
+            A cluster whose workers divide the points between them. They return labels, of one or two bytes
+            each; split and merge proposals are made in this process. Draws are the same for any number of
+            workers.
 
         Returns
         -------
         Posterior
-            Components carry the names of the mode's, or with burn-in those of the largest likelihood there,
-            which are named after the mode's: each time those that share most points (Hungarian matching).
+            Components are numbered as those of the mode with which they share most points (Hungarian
+            matching). With burn-in they are matched to the burn-in state of largest likelihood, which is
+            matched to the mode.
 
         Raises
         ------
         InputError
-            Without a prior; a checkpoint of another run, or in use.
+            There is no prior; the checkpoint belongs to another run, or is in use.
         StorageError
-            The checkpoint cannot be written; what was kept before stays.
+            The checkpoint cannot be written; what it held before remains.
         ClusterError
             A worker of another version or without the space; a scheduler that is gone.
         KeyboardInterrupt
-            After Ctrl-C; its attribute `posterior` has the draws until then, if there are any.
+            After Ctrl-C; its attribute `posterior` has the draws made so far, if any.
 
         Warns
         -----
         MixingWarning
-            The draws have not converged; `Posterior.notes` says so too.
+            The draws have not converged; `Posterior.notes` also reports it.
         """
         self._check_fitted()
         if self.prior is None:
@@ -409,7 +412,7 @@ class DirichletMixture(Fitted):
                 return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, **sweeps)
 
     def _check_parameters(self):
-        """Check the parameters that need no data; returns the generator of starts."""
+        """Check the parameters that need no data; return the generator of random numbers for starts."""
         random = self._check_common()
         prior = self._full_prior()
         if prior is not None:
@@ -421,7 +424,7 @@ class DirichletMixture(Fitted):
         return random
 
     def _first(self, X, variances):
-        """Return the prior, its scale not yet given, and what of a start is known."""
+        """Return the prior, whose scale may still be missing, and the given values of a start."""
         k, kind, prior = self.n_components, self.covariance, self._full_prior()
         n, p = X.shape
         if prior is None and n < k:

@@ -10,13 +10,13 @@ import numpy as np
 from ..shared.extras import new_figure
 from . import covariance
 
-_LEAST_WEIGHT = 0.005  # components below are part of the sum only
+_LEAST_WEIGHT = 0.005  # components of smaller weight appear only in the sum
 _PLACES, _BINS, _COLUMNS = 400, 120, 4
 _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
 
 
 def marginals_of(model, X, names):
-    """Return each coordinate's histogram with the mixture's density and that of its larger components.
+    """Draw each coordinate's histogram with the mixture's density and those of its larger components.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def marginals_of(model, X, names):
     """
     figure, axes_of = grid(len(names), _COLUMNS, 3.2, 2.4)
     for c, axes in enumerate(axes_of):
-        ends = zip(_WITHIN, ("lower", "higher"))  # points themselves, so that few are drawn too
+        ends = zip(_WITHIN, ("lower", "higher"))  # quantiles are points, so that also few points are drawn
         low, high = (np.quantile(X[:, c], share, method=method) for share, method in ends)
         axes.hist(X[:, c], bins=_BINS, range=(low, high), density=True, color="0.85")
         places = np.linspace(low, high, _PLACES)
@@ -48,7 +48,7 @@ def marginals_of(model, X, names):
 
 
 def grid(n, most, width, height, below=0.0):
-    """Return a figure of n plots in rows of at most so many, with so many inches below them, and their
+    """Return a figure of n plots, at most `most` in a row, with `below` inches below them, and the plots'
     axes."""
     columns = min(most, n)
     rows = math.ceil(n / columns)
@@ -60,7 +60,7 @@ def grid(n, most, width, height, below=0.0):
 
 
 def component_densities(model, column, places):
-    """pi_j times the normal density of one coordinate, shape (k, n_places)."""
+    """Return pi_j times the normal density of one coordinate, shape (k, n_places)."""
     k, p = model.means_.shape
     deviations = np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p)[:, column])[:, None]
     z = (places - model.means_[:, column, None]) / deviations

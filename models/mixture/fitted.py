@@ -1,4 +1,4 @@
-"""Answer questions to a fitted mixture."""
+"""Apply a fitted mixture to points: densities, labels, scores, samples and imputation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .starts import STARTS
 from .sklearn_protocol import ConvergenceWarning, Parameters, as_in_sklearn
 
 
-_LONE = 1e-6  # of a count that is one
+_LONE = 1e-6  # relative deviation of a count from 1
 _NOT_SAVED, _HIDDEN = ("random_state", "space"), ("_centre", "_online")
 
 
 class Fitted(Parameters, Saved):
-    """Components, and what they say of points: the part of `DirichletMixture` that does not fit. A file of
-    one has all its arguments but for `random_state` and `space`."""
+    """A fitted mixture and its methods on points: the part of `DirichletMixture` that does not fit. A saved
+    file has all arguments except `random_state` and `space`."""
 
     weights_: Array
     means_: Array
@@ -83,7 +83,7 @@ class Fitted(Parameters, Saved):
         return model
 
     def score_samples(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
-        """Return log-density of the mixture at each point.
+        """Return the log-density of the mixture at each point.
 
         Parameters
         ----------
@@ -94,12 +94,12 @@ class Fitted(Parameters, Saved):
         Returns
         -------
         ndarray, shape (n_samples,)
-            A View on the space where X is a View or an array on a device.
+            A View on the space if X is a View or an array on a device.
 
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -107,7 +107,7 @@ class Fitted(Parameters, Saved):
             return points.log_densities(self._fitted(), points.as_view)
 
     def score(self, X: LargeLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
-        """Return mean log-density of the mixture at the points.
+        """Return the mean log-density of the mixture at the points.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Fitted(Parameters, Saved):
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -142,12 +142,12 @@ class Fitted(Parameters, Saved):
         Returns
         -------
         ndarray of int, shape (n_samples,)
-            A View, as `score_samples` gives.
+            A View, as `score_samples` returns.
 
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -155,7 +155,7 @@ class Fitted(Parameters, Saved):
             return points.labels(self._fitted(), points.as_view)
 
     def predict_proba(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
-        """Return probability of each component for each point, which are stored, since they are asked for.
+        """Return the probability of each component for each point, an array of points times components.
 
         Parameters
         ----------
@@ -166,12 +166,12 @@ class Fitted(Parameters, Saved):
         Returns
         -------
         ndarray, shape (n_samples, n_components)
-            Each row adds up to 1. A View, as `score_samples` gives.
+            Each row adds up to 1. A View, as `score_samples` returns.
 
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -179,7 +179,7 @@ class Fitted(Parameters, Saved):
             return points.responsibilities(self._fitted(), points.as_view)
 
     def bic(self, X: LargeLike | pk.View) -> float:
-        """Bayesian information criterion: lower is better.
+        """Return the Bayesian information criterion: lower is better.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class Fitted(Parameters, Saved):
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -213,7 +213,7 @@ class Fitted(Parameters, Saved):
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers with `n_features_in_` columns.
+            X is not a table of finite numbers with `n_features_in_` columns.
         InputError
             Not fitted.
         """
@@ -254,12 +254,12 @@ class Fitted(Parameters, Saved):
         return self.means_[labels] + away, labels
 
     def impute(self, X: LargeLike) -> Array:
-        """Fill what is missing of points by what is expected of it, given what is known.
+        """Replace missing coordinates of points by their expectations, given the known ones.
 
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
-            NaN is missing.
+            Missing coordinates are NaN.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class Fitted(Parameters, Saved):
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no such table, or a row lacks all.
+            X is not such a table, or all coordinates of a row are missing.
         InputError
             Not fitted.
         """
@@ -282,7 +282,7 @@ class Fitted(Parameters, Saved):
         return k * p + k - 1 + covariance.n_parameters(self.covariance, k, p)
 
     def _named(self, names):
-        """Keep the names of a fit's columns, if they have any; the model."""
+        """Store the names of a fit's columns, if there are any; return the model."""
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
@@ -298,7 +298,7 @@ class Fitted(Parameters, Saved):
         return means
 
     def _ended(self, climb):
-        """Keep what EM has come to; warn where it has not converged."""
+        """Store the results of EM; warn if it has not converged."""
         total, history = climb.points.total, climb.history
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = climb.result()
         self.objective_history_, self.n_iter_ = np.array(history), len(history) - 1
@@ -306,8 +306,8 @@ class Fitted(Parameters, Saved):
         self._warn(total, total)
 
     def _warn(self, n, per=1.0):
-        """Warn of a fit to n points that ended before it had converged, or has components of one point;
-        `per`: points that an entry of its history is for."""
+        """Warn if a fit to n points ended before it had converged, or has components of one point. `per`
+        divides an entry of the history to give the objective per point."""
         lone = np.flatnonzero(np.abs(self.weights_ * n - 1.0) < _LONE)
         if lone.size and getattr(self, "prior", None) is None:
             warn(
@@ -325,7 +325,7 @@ class Fitted(Parameters, Saved):
             )
 
     def _check_common(self):
-        """Check the arguments that all mixtures have; the generator of starts."""
+        """Check the arguments of all mixtures; return the generator of random numbers for starts."""
         for name in ("n_components", "max_iter", "n_init"):
             check_count(getattr(self, name), name, 1)
         check_number(self.tol, "tol")
@@ -346,14 +346,14 @@ class Fitted(Parameters, Saved):
         return check_table(X, n_features=self.n_features_in_)
 
     def _points(self, X, client=None, once=False):
-        """Used once, so read block by block."""
+        """Return the points of a call, which are used once and therefore read block by block."""
         X = self._check(X)
         if getattr(self, "missing", False):
             return self._over(X, kind=Patterns)
         return self._over(X, streamed=True, client=client, once=once)
 
     def _over(self, X, k=None, kind=Points, **how):
-        """Return points, or Patterns, for k components, or as many as were fitted."""
+        """Return Points, or Patterns, for k components, by default for as many as were fitted."""
         diagonal = covariance.is_diagonal(self.covariance)
         return kind(X, k or len(self.means_), self.space, self._centre, diagonal, **how)
 

@@ -1,4 +1,4 @@
-"""A whole fit: starts among some of the points, the best of them, and EM with moves on all."""
+"""Fit a mixture: starts among some of the points, the best of them, and EM with moves on all points."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .moves import Moves
 from .prior import exceeds, steps_of
 from .starts import Few, typical
 
-# growth of the objective per point below which moves are looked for, before `tol` is asked for
+# growth of the objective per point below which moves are tried for the first time, before EM continues to
+# `tol`
 _COARSE = 1e-4
-_BEFORE = 60  # iterations of a start, at most, before the widths of its components are looked at
-_ROUNDS, _CHANGED = 5, 0.2  # such looks, at most; logarithm of a variance
+_BEFORE = 60  # iterations of a start, at most, before the widths of its components are measured
+_ROUNDS, _CHANGED = 5, 0.2  # such measurements, at most; change of a log variance that requires another
 _AMONG_FEW = 300  # iterations among the few, at most
 
 
@@ -27,12 +28,11 @@ class Start(Shown):
     Parameters
     ----------
     objective : float
-        Among the points on which starts are compared.
+        Objective on the points on which starts are compared.
     n_active : int
-        Components with more than n_features + 1 points there: as many as it takes for a covariance of their
-        own.
+        Components with more than n_features + 1 of these points, the number that a full covariance requires.
     agreement : float
-        Of its labels with those of the best start: the adjusted Rand index, 1 for equal ones.
+        Adjusted Rand index of its labels and those of the best start, 1 for equal ones.
     """
 
     objective: float
@@ -42,8 +42,8 @@ class Start(Shown):
 
 @dataclass(frozen=True)
 class Given:
-    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances
-    are the user's."""
+    """Weights, means (None if they are to be chosen) and covariances of a start, and whether the covariances
+    come from the user."""
 
     weights: np.ndarray
     means: np.ndarray | None
@@ -52,14 +52,14 @@ class Given:
 
 
 class Fit:
-    """A fit, done when it is made.
+    """A fit, which the constructor carries out.
 
     Parameters
     ----------
     model : DirichletMixture
-        Whose arguments count.
+        The estimator, whose arguments are used.
     rows : Rows
-        Of the points.
+        The points.
     weights : ndarray, shape (n,), or None
     variances : ndarray, shape (p,)
     prior : Prior or None
@@ -73,7 +73,7 @@ class Fit:
     Attributes
     ----------
     points, prior, climb, moves, starts, converged
-        prior : with every number given.
+        `prior` has a value for every parameter.
     """
 
     def __init__(
@@ -104,8 +104,11 @@ class Fit:
         return steps_of(self.prior, self._asked.reg_covar, self._kind, weights)
 
     def _begin(self, few, random):
-        """Return the best start, followed by EM and moves among the few where the points are many; a start
-        whose means are given is where EM with all points begins."""
+        """Return the climb of the best start.
+
+        If there are many points, the climb begins with EM and moves among a few of them. A start whose means
+        are given begins with EM on all points.
+        """
         model, first, found = self._asked, self._first, []
         given, known, among_few = first.means is not None, True, self._few is not self.points
         if self.prior is not None:
@@ -134,11 +137,11 @@ class Fit:
         return climbs[best]
 
     def _search_for_widths(self, state, given):
-        """Return a search that also finds the prior's scale: repeated where the components' widths have
+        """Return a search that also finds the prior's scale, and is repeated if the components' widths have
         changed.
 
-        Before moves there are more components than clusters. Of few points these are much narrower, and a
-        prior as narrow as they are would keep them.
+        Before moves there are more components than clusters. If these have few points, they are much narrower
+        than clusters, and a prior that narrow would keep them so.
         """
         p, open_prior = len(self._variances), self.prior
         state = self._widen(state, given)
@@ -155,8 +158,9 @@ class Fit:
         return climb, moves
 
     def _widen(self, state, given):
-        """Return a first scale, from the widths of components after some iterations under one that depends
-        on their number alone; the state that these came to, unless the user gave one."""
+        """Set the prior's scale from the widths of components after some iterations, which begin under a
+        prior whose scale depends only on their number. Return the state after these, or the user's if one was
+        given."""
         p, open_prior, found = len(self._variances), self.prior, state
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
@@ -171,8 +175,8 @@ class Fit:
         return state if given else found
 
     def _typical(self, counts, covariances, dof=None):
-        """Return covariances typical of the modes under a prior of `dof`: expectations, which are not
-        narrower for fewer points."""
+        """Return covariances that are typical of the modes under a prior of `dof`: posterior expectations,
+        which do not shrink with the number of points as modes do."""
         active = exceeds(counts, min(2.0, 0.5 * counts.max()))
         kind, variances = self._kind, self._variances
         each = covariances if kind == "tied" else covariances[active]
@@ -185,7 +189,7 @@ class Fit:
         return Climb(points, self._model, self._kind, *state, self._log)
 
     def _search(self, state):
-        """EM and moves among the few: the climb, moves and whether it converged."""
+        """Run EM and moves among the few points; return the climb, its moves and whether it converged."""
         climb, tol = self._climb(self._few, state), self._asked.tol
         tols = [max(tol, _COARSE) if tol >= 0.0 else tol]
         return climb_with(climb, self._moves(self._few), tols, min(self._asked.max_iter, _AMONG_FEW))
@@ -195,7 +199,7 @@ class Fit:
 
     def _finish(self, climb):
         tol = self._asked.tol
-        # no moves were looked for before
+        # no moves were tried before
         is_first = self._few is self.points or self._first.means is not None
         coarse = self._with_moves and is_first and tol >= 0.0
         tols = [max(tol, _COARSE), tol] if coarse else [tol]
@@ -215,8 +219,8 @@ class Fit:
 
 
 def climb_with(climb, moves, tols, max_iter):
-    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it
-    converged."""
+    """Run EM to each of the tolerances in turn, with moves whenever it has converged; return the climb, the
+    moves made and whether it converged."""
     made = []
     for tol in tols:
         while True:
@@ -231,7 +235,7 @@ def climb_with(climb, moves, tols, max_iter):
 
 
 def agreement(labels, others):
-    """Return the adjusted Rand index of Hubert and Arabie (1985)."""
+    """Return the adjusted Rand index of two labellings (Hubert and Arabie 1985)."""
     table = np.stack([labels, others])
     counts = [np.unique(own, axis=-1, return_counts=True)[1] for own in (table, *table)]
     both, one, other, n = (float((c * (c - 1.0)).sum() / 2.0) for c in (*counts, np.array([len(labels)])))

@@ -1,5 +1,5 @@
-"""Blocked Gibbs sampling from the posterior of `portable.models.mixture`, and labels that mean the same in
-every draw."""
+"""Sample from the posterior of `portable.models.mixture` by blocked Gibbs sampling, and match the numbers of
+components between draws."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .prior import Prior, centred
 from .split_merge import SplitMerge
 from .sweeps import by_tile
 
-_ROW = ("weights", "means", "covariances", "alpha", "counts")  # of a draw, as in `Posterior`
-_SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
+_ROW = ("weights", "means", "covariances", "alpha", "counts")  # fields of a draw, as in `Posterior`
+_SMALLEST = 1e-300  # least value of a stick, so that its logarithm is finite
 
 
 class Draw:
-    """z_i of every point, drawn in the place of l_ij in a sweep; for `Points.gather`.
+    """Draw z_i of every point in a sweep, and replace l_ij by it; for `Points.gather`.
 
     Parameters
     ----------
     seed : np.uint64
     sweep : int
     labels : View, optional
-        Of all points, in the space that has them. Without it each block's are handed over, in lists, which
-        are put one behind the other where sums are added up.
+        Labels of all points, in the space of the points. If not given, the labels of each block are returned
+        in lists, which the sum over blocks concatenates.
     """
 
     def __init__(self, seed, sweep, labels=None):
@@ -49,7 +49,7 @@ class Draw:
 
 
 class Assignments:
-    """z_i of every point, wherever the points are."""
+    """z_i of every point, for points in one space or on several."""
 
     def __init__(self, points, seed):
         client, space = points.where["client"], points.where["space"]
@@ -60,7 +60,8 @@ class Assignments:
             self._table = pk.empty((points.k, points.k), np.int64)
 
     def draw(self, components, sweep):
-        """Return the log-likelihood before, and as `Points.sweep` the sums after they are drawn."""
+        """Draw the assignments; return the log-likelihood of the parameters, and the sums of the drawn
+        assignments as `Points.sweep` returns them."""
         points = self._points
         change = Draw(self._seed, sweep, None if self._apart else self.labels)
         likelihood, *found = points.gather(components, change)
@@ -69,7 +70,7 @@ class Assignments:
         return likelihood, *points.gathered()
 
     def shared(self, others):
-        """Return the number of points with label a here and b there, shape (k, k)."""
+        """Return the number of points with label a here and label b in `others`, shape (k, k)."""
         pk.deep_copy(self._table, 0)
         given = self.labels, others, self._table
         launch(self._points.n, gibbs_kernels.count_pairs, *given, space=self._points.space)
@@ -89,13 +90,13 @@ def sample(
     store=NOWHERE,
     step=lambda sweep: None,
 ):
-    """Return draws from `components` on; see `DirichletMixture.sample_posterior`."""
-    assignment_solver()  # said now if it is missing, not after the first sweep
+    """Return draws from a chain that starts at `components`; see `DirichletMixture.sample_posterior`."""
+    assignment_solver()  # raises an error now if SciPy is missing, not after the first sweep
     chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step)
     n_sweeps, parts = n_warmup + n_draws * n_thin, []
     try:
         for part in store.chain("sweeps", n_sweeps, chain.run):
-            step(min(int(part["end"]), n_sweeps))  # of parts that were kept, too
+            step(min(int(part["end"]), n_sweeps))  # also for parts that were stored before
             parts.append(part)
             if chain.stop is not None:
                 break
@@ -108,7 +109,7 @@ def sample(
         np.concatenate([p[name] for p in parts]) for name in ("log_likelihood", "accepted")
     )
     after = n_warmup + n_thin * np.arange(1, len(found["alpha"]) + 1)
-    if len(likelihoods) == after[-1]:  # they are those of the parameters before each sweep
+    if len(likelihoods) == after[-1]:  # each is the likelihood of the parameters before a sweep
         likelihoods = np.append(likelihoods, points.log_likelihood(_components(parts[-1], "state")))
     share = float(accepted[:n_sweeps].sum()) / max(n_moves * min(n_sweeps, len(accepted)), 1)
     draws = Posterior(**found, log_likelihood=likelihoods[after], covariance=kind, accepted=share)
@@ -122,10 +123,10 @@ def sample(
 
 @dataclass(eq=False)
 class _Chain:
-    """Sweeps one after the other, in parts that a store keeps.
+    """Successive sweeps, in parts that a store keeps.
 
-    Components of a draw are named after those of a reference with which they share most points: the mode's,
-    or with burn-in those of the largest likelihood there, which are named after the mode's themselves.
+    Components of a draw are matched to those of a reference with which they share most points. The reference
+    is the mode, or with burn-in the burn-in state of largest likelihood, which is itself matched to the mode.
     """
 
     points: Points
@@ -147,7 +148,7 @@ class _Chain:
         )
 
     def run(self, before, begin, end):
-        """For `Store.chain`: the draws of some sweeps, and the state after them."""
+        """Return the draws of sweeps `begin` to `end`, and the state after them; for `Store.chain`."""
         state = self.start, self.prior.shape / self.prior.rate, self.start, -np.inf
         if before is not None:
             first, reference = (_components(before, name) for name in ("state", "reference"))
@@ -184,8 +185,8 @@ class _Chain:
         }
 
     def _sweep(self, sweep, components, alpha, reference, best):
-        """Return the state after a sweep, a list of the draw, or an empty one, the log-likelihood before it,
-        and how many moves were accepted."""
+        """Make one sweep. Return the state after it, a list with the draw or an empty one, the log-likelihood
+        before it, and the number of accepted moves."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(sweep,))))
         likelihood, *sums = self._assignments.draw(components, sweep)
         if sweep < self.n_warmup and likelihood > best:
@@ -205,8 +206,8 @@ class _Chain:
         return (components, alpha, reference, best), row, likelihood, done
 
     def _order(self, reference):
-        """Return the draw's components in the order of their names."""
-        if self._labels is None:  # the reference stays as it is once the burn-in is over
+        """Return the draw's components in the order of the matched numbers."""
+        if self._labels is None:  # the reference is fixed after the burn-in
             points = self.points
             self._labels = pk.copy_of(points.labels(reference), points.space)
             self._names = np.arange(points.k)
@@ -218,7 +219,7 @@ class _Chain:
 
 
 def _components(part, name):
-    """Return the parameters of that name in a part."""
+    """Return the parameters of that name from a stored part."""
     return Components(*(part[f"{name}_{field}"] for field in ("log_weights", "means", "factors")))
 
 
@@ -227,8 +228,8 @@ def _arrays(components, name):
 
 
 def draw_sticks(prior, alpha, n, random):
-    """log pi_j and alpha given the assignments: V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha ~ Ga(e + k -
-    1, rate f - T)."""
+    """Return log pi_j and alpha, drawn given the assignments: V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha
+    ~ Ga(e + k - 1, rate f - T)."""
     later = np.append(np.cumsum(n[:0:-1])[::-1], 0.0)
     sticks = np.clip(random.beta(1.0 + n[:-1], alpha + later[:-1]), _SMALLEST, 1.0 - np.finfo(float).epsneg)
     left = np.log1p(-sticks)
@@ -237,15 +238,15 @@ def draw_sticks(prior, alpha, n, random):
 
 
 def match(shared):
-    """Return the order of a draw's components that gives most points the label they have in the reference,
+    """Return the order of a draw's components in which most points have the same label as in the reference,
     shape (k,).
 
-    `shared[a, b]`: points with label a in the draw and b in the reference.
+    `shared[a, b]` is the number of points with label a in the draw and b in the reference.
     """
     draw, reference = assignment_solver()(shared, maximize=True)
     return draw[np.argsort(reference)]
 
 
 def assignment_solver():
-    """SciPy's; InputError where it is not installed."""
+    """Return SciPy's solver of the assignment problem; raise InputError if SciPy is not installed."""
     return need("scipy.optimize", "stats", "sample_posterior matches labels").linear_sum_assignment

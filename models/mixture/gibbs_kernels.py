@@ -1,10 +1,10 @@
-"""Kernels of the Gibbs sampler: assignments, and proposals that divide the points of components. Arguments as
-in `kernels`.
+"""Kernels of the Gibbs sampler: draws of assignments, and split proposals that divide the points of
+components. Arguments as in `kernels`.
 
 Arguments that recur
     labels      int64, z_i of every point
     members     float64, 1 for the points that a proposal divides, 0 for all others
-    sides       int64, 0 or 1 for each of these
+    sides       int64, 0 or 1: the half to which a proposal assigns each of these points
     start       the number of the block's first point
 """
 
@@ -15,10 +15,11 @@ from .kernels import LOG_ZERO, PAD
 
 @pk.kernel
 def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
-    """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
+    """Draw z_i with probabilities r_ij, as the j of largest l_ij + G_ij with Gumbel variables G_ij = -log
+    E_ij.
 
-    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for
-    r_ij = 1 or 0.
+    E_ij is exponential: draw sweep k + j of stream start + i. Afterwards `joint` and `lse` hold logarithms of
+    r_ij = 1 or 0, the input of `moments`.
     """
     i = tile * PAD + column
     best = 0
@@ -36,24 +37,24 @@ def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
 
 @pk.kernel
 def count_pairs(i, labels, others, table):
-    """Count the meetings of label a of one and label b of the other."""
+    """Add 1 to table[labels[i], others[i]], the contingency table of two labellings."""
     pk.atomic_add(table, (labels[i], others[i]), 1)
 
 
 @pk.kernel
 def choose_members(i, a, b, labels, members, sides):
-    """The points of components a and b take part; those of b are on side 1."""
+    """Mark the points of components a and b as members of a proposal; those of b are on side 1."""
     members[i] = 1.0 if labels[i] == a or labels[i] == b else 0.0
     sides[i] = 1 if labels[i] == b and a != b else 0
 
 
 @pk.kernel
 def draw_sides(tile, column, n, start, drawn, seed, draw, first, second, joint, lse, members, sides, log_q):
-    """The side of each member and the logarithm of its probability; `first` is always on side 0, `second` on
-    side 1.
+    """Draw the side of each member, and store the logarithm of its probability. Point `first` is always on
+    side 0, point `second` on side 1.
 
-    drawn   pk.static: whether sides are drawn, draw `draw` of stream start + i; they are left as they are if
-    not
+    drawn   pk.static: 1 draws the sides, by draw `draw` of stream start + i; 0 keeps them, and only their
+            probabilities are computed
     """
     i = tile * PAD + column
     point = start + min(i, n - 1)
@@ -84,6 +85,6 @@ def entry(i, x):
 
 @pk.kernel
 def relabel(i, zero, one, members, sides, labels):
-    """Members get the label of their side."""
+    """Give members the label of their side: `zero` or `one`."""
     if members[i] > 0.0:
         labels[i] = one if sides[i] == 1 else zero

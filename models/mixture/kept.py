@@ -1,4 +1,5 @@
-"""Keep the results of EM in a store: the same fit, a longer one or one of more starts continues there."""
+"""Keep the results of EM in a store, so that an interrupted fit, a longer one or one with more starts
+continues from them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..shared.store import NOWHERE
 
-# of a run; the last three once it has ended
+# fields of a stored run; the last three exist once it has ended
 _FIELDS = "state", "means", "covariances", "history", "end", "n", "xbar", "scatter"
 
 
@@ -24,10 +25,10 @@ class Run:
 
 
 class Log:
-    """Runs by their start, so that whatever leads to it again finds what it came to.
+    """Results of runs by their start, so that a repeated run from the same start takes its stored result.
 
-    Those that have ended are gathered in parts; of the one that goes on the latest two states are kept.
-    `step`, if it is given, is called with the climb after each iteration.
+    Ended runs are stored together in parts; for the current run, the latest two states are stored. `step`, if
+    given, is called with the climb after each iteration.
     """
 
     def __init__(self, store=NOWHERE, step=None):
@@ -47,8 +48,8 @@ class Log:
         self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
 
     def begin(self, climb, n_iter, tol, beat):
-        """Return the run of at most `n_iter` iterations that `climb` is about to make; what was kept is
-        put in place."""
+        """Return the Run of at most `n_iter` iterations that `climb` is about to make; if its result is
+        stored, the climb is set to it."""
         if self._store.path is None:
             return Run()
         beaten = np.nan if beat is None else beat
@@ -57,7 +58,7 @@ class Log:
         for array in (np.array(numbers, np.float64), climb.model.state(), *climb.steps.result()[:2]):
             digest.update(np.ascontiguousarray(array).data)
         run = Run(digest.hexdigest()[:32])
-        same = self._found.get(run.name, {})  # by how many iterations were asked for
+        same = self._found.get(run.name, {})  # stored runs by `n_iter`
         shorter = [kept for kept in same.values() if beat is None and kept["end"][0] <= n_iter]
         kept = same.get(n_iter) or max(shorter, key=lambda kept: tuple(kept["end"]), default=None)
         if kept is not None:
@@ -70,7 +71,7 @@ class Log:
         return run
 
     def note(self, run, climb, n_iter, n_before):
-        """After an iteration: keep the state if it is time."""
+        """Store the state after an iteration if a checkpoint is due, and call `step`."""
         if self._step is not None:
             self._step(climb)
         if self._store.due():
@@ -79,7 +80,7 @@ class Log:
             self._turn = 1 - self._turn
 
     def end(self, run, climb, n_iter, n_before):
-        """A run has ended."""
+        """Mark a run as ended and store its result."""
         run.ended = True
         if self._store.path is not None:
             self._ended |= self._record(run, climb, n_iter, n_before, climb.moments)
@@ -87,7 +88,7 @@ class Log:
                 self.flush()
 
     def flush(self):
-        """Write down the runs that have ended."""
+        """Write the runs that have ended to the store."""
         if self._ended:
             name = self._damaged.pop() if self._damaged else f"runs-{self._number:06d}"
             self._store.put(name, **self._ended)

@@ -1,27 +1,27 @@
 """Kernels of Gaussian mixtures; the equations are numbered in `portable.models.mixture`.
 
-Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array
-of points and components is larger.
+Points are processed in blocks. The logarithms l_ij of (1) are stored for one block and all components at a
+time: no larger array of points and components exists.
 
 Arguments that recur
     p           number of coordinates, pk.static: up to UNROLLED of them the loops over coordinates unroll
-    diagonal    pk.static: 1 where covariances are diagonal
+    diagonal    pk.static: 1 if covariances are diagonal
     rows        pk.static: points that a member of `log_joint` keeps in registers
     x           a block of points less a common centre, shape (p, width); width is a multiple of rows * PAD,
                 and columns beyond the n points of the block are zeros
-    records     of all components, of each in the order in which the kernels read: for each coordinate a
-                -(L^-1 mu)_a and the row L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2)
-                log 2 pi - sum log diag L
-    points      a block of points as they were given, one a row
-    joint       l_ij, shape (width / PAD, rows, PAD): of each tile of PAD points all components, and LOG_ZERO
-                in rows beyond k
-    lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds
-                those by all
-    sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d'
-                with d = x less a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r
-                d, all r d^2)
+    records     one record a component, in the order in which the kernels read it: for each coordinate a the
+                number -(L^-1 mu)_a and the row L^-1_a0 .. L^-1_aa (diagonal: only L^-1_aa), then log pi -
+                (p/2) log 2 pi - sum log diag L
+    points      a block of the user's points, one a row
+    joint       l_ij, shape (width / PAD, rows, PAD): for each tile of PAD points a row per component; rows
+                beyond k contain LOG_ZERO
+    lse         row s: log-sum-exp of l_ij over components s * slice to (s + 1) * slice - 1; after `normalise`
+                row 0 holds the log-sum-exp over all components
+    sums        shape (n_slices, k, m): for a slice of points and a component the sums of r, r d and r d d'
+                with d = x less a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: r, then all
+                r d, then all r d^2)
 
-All have the dtype of x; what slices add up to is float64.
+These arrays have the dtype of x; totals over slices are float64.
 """
 
 import math
@@ -29,19 +29,19 @@ import math
 
 import portable as pk
 
-PAD = 32  # points of a tile; a warp, and some packs of lanes
+PAD = 32  # points of a tile: the width of a warp, and a multiple of the width of many packs of lanes
 UNROLLED = 24  # coordinates of a point that registers hold
-STACKS = 4  # of as many tiles as a member of `log_joint` has points; of a team, at most
-BATCH = 8  # values that are read before the first is used
-STAGED = 16  # numbers of records that a member of `log_joint` has on their way from memory
-NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
-LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
+STACKS = 4  # stacks of `rows` tiles that a team of `log_joint` processes, at most
+BATCH = 8  # values that are loaded before the first is used
+STAGED = 16  # loads of records that a member of `log_joint` keeps in flight
+NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if smaller shares count as 0
+LOG_ZERO = -1e30  # replaces log 0: finite, so that differences are not NaN, and far below any log-density
 
 
 @pk.function
 def place(team, q, width):
-    """Row and column of a team's q-th pass over a table of `width` columns; a pack of lanes stays in its
-    row."""
+    """Return the row and column of this member in the team's q-th pass over a table of `width` columns. All
+    lanes of a pack are in one row."""
     e = q * team.size
     whole = width % team.size == 0
     row = e // width if whole else (e + team.rank) // width
@@ -51,15 +51,16 @@ def place(team, q, width):
 
 @pk.function
 def passes(team, rows, width):
-    """Passes of `place` over so many rows."""
+    """Return the number of passes of `place` that cover `rows` rows of `width` columns."""
     return (rows * width + team.size - 1) // team.size
 
 
 @pk.kernel
 def lay_out(i, points, centre, x):
-    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or 8.
+    """Write point i less the centre to column i of x, and zeros to columns beyond the last point. 16 bytes a
+    coordinate, or 8.
 
-    Returns 0, and NaN for a point with a coordinate that is not finite.
+    Returns 0, or NaN if a coordinate of the point is not finite.
     """
     flaw = 0.0
     for c in range(x.shape[0]):
@@ -71,8 +72,8 @@ def lay_out(i, points, centre, x):
 
 @pk.function
 def squares(p, rows, own, staged, o, y, square):
-    """|L^-1 (x - mu)|^2 for each of a member's points; the place of the record's last number. p (p + 3)
-    operations."""
+    """Compute |L^-1 (x - mu)|^2 for each of a member's points, and return the index of the record's last
+    number. p (p + 3) operations a point."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(pk.static(min(p, UNROLLED))):
@@ -100,7 +101,7 @@ def squares(p, rows, own, staged, o, y, square):
 
 @pk.function
 def diagonal_squares(p, rows, own, staged, o, y, square):
-    """`squares` for a diagonal L. 4 p operations a point."""
+    """Compute the same as `squares` for a diagonal L. 4 p operations a point."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
@@ -112,8 +113,11 @@ def diagonal_squares(p, rows, own, staged, o, y, square):
 
 @pk.function
 def stage_records(team, first, count, length, records, some, staged):
-    """The records of `count` components from the one numbered `first`, a row each, as many on their way from
-    memory at a time as `some` holds; `staged` has whole times of them."""
+    """Copy the records of components `first` to `first` + `count` - 1 to scratch, one a row of `staged`.
+
+    `some` holds the loads from memory that are in flight together; the number of rows of `staged` is a
+    multiple of its length.
+    """
     for begin in range(0, length, team.size):
         o = begin + team.rank
         for j in range(0, count, some.shape[0]):
@@ -126,7 +130,8 @@ def stage_records(team, first, count, length, records, some, staged):
 
 @pk.function
 def load_points(team, p, rows, q, begin, count, x, own):
-    """The points of a member's q-th pass, one in each of `rows` tiles; begin: the first tile of all."""
+    """Load the points of a member's q-th pass, one from each of `rows` tiles; `begin` is the first tile of
+    the team."""
     number, column = place(team, q, PAD)
     at = (begin + min(number, count - 1) * rows) * PAD + column
     for c in range(pk.static(min(p, UNROLLED))):
@@ -139,7 +144,7 @@ def load_points(team, p, rows, q, begin, count, x, own):
 
 @pk.function
 def add_term(joint, tile, j, column, term, top, total):
-    """l_ij, kept, and the largest so far with the sum of exponentials from which it is factored out."""
+    """Store l_ij, and return the largest l_ij so far and the sum of exponentials relative to it."""
     joint[tile, j, column] = term
     smaller, larger = pk.fast_exp(-abs(term - top)), term > top
     return pk.where(larger, term, top), pk.where(larger, total * smaller + 1.0, total + smaller)
@@ -147,8 +152,8 @@ def add_term(joint, tile, j, column, term, top, total):
 
 @pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
-    """l_ij of (1) for STACKS of `rows` tiles and `slice` components, and their log-sum-exp with the largest
-    so far factored out.
+    """l_ij of (1) for STACKS stacks of `rows` tiles and `slice` components, and their log-sum-exp, relative
+    to a running maximum.
 
     The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p /
     slice + 8 bytes a pair.
@@ -159,9 +164,9 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     begin = team.league_rank % n_parts * STACKS * rows
     n_own = min(STACKS, (n_tiles - begin) // rows)
     count = min(slice, records.shape[0] // length - s * slice)
-    # warps take products of records, a row a component, with points, a column a member
+    # warps multiply the matrix of records (one row per component) by that of points (one column per member)
     dense = team.size > PAD and not diagonal and x.dtype == pk.float64 and p <= UNROLLED
-    wide = team.size + 4  # rows lie in different banks
+    wide = team.size + 4  # so that rows start in different banks of scratch
     some = pk.local(STAGED, x.dtype)
     staged = team.scratch((slice, length), x.dtype)
     points = team.scratch((p, wide) if dense else (1, 1), x.dtype)
@@ -171,7 +176,7 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     square = pk.local(rows, x.dtype)
     top = pk.local(rows, x.dtype)
     total = pk.local(rows, x.dtype)
-    # on their way from memory while records are staged, and while others end
+    # these loads are in flight while records are staged, and while other teams finish
     load_points(team, p, 1 if dense else rows, 0, begin, n_own * rows if dense else n_own, x, own)
     stage_records(team, s * slice, count, length, records, some, staged)
     team.barrier()
@@ -202,8 +207,8 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
 
 @pk.function
 def stage_terms(team, p, staged, points, terms):
-    """l_ij of the components staged and a column of points a member: each coordinate of L^-1 (x - mu) is a
-    product, whose square is added up in registers."""
+    """Compute l_ij for the staged components and one point per member. Each coordinate of L^-1 (x - mu) is a
+    matrix product, whose squares are added up in registers."""
     shape = terms.shape[0], team.size
     y, square = team.tile(shape, terms.dtype), team.tile(shape, terms.dtype)
     for a in range(pk.static(p)):
@@ -219,7 +224,7 @@ def stage_terms(team, p, staged, points, terms):
 
 @pk.function
 def by_products(team, p, s, slice, count, begin, n_own, x, staged, points, terms, own, joint, lse):
-    """`log_joint` of tiles from `begin` on, by products of records with points."""
+    """Compute `log_joint` for `n_own` tiles from `begin` on by matrix products of records and points."""
     for q in range(passes(team, n_own, PAD)):
         number, column = place(team, q, PAD)
         for c in range(pk.static(p)):
@@ -238,7 +243,7 @@ def by_products(team, p, s, slice, count, begin, n_own, x, staged, points, terms
 
 @pk.function
 def log_sum_exp(i, lse):
-    """lse_i of (2), from the rows of `lse`."""
+    """Return lse_i of (2) from the rows of `lse`, each of which covers a slice of the components."""
     some = pk.local(BATCH, lse.dtype)
     last = lse.shape[0] - 1
     top = lse[0, i]
@@ -261,9 +266,10 @@ def log_sum_exp(i, lse):
 
 @pk.kernel
 def normalise(i, n, flaw, lse):
-    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there.
+    """lse_i of (2), stored in row 0 of `lse` and returned. Beyond the n points the stored value is so large
+    that all responsibilities vanish.
 
-    `flaw`: the sum of what `lay_out` returned, so that sums with a point that is not finite are NaN.
+    `flaw` is the sum of the values that `lay_out` returned: the total is NaN if a point is not finite.
     """
     value = log_sum_exp(i, lse)
     lse[0, i] = value if i < n else -LOG_ZERO
@@ -272,8 +278,8 @@ def normalise(i, n, flaw, lse):
 
 @pk.kernel
 def normalise_weighted(i, n, flaw, weights, lse):
-    """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is
-    kept, so that exp(l_ij - lse_i) is the weighted share."""
+    """`normalise` for points that count `weights[i]` times: lse_i - log weights[i] is stored, so that
+    exp(l_ij - stored value) is the weighted responsibility."""
     value = log_sum_exp(i, lse)
     counts = i < n and weights[min(i, n - 1)] > 0.0
     weight = weights[i] if counts else 1.0
@@ -283,13 +289,13 @@ def normalise_weighted(i, n, flaw, weights, lse):
 
 @pk.kernel
 def densities(i, lse, values):
-    """lse_i of (2)."""
+    """values[i] = lse_i of (2)."""
     values[i] = lse[0, i]
 
 
 @pk.kernel
 def most_probable(tile, column, k, joint, labels):
-    """The component of largest l_ij, the first of equals. 8 k bytes."""
+    """labels[i] = the component j of largest l_ij, the first one of equal ones. 8 k bytes."""
     best = 0
     top = joint[tile, 0, column]
     for j in range(1, k):
@@ -301,7 +307,7 @@ def most_probable(tile, column, k, joint, labels):
 
 @pk.kernel
 def responsibilities(tile, column, joint, lse, shares):
-    """r_ij of (2), a row a point. One exponential and 16 bytes a pair."""
+    """shares[i, j] = r_ij of (2). One exponential and 16 bytes a pair."""
     i = tile * PAD + column
     if i < shares.shape[0]:
         for j in range(shares.shape[1]):

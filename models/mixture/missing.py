@@ -1,9 +1,9 @@
 """Points with missing coordinates: EM over the patterns in which they are missing.
 
-Points that have the same coordinates are swept together, by the components' marginal densities; what they
-lack has, given what they have, the conditional means and covariances of each component, so that the sums (3)
-of whole points follow from those of their parts (Little and Rubin 2002, section 11.2; Ghahramani and Jordan
-1994 for mixtures).
+Points with the same observed coordinates are processed together, by the components' marginal densities. Given
+these, the missing coordinates have the conditional means and covariances of each component, so that the
+expected sums (3) of complete points follow from those of the observed coordinates (Little and Rubin 2002,
+section 11.2; Ghahramani and Jordan 1994 for mixtures).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from .rows import on_host
 from .steps import HostSteps
 from .sweeps import OfPoints, results
 
-_ENOUGH = 0.5  # share of the points that are complete, from which on a start is sought among these alone
+_ENOUGH = 0.5  # if at least this share of the points is complete, the start is a fit to only these
 
 
 class Patterns(OfPoints):
-    """Points, shape (n, p), by what is missing of them; sums and densities as of `blocks.Points`."""
+    """Points, shape (n, p), grouped by the pattern of their missing coordinates; sums and densities as of
+    `blocks.Points`."""
 
     def __init__(self, X, k, space, centre, diagonal):
         X = on_host(X)
@@ -47,7 +48,7 @@ class Patterns(OfPoints):
             self.parts.append((rows, own, np.flatnonzero(~kind), points))
 
     def _marginal(self, components, own):
-        """Return the components of some coordinates, and covariances of all."""
+        """Return the marginal components of the coordinates `own`, and the covariances of all coordinates."""
         means, factors = components.means, components.factors
         if self.diagonal:
             return Components(components.log_weights, means[:, own], factors[:, own]), factors**-2.0
@@ -56,7 +57,7 @@ class Patterns(OfPoints):
         return Components(components.log_weights, means[:, own], part), whole
 
     def sums(self, components):
-        """Return the log-likelihood, and n_j, xbar_j and S_j of (3) as they are expected."""
+        """Return the log-likelihood, and the expected n_j, xbar_j and S_j of (3)."""
         total, found, kind = 0.0, None, "diag" if self.diagonal else "full"
         for _, own, lost, points in self.parts:
             marginal, whole = self._marginal(components, own)
@@ -84,7 +85,7 @@ class Patterns(OfPoints):
         return n, every, spread
 
     def by_point(self, what, components, as_view):
-        """Return the numbers of each point for `OfPoints`, from its known coordinates."""
+        """Return one kind of results for each point, from its known coordinates; used by `OfPoints`."""
         shape, dtype = results(what, len(components.means), np.float64)
         out = np.empty((self.n, *shape), dtype)
         for rows, own, _, points in self.parts:
@@ -92,7 +93,7 @@ class Patterns(OfPoints):
         return out
 
     def completed(self, components):
-        """Return the points with what is missing as it is expected, given what is known."""
+        """Return the points with missing coordinates replaced by their expectations, given the known ones."""
         shares, out = self.responsibilities(components), np.array(self.X, np.float64)
         for rows, own, lost, _ in self.parts:
             _, whole = self._marginal(components, own)
@@ -107,13 +108,15 @@ class Patterns(OfPoints):
 
 
 def _slopes(whole, own, lost):
-    """Return the slopes of the missing coordinates on the known ones, shape (k, n_lost, n_own)."""
+    """Return the regression coefficients of the missing coordinates on the known ones, shape (k, n_lost,
+    n_own)."""
     known, both = whole[:, own[:, None], own], whole[:, own[:, None], lost]
     return np.swapaxes(np.linalg.solve(known, both), 1, 2)
 
 
 def fit(model, X, clone):
-    """Fit a DirichletMixture to points with NaN in place; `clone` starts it, without them."""
+    """Fit a DirichletMixture in place to points with NaN; `clone`, a copy of it, first fits points without
+    NaN for the start."""
     X = on_host(X)
     lost = np.isnan(X)
     if lost.all(axis=0).any():
@@ -134,7 +137,7 @@ def fit(model, X, clone):
 
 
 class _Steps(HostSteps):
-    """EM over patterns, whose sums are moments."""
+    """Steps of EM over patterns, whose sums are moments."""
 
     def sweep(self):
         likelihood, self._moments = self._points.sums(self.components)

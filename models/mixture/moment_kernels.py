@@ -1,16 +1,21 @@
-"""Kernels of the sums (3); arguments as in `kernels`."""
+"""Kernels of the sums (3): products of responsibilities and features of points. Arguments as in `kernels`.
+
+A feature of a point with d = x - reference is an entry of the lower triangle of (1, d) (1, d)', or, if
+covariances are diagonal, of (1, d, d^2).
+"""
 
 import portable as pk
 
 from .kernels import BATCH, NEGLIGIBLE, PAD, passes, place
 
-COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
-AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
+COLUMNS = 16  # features that one pass of a team covers: a multiple of the lanes of any pack
+AHEAD = 16  # loads from a tile that a member keeps in flight while features are computed, at most
 
 
 @pk.function
 def powers(team, p, base, at, points, features):
-    """1 and d_a, then d_a^2, of a tile's points, the feature numbered `base` first."""
+    """Compute the features 1, d_a and d_a^2 of a tile's points; `features` has those from number `base`
+    on."""
     for q in range(passes(team, PAD, COLUMNS)):
         t, column = place(team, q, COLUMNS)
         if t < PAD:
@@ -26,7 +31,7 @@ def powers(team, p, base, at, points, features):
 
 @pk.function
 def row_of(f):
-    """Return the a of feature a (a + 1) / 2 + b."""
+    """Return the row a of feature number f = a (a + 1) / 2 + b."""
     a = 0
     while (a + 1) * (a + 2) // 2 <= f:
         a += 1
@@ -35,7 +40,7 @@ def row_of(f):
 
 @pk.function
 def factors(p, diagonal, f):
-    """Return the a and b of which feature f is d_a d_b; 0 and 0 beyond the last."""
+    """Return a and b of feature f = d_a d_b, where d_0 = 1; 0 and 0 beyond the last feature."""
     a = row_of(f)
     b = f - a * (a + 1) // 2
     if diagonal:
@@ -46,9 +51,12 @@ def factors(p, diagonal, f):
 
 @pk.function
 def own_features(team, span, at, one, other, made, points, features):
-    """Features of a tile's points: a member makes the same
-    ones, of which `one` and `other` are the factors, of all its points, as many at a time as `made` has rows,
-    for scratch that is written holds back what is read of it."""
+    """Compute a member's features of a tile's points.
+
+    The features are the same for all its points: products of the coordinates numbered `one` and `other`.
+    `made` holds as many rows of them as are computed before any is written, since a write to scratch delays
+    the reads that follow it.
+    """
     for q in range(0, pk.static(PAD * span // (team.size * one.shape[0])), made.shape[0]):
         for v in range(pk.static(made.shape[0])):
             t, f = place(team, (q + v) * one.shape[0], span)
@@ -63,7 +71,7 @@ def own_features(team, span, at, one, other, made, points, features):
 
 @pk.function
 def fetch_points(team, p, tile, x, ahead):
-    """The first coordinates of a tile's points that a member is to stage, on their way from memory."""
+    """Begin to load the first coordinates of a tile's points that a member has to stage."""
     for q in range(pk.static(ahead.shape[0])):
         c, t = place(team, q, PAD)
         ahead[q] = x[min(c, p - 1), tile * PAD + t]
@@ -71,7 +79,7 @@ def fetch_points(team, p, tile, x, ahead):
 
 @pk.function
 def stage_points(team, p, tile, at, x, reference, ahead, points):
-    """d of a tile's points, a row each, behind d_0."""
+    """Write d of a tile's points to scratch, one point a row, after d_0 = 1."""
     for q in range(pk.static(ahead.shape[0])):
         c, t = place(team, q, PAD)
         if c < p:
@@ -84,7 +92,7 @@ def stage_points(team, p, tile, at, x, reference, ahead, points):
 
 @pk.function
 def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
-    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory."""
+    """Begin to load the first l_ij and lse_i of a tile that a member has to stage."""
     for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
         j = first + (j if group * PAD % team.size == 0 else min(j, group - 1))
@@ -94,14 +102,14 @@ def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
 
 @pk.function
 def share(log_r):
-    """r_ij from its logarithm."""
+    """Return r_ij, given its logarithm."""
     return pk.where(log_r > NEGLIGIBLE, pk.fast_exp(log_r), 0.0)
 
 
 @pk.function
 def stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares):
-    """r_ij of a tile's points and a group of components, a row a component. One exponential and 8 bytes a
-    pair."""
+    """Compute r_ij of a tile's points and a group of components, one component a row of scratch. One
+    exponential and 8 bytes a pair."""
     for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
         if group * PAD % team.size == 0 or j < group:
@@ -131,18 +139,18 @@ def moments(
     chosen,
     sums,
 ):
-    """The sums of (3) for `group` components, a block of features and a slice of points: shares times
-    features.
+    """The sums of (3) for `group` components, a block of features and a slice of points, as the matrix
+    product of responsibilities and features.
 
-    Shares and features of a tile of points at a time are staged in one half of scratch, while members that
-    are behind still read the other: a barrier a tile. 2 operations a pair and feature, and one exponential a
-    pair.
+    The responsibilities and features of one tile of points are staged in one half of scratch while slower
+    members still read the other half: one barrier a tile. 2 operations a pair and feature, and one
+    exponential a pair.
 
-    begin, end      components, in groups of whole `group`s
-    number          of the reference: sums are those of the points less references[number], for components
-                    whose `chosen` it is
+    begin, end      first component and the one after the last; begin is rounded down to a multiple of `group`
+    number          number of the reference: points less references[number] are summed, for components j with
+                    chosen[j] == number
     n_blocks        blocks of `wide` features each, pk.static
-    n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
+    n_slices        slices of points, as equal as whole tiles allow; the last one has at least one tile
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
@@ -152,7 +160,7 @@ def moments(
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     span = wide if wide <= 2 * COLUMNS else 4 * COLUMNS if wide <= 4 * COLUMNS else 8 * COLUMNS
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
-    # rows lie in different banks, as those of points do
+    # 4 more columns: rows start in different banks, as do those of points
     features = team.scratch((2, PAD, wide + 4), x.dtype)
     shares = team.scratch((2, group, PAD + 4), x.dtype)
     total = team.tile((group, wide), x.dtype)
@@ -161,7 +169,7 @@ def moments(
     ahead = pk.local(ahead_lse.shape[0], x.dtype)
     one = pk.local(max(span // team.size, 1), pk.int32)
     other = pk.local(max(span // team.size, 1), pk.int32)
-    # a power of two, as the passes of `own_features` are; of float64 more took longer
+    # a power of two, like the number of passes of `own_features`; a larger one was slower in float64
     at_once = max(PAD * span // (team.size * one.shape[0]), 1)
     made = pk.local((min(at_once, BATCH if x.dtype == pk.float32 else 2), one.shape[0]), x.dtype)
     reference = references[number]
@@ -189,7 +197,7 @@ def moments(
         stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares[half])
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()
-        # on their way while the product is made, which takes as long as memory does
+        # in flight during the product, which takes about as long as the loads
         fetch_shares(team, group, after, first, joint, lse, ahead, ahead_lse)
         fetch_points(team, p, min(tile + 2, end_tile - 1), x, ahead_points)
         team.product(total, shares[half, :, :PAD], now)
@@ -200,14 +208,15 @@ def moments(
                 sums[own, j, base + f] = total[e]
 
 
-# a team alone on a multiprocessor: of twice as many components, for which features are made once
+# for one team per multiprocessor: its groups are twice as large, so features are computed for half as many
+# groups
 moments_alone = pk.kernel(moments.fn)
 
 
 @pk.kernel
 def add_slices(j, f, sums, added):
-    """Add up the slices, always in the same order, AHEAD of them on their way from memory at a time. 4 or 8
-    n_slices bytes a sum."""
+    """Add up the slices, always in the same order; AHEAD loads are in flight at a time. 4 or 8 n_slices bytes
+    a sum."""
     some = pk.local(AHEAD, sums.dtype)
     last = sums.shape[0] - 1
     total = pk.float64(sums[0, j, f])

@@ -1,10 +1,12 @@
-"""Moves that EM cannot make: merge components, delete one, split one, each kept only if the objective rises.
+"""Moves that EM cannot make: merge components, delete one, or split one. A move is kept only if the objective
+rises.
 
-The bound sum_ij r_ij (log pi_j N_ij - log r_ij) touches the log-likelihood at the parameters that gave the
-r_ij. If two components share what they have, or a component is divided, it changes by terms that the moments
-(3) give, and by an entropy of two columns of r_ij: it ranks the moves, and one that raises it raises the
-objective. All children of a division are fitted at the same time, each within its component's share of the
-points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
+The bound sum_ij r_ij (log pi_j N_ij - log r_ij) equals the log-likelihood at the parameters from which the
+r_ij were computed. If two components are merged, or one is divided, the bound changes by terms that the
+moments (3) give, and by an entropy of two columns of r_ij. This change ranks the moves, and a move that
+raises the bound raises the objective. All divided components are fitted at the same time, the two children of
+each within its share of the points (Ueda, Nakano, Ghahramani and Hinton 2000, where this is done one
+component after the other).
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ from .sweeps import by_tile
 _TRIAL = 6  # iterations before a move is judged
 _TRIES = 6  # trials of a kind of move in a round
 _HOPE = -50.0  # a bound that falls by less may still be overtaken by the iterations that follow
-_HOPE_OF_CHILDREN = -10.0  # they have been fitted already
-_PAIRS = 4  # pairs for each component whose entropies are looked at
-_DIVIDING = 10  # iterations of children
-_MANY = 200_000  # points that are not kept twice
-_SMALL = 0.02  # share of the points of a component that may be deleted
+_HOPE_OF_CHILDREN = -10.0  # the bound may fall by less, since children have already been fitted
+_PAIRS = 4  # pairs for each component whose entropies are computed
+_DIVIDING = 10  # iterations in which children are fitted
+_MANY = 200_000  # more points are not stored twice, for components and for children
+_SMALL = 0.02  # largest share of the points of a component that may be deleted
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,13 @@ class Move(Shown):
     Parameters
     ----------
     entry : int
-        Of `objective_history_`: the objective after the move and some iterations from it.
+        Index in `objective_history_` of the objective after the move and its trial iterations.
     kind : {"merge", "delete", "split", "merge and split"}
     components : tuple of int
-        Their numbers before the move, which numbers components anew, the largest first. Merged ones in pairs.
+        Their numbers before the move; afterwards components are numbered again, the largest first. Merged
+        components are in pairs.
     gain : float
-        Of the objective.
+        Increase of the objective.
     """
 
     entry: int
@@ -59,7 +62,7 @@ class Move(Shown):
 
 
 class Moves:
-    """Moves of a mixture on some points.
+    """Search for moves of a mixture on some points.
 
     Parameters
     ----------
@@ -67,7 +70,8 @@ class Moves:
     make_model, kind
         As in `Climb`.
     sure : bool
-        Try only moves that raise the bound: fewer trials, where points are many.
+        Whether to try only moves that raise the bound: this reduces the number of trials if there are many
+        points.
     log : kept.Log
     """
 
@@ -76,8 +80,8 @@ class Moves:
         self._hope, self._division = (0.0 if sure else _HOPE), None
 
     def better(self, climb):
-        """(Climb, Move) after the first move that raises the objective, or None. `climb` has just been
-        run."""
+        """Return (Climb, Move) after the first move that raises the objective, or None. `climb` must have
+        just been run."""
         state = _State(climb, self._make, self._kind)
         before = climb.history[-1]
         for kind, components, changes in self._proposals(state):
@@ -105,8 +109,8 @@ class Moves:
         return climb
 
     def _proposals(self, state):
-        """(kind, components, changes), the likeliest to be kept first; the later ones are worked out only
-        when they are asked for."""
+        """Yield (kind, components, changes), the most promising first; later ones are computed only if they
+        are reached."""
         merges = self._merges(state)
         if state.has_prior:
             sure, groups, several = self._groups(merges, state)
@@ -136,7 +140,7 @@ class Moves:
                 yield "merge and split", (*pair, j), changes
 
     def _merges(self, state):
-        """(gain of the bound, pair) of near components, the best first."""
+        """Return (gain of the bound, pair) of near components, the best first."""
         pairs = state.near_pairs()
         if not len(pairs):
             return []
@@ -152,12 +156,13 @@ class Moves:
         return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
 
     def _groups(self, merges, state):
-        """Groups to merge at once: those that raise the bound all together; (gain, group) of three or more;
-        and (gain, groups) of several at the same time, the best first. What a component costs falls with
-        their number, so that many merges may gain what none of them does.
+        """Return three lists: groups whose joint merge raises the bound; (gain, group) for groups of three or
+        more; and (gain, groups) for several groups merged at once, the best first. The cost of a component
+        falls with the number of components, so that many merges may gain although no single one does.
 
-        A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of
-        pairs are added up, which is more than what is lost: gains come out too low.
+        The groups form a tree that is built from the bottom, the best merge of two groups first. The entropy
+        between groups is taken as the sum of the entropies of pairs, which exceeds the true loss: gains are
+        underestimated.
         """
         if not merges:
             return [], [], []
@@ -178,13 +183,13 @@ class Moves:
         return sure, _best_first(found), _best_first(several)
 
     def _deletions(self, state):
-        """Yield several that have hardly the points for a covariance of their own together, then the
-        smallest ones by themselves."""
+        """Yield joint deletions of several components that have hardly enough points for a covariance, then
+        deletions of the smallest single components."""
         n, p = state.moments[0], state.p
         few = 5.0 * (p + 1.0)
         active, small = state.is_active(n), ~exceeds(n, max(_SMALL * n.sum(), few))
         rising = [int(j) for j in ascending(n, n.sum()) if active[j] and small[j]]
-        rising = rising[: int(active.sum()) - 1]  # one at least is left
+        rising = rising[: int(active.sum()) - 1]  # at least one component is left
         several = int((~exceeds(n[rising], few)).sum())
         while several > 1:
             yield "delete", rising[:several], sum(map(state.deleted, rising[:several]), [])
@@ -193,7 +198,7 @@ class Moves:
             yield "delete", (j,), state.deleted(j)
 
     def _splits(self, state):
-        """(gain of the bound, j, moments of two children) of components, the best first."""
+        """Return (gain of the bound, j, moments of two children) of components, the best first."""
         n = state.moments[0]
         if not exceeds(n, 2.0 * (state.p + 2.0)).any():
             return []
@@ -204,24 +209,24 @@ class Moves:
 
 
 def _best_first(moves):
-    """Sort moves, whose gains stand in front."""
+    """Sort moves by their gains, the first element of each."""
     return sorted(moves, key=lambda move: -move[0])
 
 
 class _Tree:
-    """Groups of components, joined two by two.
+    """Groups of components, joined in pairs.
 
     Attributes
     ----------
     gains : dict of pairs of groups
-        Of the bound, if the two become one.
+        Gain of the bound if the two groups are joined.
     sums : dict of groups
-        Of the joins that made each of them.
+        Total gain of the joins that formed each group.
     """
 
     def __init__(self, merges, state):
         self._state, self.sums = state, defaultdict(float)
-        self._lost = defaultdict(float)  # of the bound, by not telling two groups apart
+        self._lost = defaultdict(float)  # loss of the bound if two groups are not distinguished
         self.gains = {((a,), (b,)): gain for gain, (a, b) in merges}
         most = state.merge_gains(np.array([pair for _, pair in merges]))
         for pair, own in zip(self.gains, most.tolist()):
@@ -229,7 +234,7 @@ class _Tree:
         self._wholes = {group: state.whole(group) for pair in self.gains for group in pair}
 
     def join(self, one, other, gain):
-        """Put one group in the place of two; returns it."""
+        """Replace two groups by one, and return it."""
         group, both = one + other, {one, other}
         self.sums[group] = self.sums[one] + self.sums[other] + gain
         near = dict.fromkeys(own for pair in self.gains if both & {*pair} for own in pair if own not in both)
@@ -246,7 +251,7 @@ class _Tree:
 
 
 class _State:
-    """Moments of all components, and what the bound makes of them."""
+    """Moments of all components, and terms of the bound computed from them."""
 
     def __init__(self, climb, make_model, kind):
         self.climb, self.moments, self._kind = climb, climb.moments, kind
@@ -261,7 +266,7 @@ class _State:
             (self._none,) = self.energies(np.zeros(1), self.moments[1][:1], 0.0 * self.moments[2][:1])
 
     def is_active(self, n):
-        """Return True if a component has points: without any it gets about one."""
+        """Return True if a component has points: n is about 1 even without any."""
         return exceeds(n, 2.0)
 
     def empty(self):
@@ -274,7 +279,7 @@ class _State:
         """Return the components' contributions to the bound and to the prior at their best means and
         covariances, shape (m,).
 
-        With a tied covariance only what does not depend on it: `_tied` has the rest.
+        With a tied covariance they exclude the terms that depend on it, which `_tied` computes.
         """
         weights = n * np.log(np.maximum(n, np.finfo(float).tiny) / self.total)
         if self._kind == "tied":
@@ -289,7 +294,8 @@ class _State:
         return weights - 0.5 * divisor * (log_dets + self.p)
 
     def near_pairs(self):
-        """Return pairs a < b of components with points, the nearest of each, shape (n_pairs, 2)."""
+        """Return pairs a < b of components with points, where one is among the nearest of the other, shape
+        (n_pairs, 2)."""
         n, xbar, scatter = self.moments
         active = np.flatnonzero(self.is_active(n))
         if len(active) < 2:
@@ -309,20 +315,20 @@ class _State:
         return np.unique(np.array(found), axis=0)
 
     def merge_gains(self, pairs):
-        """By how much the bound grows at most, if two are one: but for the entropy of telling them apart,
-        shape (n_pairs,)."""
+        """Return the largest possible gain of the bound if two components are merged, which ignores the
+        entropy of distinguishing them, shape (n_pairs,)."""
         one, other = ([part[own] for part in (*self.moments, self._own)] for own in pairs.T)
         return self.joining(one, other)
 
     def joining(self, one, other):
-        """`merge_gains` of groups, one each of both lists; groups as `whole` has them, one below the
-        other."""
+        """Return `merge_gains` for pairs of groups, one of each list. A list holds the results of `whole` for
+        its groups, stacked."""
         (*own, energy), (*more, energies) = one, other
         gains = self.energies(*joined(self._kind, own, more)) + self._none - energy - energies
         return gains - self._tied(own, more, 1.0)
 
     def whole(self, group):
-        """Return moments of a group as one component, and its energy."""
+        """Return the moments of a group as one component, and its energy."""
         moments = self._whole(group)
         return *moments, self.energies(*(np.asarray(a)[None] for a in moments))[0]
 
@@ -330,8 +336,8 @@ class _State:
         return pooled(self._kind, *(a[list(group)] for a in self.moments))
 
     def _tied(self, one, other, sign):
-        """Return the loss of the bound with a tied covariance if two become one (sign 1), or one two (-1):
-        the pooled scatter changes by a matrix of rank one."""
+        """Return the loss of the bound with a tied covariance if two components are joined (sign 1), or one
+        is split in two (-1): the pooled scatter changes by a matrix of rank one."""
         if self._kind != "tied":
             return 0.0
         (n, xbar, _), (m, ybar, _), divisor = one, other, self.total + self._dof
@@ -343,14 +349,15 @@ class _State:
         return 0.5 * divisor * np.log1p(share)
 
     def split_gain(self, j, children):
-        """Return the gain of two children, arrays of two rows each, instead of component j; as
-        `merge_gains`."""
+        """Return the gain of the bound if two children, arrays of two rows each, replace component j; entropy
+        is ignored as in `merge_gains`."""
         gain = self.energies(*children).sum() - self._own[j] - self._none
         one, other = ([part[c : c + 1] for part in children] for c in range(2))
         return gain - np.sum(self._tied(one, other, -1.0))
 
     def merged(self, group):
-        """Changes (component, n, xbar, scatter): the first stands for all."""
+        """Return the changes (component, n, xbar, scatter) of a merge: the first component takes the points
+        of all."""
         return sum(map(self.deleted, group[1:]), [(group[0], *self._whole(group))])
 
     def all_merged(self, groups):
@@ -362,8 +369,8 @@ class _State:
 
 @dataclass(frozen=True)
 class _ShareOut:
-    """For `Points.gather`: shares of 2 k children in place of l_ij; the entropies of the children's shares
-    where these are wanted."""
+    """Replace l_ij by the shares of 2 k children, for `Points.gather`; return the entropies of the children's
+    shares if `entropies` is True."""
 
     k: int
     entropies: bool
@@ -379,14 +386,14 @@ class _ShareOut:
 
 
 class _Division:
-    """Two children for each component, fitted within their component's share of the points."""
+    """Two children for each component, fitted within the component's share of the points."""
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
         self._points = points.again(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
 
     def run(self, state):
-        """(gain of the bound, j, moments of the children) of each component with enough points."""
+        """Return (gain of the bound, j, moments of the children) for each component with enough points."""
         k, p, kind = self._of.k, state.p, self._kind
         weights, means, _, factors = state.climb.result()
         parents = vars(Components.of(kind, weights, means, factors)).values()  # in their order
@@ -426,7 +433,7 @@ class _Division:
         else:
             values, vectors = np.linalg.eigh(spread)
             axes = vectors[:, :, -1] * np.sqrt(np.maximum(values[:, -1], 0.0))[:, None]
-        # The mean of a half of a normal distribution is sqrt(2 / pi) of its deviation away.
+        # The mean of a half of a normal distribution is sqrt(2 / pi) standard deviations from the mean.
         away = np.sqrt(2.0 / np.pi) * axes
         inner = 0.5 * (scatter - covariance.squared(self._kind, np.sqrt(n)[:, None] * away))
         middles = np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p)

@@ -1,4 +1,4 @@
-"""Online EM: a step with some of the points at a time."""
+"""Online EM: steps with a part of the points each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from . import covariance
 from .prior import centred, joined, steps_of
 
-_POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges (Cappé and Moulines 2009)
+_POWER = 0.6  # exponent of the step's number; in (1/2, 1] EM converges (Cappé and Moulines 2009)
 
 
 def step(points, kind, components, prior, reg_covar, before):
-    """Return one step.
+    """Take one step.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ def step(points, kind, components, prior, reg_covar, before):
     prior : Prior, every number given, or None
     reg_covar : float
     before : ((n, xbar, scatter), total, number)
-        Moments of all points so far, how many they are and how many steps were made.
+        Moments of all points so far, their total weight and the number of steps made.
 
     Returns
     -------
     log_density : float
-        A point's mean, before the step.
+        Mean over the points, before the step.
     after
-        As `before`.
+        The new `before`.
     found : weights, means, covariances, factors
     """
     (n, xbar, scatter), total, number = before

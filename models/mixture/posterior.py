@@ -1,4 +1,4 @@
-"""Draws from the posterior, and what is made of them."""
+"""Draws from the posterior, and results computed from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = "weights", "means", "covariances", "alpha"
 
 @dataclass(frozen=True)
 class Posterior(Shown):
-    """Draws; component j is the same one in all of them.
+    """Draws from the posterior, with components matched: component j is the same one in all draws.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Posterior(Shown):
         For "full", "tied", "diag", "spherical".
     alpha : ndarray, shape (n_draws,)
     log_likelihood : ndarray, shape (n_draws,)
-        Of the points at the draw's own parameters.
+        Log-likelihood of the points at the parameters of the draw.
     counts : ndarray, shape (n_draws, k)
         Points assigned to each component.
     covariance : {"full", "tied", "diag", "spherical"}
     accepted : float
         Share of the split and merge proposals that were accepted.
     notes : tuple of str
-        What to know before the draws are used: that log-likelihood or alpha, which do not depend on names of
+        Warnings about the draws: that log-likelihood or alpha, which do not depend on the numbers of
         components, have not converged.
     """
 
@@ -59,7 +59,7 @@ class Posterior(Shown):
     notes: tuple[str, ...] = ()
 
     def log_density(self, X: npt.ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
-        """Return logarithm of the posterior predictive density: of the mean, over draws, of the mixture's
+        """Return the logarithm of the posterior predictive density: of the mean over draws of the mixture's
         density at each point.
 
         Parameters
@@ -115,19 +115,19 @@ class Posterior(Shown):
         return tree
 
     def save(self, path: PathLike) -> None:
-        """Write NetCDF that ArviZ reads.
+        """Write the draws to a NetCDF file that ArviZ reads.
 
         Parameters
         ----------
         path : str or Path
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------
         InputError
             ArviZ or h5netcdf is not installed.
         StorageError
-            The file cannot be written; one that was there stays.
+            The file cannot be written; an existing one is kept.
         """
         posteriors.write(self, path)
 
@@ -146,7 +146,7 @@ class Posterior(Shown):
         Raises
         ------
         InputError
-            It cannot be read, or holds something else; h5netcdf or xarray is not installed.
+            The file cannot be read, or contains something else; h5netcdf or xarray is not installed.
         """
         with posteriors.read(path, "mixture") as (draws, told, stats):
             return cls(

@@ -1,4 +1,4 @@
-"""The prior, and what EM makes of the sums (3) with one and without."""
+"""The prior, and the M-step from the sums (3) with a prior and without one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import covariance
 from .checks import check_array, check_covariances
 
 _MEAN_SCALE = 100.0  # g of the paper's Bayesian EM
-_NEAREST = 1e-10  # sticks stay this far from 0 and 1
+_NEAREST = 1e-10  # least distance of sticks from 0 and 1
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Prior:
     mean : array-like, shape (n_features,), optional
         m; the mean of the data if not given.
     mean_scale : float, optional
-        g: how much wider the means scatter than the points of a component; if not given 100, or the largest
-        ratio of a coordinate's variance to that within components where it is more.
+        g: ratio of the covariance of the means to that of a component's points; if not given 100, or the
+        largest ratio of a coordinate's variance to that within components where it is more.
     dof : float, optional
         nu > n_features - 1; n_features + 2 if not given.
     scale : array-like, shape (n_features, n_features), optional
-        Psi, with the default `dof` the expected covariance of a component; if not given, as wide as
-        components are: the harmonic mean of their covariances, weighted by their counts, after some
+        Psi, with the default `dof` the expected covariance of a component; if not given, estimated from the
+        components' widths: the harmonic mean of their covariances, weighted by their counts, after some
         iterations from the first start under a prior of Fraley and Raftery's width (or of
-        `covariances_init`). The data's variances instead, right only where components are as wide as all data
-        together, would blow up small ones.
+        `covariances_init`). The data's variances would inflate small components: they are appropriate only if
+        every component is as wide as all data together.
     shape, rate : float, default 10 and 1
         e and f of alpha.
     """
@@ -47,14 +47,15 @@ class Prior:
     rate: float = 1.0
 
     def for_data(self, center: Array, variances: Array, widths: Array | None = None) -> Prior:
-        """Return the same with every number checked, and given but for the scale if `widths` are not.
+        """Return this prior with every number checked and every missing one set; the scale, if missing,
+        remains so unless `widths` is given.
 
         Parameters
         ----------
         center, variances : ndarrays, shape (n_features,)
             The data's mean and variances.
         widths : ndarray, shape (n_features, n_features), optional
-            The scale if none was given.
+            The scale if the prior has none.
 
         Returns
         -------
@@ -63,7 +64,7 @@ class Prior:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            A number of the prior that does not fit the data, or is out of its range.
+            A parameter of the prior does not match the data's dimension, or is out of its range.
         """
         p = len(center)
         checked = Prior(
@@ -80,15 +81,14 @@ class Prior:
         return checked if widths is None else checked.as_wide_as(widths, variances)
 
     def as_wide_as(self, widths: Array, variances: Array) -> Prior:
-        """Return the same with scale and mean_scale, where they were not given, for components of these
-        widths.
+        """Return this prior with scale and mean_scale for components of these widths, unless they were given.
 
         Parameters
         ----------
         widths : ndarray, shape (n_features, n_features)
             The covariance that a component is expected to have.
         variances : ndarray, shape (n_features,)
-            The data's.
+            The data's variances.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Prior:
         """
         if self.scale is None:
             widths = covariance.solid(widths, variances)
-        scales = np.sqrt(np.diagonal(widths))  # whose squares alone are numbers, and their reciprocals
+        scales = np.sqrt(np.diagonal(widths))  # their powers beyond squares may overflow
         ratio = np.diagonal(np.linalg.inv(widths / np.outer(scales, scales))) * variances / scales**2
         return replace(
             self,
@@ -121,18 +121,18 @@ class WithPrior:
         self.prior, self._kind = prior, kind
         self._scale = np.diagonal(prior.scale) if covariance.is_diagonal(kind) else prior.scale
         left = np.cumsum(weights[::-1])[::-1]
-        with np.errstate(invalid="ignore"):  # nothing left: any stick will do
+        with np.errstate(invalid="ignore"):  # no weight is left: any stick will do
             self.restore(_hold(np.nan_to_num(weights / left, nan=0.5)[:-1]))
 
     def log_weights(self):
-        """log pi_j, shape (k,)."""
+        """Return log pi_j, shape (k,)."""
         found = np.zeros(len(self._sticks) + 1)
         np.log(self._sticks, out=found[:-1])
         found[1:] += self._log_left.cumsum()
         return found
 
     def state(self):
-        """Return the state that EM moves, an array, for `restore`."""
+        """Return the sticks, an array, the state that EM changes; for `restore`."""
         return self._sticks
 
     def restore(self, state):
@@ -140,13 +140,13 @@ class WithPrior:
         self._left = self._log_left.sum()
 
     def alpha(self):
-        """alpha* of (4)."""
+        """Return alpha* of (4)."""
         return (self.prior.shape + len(self._sticks)) / (self.prior.rate - self._left)
 
     def weigh(self, n):
-        """The sticks (7) from counts."""
+        """Set the sticks to (7) from the counts n."""
         others = self.alpha() - 1.0 + n[:0:-1].cumsum()[::-1]
-        # With alpha < 1 nothing may hold a stick back: the objective then grows up to the bound.
+        # If alpha < 1, `others` may be negative: the objective then increases up to the bound of the stick.
         sticks = np.divide(n[:-1], n[:-1] + others, out=np.ones(len(n) - 1), where=others > 0.0)
         self.restore(_hold(sticks))
 
@@ -161,7 +161,8 @@ class WithPrior:
         return self.prior.mean, self.prior.scale, 1.0 / self.prior.mean_scale, self.prior.dof + p + 2.0, 0.0
 
     def penalty(self, means, factors):
-        """Twice what (8) takes off for means and covariances; `factors` as in `covariance`."""
+        """Return twice the term of (8) that is subtracted for means and covariances; `factors` as in
+        `covariance`."""
         prior, kind, (k, p) = self.prior, self._kind, means.shape
         log_dets = covariance.log_dets(kind, factors, p)
         each = (prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)
@@ -169,7 +170,7 @@ class WithPrior:
         return each.sum() + np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
 
     def objective(self, log_likelihood, penalty):
-        """Equation (8)."""
+        """Return the objective (8)."""
         left, power = self._left, len(self._sticks) + 1 + self.prior.shape - 1.0
         return log_likelihood - left - power * np.log(self.prior.rate - left) - 0.5 * penalty
 
@@ -210,7 +211,7 @@ class WithoutPrior:
 
 
 def brackets(kind, prior, n, xbar, scatter):
-    """Return means (5), the bracket of (6) less the prior's scale, and 1 + g n_j, of each component."""
+    """Return means (5), the bracket of (6) less the prior's scale, and 1 + g n_j, for each component."""
     pull = 1.0 + prior.mean_scale * n
     means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
     spread = covariance.squared(kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
@@ -218,14 +219,15 @@ def brackets(kind, prior, n, xbar, scatter):
 
 
 def steps_of(prior, reg_covar, kind, weights):
-    """Return the M-step under a prior, or without one."""
+    """Return the M-step under a prior, or the one without."""
     if prior is None:
         return WithoutPrior(reg_covar, kind, weights)
     return WithPrior(prior, kind, weights)
 
 
 def centred(kind, sums, reference, means):
-    """n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its mean."""
+    """Return n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its
+    mean."""
     n, first, second = covariance.moments(kind, sums)
     away = first / np.maximum(n, np.finfo(float).tiny)[:, None]
     xbar = np.where(n[:, None] > 0.0, reference + away, means)
@@ -233,7 +235,7 @@ def centred(kind, sums, reference, means):
 
 
 def joined(kind, one, other):
-    """Return the moments of two parts of each component's points as those of all."""
+    """Return the moments of each component's points from those of two parts of these points."""
     (n, xbar, scatter), (m, ybar, more) = one, other
     both = np.maximum(n + m, np.finfo(float).tiny)
     away = np.sqrt(n * m / both)[:, None] * (ybar - xbar)
@@ -243,21 +245,21 @@ def joined(kind, one, other):
 
 
 def pooled(kind, n, xbar, scatter):
-    """Return the moments of several components' points as those of one."""
+    """Return the moments of several components' points together."""
     mean = n @ xbar / n.sum()
     away = covariance.squared(kind, np.sqrt(n)[:, None] * (xbar - mean))
     return n.sum(), mean, (scatter + away).sum(axis=0)
 
 
 def exceeds(counts, bound):
-    """Return a mask of counts above a bound, not by rounding alone: of whole points counts are often
-    whole."""
+    """Return a mask of counts above a bound by more than rounding: counts are often whole numbers of
+    points."""
     return counts > bound * (1.0 + 1e-9)
 
 
 def ascending(values, total):
-    """Return the order of shares of a total; those that differ by rounding alone keep the order that they
-    have."""
+    """Return the ascending order of shares of a total; shares that differ only by rounding keep their
+    order."""
     return np.argsort(np.round(values / total, 9), kind="stable")
 
 

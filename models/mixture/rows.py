@@ -1,4 +1,4 @@
-"""Points of a call where a space reaches them, and results of points where the caller wants them."""
+"""Copy the points of a call to memory that a space reaches, and results of points to the caller's array."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ import portable as pk
 from ..shared.arrays import Copying, reached
 from ..shared.mapped import Streamed
 
-# Bytes that are copied to a device or from it at once: enough for the speed of its link. So many points or
-# results may lie there beside what is kept.
+# Bytes of one copy to a device or from it: enough for the full speed of its link. The device needs memory for
+# that many points or results in addition to its stored arrays.
 _TOGETHER = 2**28
-_AHEAD = 2**24  # of points that are used once, if they are more: the next are copied meanwhile
-_WHOLE = 2**30  # points of no more bytes are copied as a whole, and used by all who need them
+_AHEAD = 2**24  # bytes of one copy if points are used once: the next ones are copied during computation
+_WHOLE = 2**30  # points of no more bytes are copied as a whole, and shared by all computations
 
 
 class Rows:
-    """Points where a space reaches them: on the host as they are, on a device copied in stretches. Those that
-    are streamed are read in stretches.
+    """Points in memory that a space reaches: not copied on the host, copied in stretches to a device.
+    Streamed points are read in stretches.
 
     Parameters
     ----------
     X : ndarray, View or Streamed, shape (n, p)
     space : str or Space
     unit : int
-        Stretches, if there is more than one, have a multiple of so many rows.
+        If there are several stretches, their numbers of rows are multiples of this one.
     once : bool
-        Whether rows are used once: then a device works on one stretch of an array while the next is copied.
+        Whether rows are used once: a device then computes with one stretch of an array while the next is
+        copied.
 
     Attributes
     ----------
     is_whole : bool
-        Whether they are one stretch.
+        Whether the points are one stretch.
     length : int
-        Rows of a stretch but the last.
+        Number of rows of each stretch except the last.
     starts : range
-        Of stretches.
+        First rows of the stretches.
     """
 
     def __init__(self, X, space, unit, once=False):
@@ -52,16 +53,16 @@ class Rows:
         self._near = self._next = None
 
     def rows(self, begin, end):
-        """Return some rows of one stretch."""
+        """Return rows `begin` to `end`, which are in one stretch."""
         first = begin // self.length * self.length
         if self._near is None or self._near[0] != first:
-            self._near = None  # its memory is free before the next one's is asked for
+            self._near = None  # frees its memory before the next one is allocated
             self._near = first, self._copied(first)
         return self._near[1][begin - first : end - first]
 
     def _copied(self, first):
-        """Return the stretch that begins there; of those that are used once, the next is copied
-        meanwhile."""
+        """Return the stretch that begins at row `first`; if rows are used once, the copy of the next one is
+        started."""
         after = first + self.length
         if self._next is not None and self._next[0] == first:
             _, found, copying = self._next
@@ -76,19 +77,19 @@ class Rows:
         return found
 
     def take(self, begin, end):
-        """`rows`; a stretch is let go after its last row."""
+        """Return rows as `rows` does; a stretch is released after its last row is taken."""
         found = self.rows(begin, end)
         if end >= min(begin // self.length * self.length + self.length, len(self.X)):
             self.forget()
         return found
 
     def forget(self):
-        """Let go of what was copied."""
+        """Release the copied stretch."""
         self._near = None
 
 
 class Stretch(NamedTuple):
-    """Rows that are copied with their neighbours, as a piece of shards holds them."""
+    """Rows of a piece of shards, which are copied together with the other rows of their stretch."""
 
     of: Rows
     begin: int
@@ -108,13 +109,13 @@ class Stretch(NamedTuple):
 
 
 class Landing:
-    """Results of points, a row each, which a space writes in the order of the points: there if it reaches
-    the array, else to its own memory, from where they are copied many at once.
+    """Results of points, one a row, which a space writes in the order of the points: directly to the array if
+    the space reaches it, otherwise to the space's memory, from which many rows are copied at once.
 
     Parameters
     ----------
     out : ndarray or View, shape (n, ...)
-        Of all points, also of those that others write.
+        Array of the results of all points, including points that other spaces process.
     space : Space
     """
 
@@ -124,7 +125,7 @@ class Landing:
         self._near, self._begin, self._done, self._end = None, 0, 0, 0
 
     def rows(self, begin, end):
-        """Return the place to which rows `begin` to `end` are written."""
+        """Return the View to which the results of rows `begin` to `end` are to be written."""
         if self._near is None or end > self._end:
             self.flush()
             self._begin, self._end = begin, min(max(begin + self._most, end), len(self._out))
@@ -133,7 +134,7 @@ class Landing:
         return self._near[begin - self._begin : end - self._begin]
 
     def flush(self):
-        """Copy what has been written."""
+        """Copy the results written so far to the array."""
         if self._near is not None and self._near.memory != self._out.memory:
             pk.deep_copy(self._out[self._begin : self._done], self._near[: self._done - self._begin])
         self._near = None

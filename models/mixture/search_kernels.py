@@ -1,14 +1,15 @@
-"""Kernels of starts and moves: sums of columns, points far from those chosen, entropies of pairs of
-components, children of components.
+"""Kernels of starts and moves: sums of columns, draws of points far from those chosen before, entropies of
+pairs of components, and the division of components into children.
 
-Arguments that recur, beside those of `kernels`
-    rows        points as they were given, one a row
-    names       a number below 2^63 for each row, which its bits decide, uint64
-    nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first; 0
-                where it cannot be chosen
-    free        float64: 1, and 0 for rows that count 0 times
-    before      int64: how many rows are chosen; after: what the next draw finds there, so that launches are
-                the same for every other draw
+Arguments that recur, in addition to those of `kernels`
+    rows        the user's points, one a row
+    names       uint64 below 2^63, a hash of each row's bits
+    nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first choice;
+                0 for a row that cannot be chosen
+    free        float64: 1, and 0 for rows of weight 0
+    before      int64: number of rows chosen so far
+    after       int64: the input `before` of the next draw; with two such counters every other draw has the
+                same launch
 """
 
 import math
@@ -17,29 +18,29 @@ import portable as pk
 
 from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
 
-BLOCK, SIDE = 8192, 16  # rows whose sums are kept apart, and members that share them
+BLOCK, SIDE = 8192, 16  # rows of a block, which has separate sums; members that divide a block between them
 
 
 @pk.function
 def product(a, b):
-    """a b, rounded before anything is added to it."""
+    """Return a b, rounded before it is added to anything: no fused multiply-add."""
     return a * b
 
 
 @pk.kernel
 def gather_rows(i, column, numbers, rows, some):
-    """Rows of some numbers."""
+    """some[i] = rows[numbers[i]]."""
     some[i, column] = rows[numbers[i], column]
 
 
 @pk.kernel
 def column_sums(block, e, p, squared, weighted, flat, first, middles, weights, sums):
-    """Sums of rows of a block of BLOCK, of each SIDE-th row by itself, e being number * p + column; rows
-    beyond the last whole SIDE are left out. 8 bytes a coordinate, or 4.
+    """Sum the rows of a block of BLOCK rows, with a separate sum for every SIDE-th row: e is number * p +
+    column. Rows beyond the last multiple of SIDE are left out. 8 bytes a coordinate, or 4.
 
     squared     pk.static: 0 adds up x - first, 1 the squares of x - first - middles[block]
-    weighted    pk.static: 1 where each row counts `weights` times
-    flat        rows one behind the other
+    weighted    pk.static: 1 if each row counts `weights` times
+    flat        the rows, concatenated
     sums        shape (n_blocks, SIDE * p), float64
     """
     column = e % p
@@ -58,8 +59,8 @@ def column_sums(block, e, p, squared, weighted, flat, first, middles, weights, s
 
 @pk.function
 def mixed(z):
-    """Return a bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser
-    of SplitMix)."""
+    """Return a hash of a 64-bit word: a bijection without visible pattern (Steele, Lea and Flood 2014: the
+    finaliser of SplitMix)."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     return z ^ (z >> 31)
@@ -67,7 +68,7 @@ def mixed(z):
 
 @pk.kernel
 def name_rows(i, rows, names):
-    """Equal rows have equal names, wherever they stand. 8 bytes a coordinate."""
+    """Hash each row to its name: equal rows have equal names at every position. 8 bytes a coordinate."""
     z = pk.uint64(rows.shape[1])
     for c in range(rows.shape[1]):
         z = mixed(z + 0x9E3779B97F4A7C15 ^ pk.uint64(pk.bits(rows[i, c] + 0.0)))
@@ -76,14 +77,17 @@ def name_rows(i, rows, names):
 
 @pk.kernel
 def draw(i, far, seed, before, after, names, rows, scales, free, found, places, chosen, nearest):
-    """Update a row by the one that was chosen last, and draw the time at which it would be chosen next if
-    rows came at the rates `nearest`: the earliest one is drawn in proportion to them. With equal rates all
-    that may be chosen come at the rate 1. 3 p operations, a random number and a logarithm.
+    """Update a row's distance by the row chosen last, and draw its arrival time for the next choice.
 
-    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
-            chosen one
-    found   by the draw before: the earliest times; where that at the rates `nearest` is infinite, nothing was
-            left and the other counts; places has their rows
+    Rows arrive at the rates `nearest`, so that the first arrival is a draw with probabilities in proportion
+    to these. A second time, at rate 1 for each row that may be chosen, makes the draw uniform if all
+    distances are 0. 3 p operations, a random number and a logarithm.
+
+    far     pk.static: 1 keeps the squared distance to the nearest chosen row, 0 only excludes rows equal to
+            the chosen one
+    found   result of the draw before: the earliest times at the rates `nearest` and at equal rates; if the
+            first is infinite, no row was left at a positive distance and the second one counts
+    places  the rows that arrived at these times
     """
     n, near, own = before[0], nearest[i], pk.int64(0)
     if n > 0:
@@ -109,17 +113,17 @@ def draw(i, far, seed, before, after, names, rows, scales, free, found, places, 
 
 @pk.function
 def share_of(log_r):
-    """r_ij from its logarithm."""
+    """Return r_ij, given its logarithm."""
     return pk.exp(log_r) if log_r > NEGLIGIBLE else 0.0
 
 
 @pk.kernel
 def pair_entropies(team, n, pairs, joint, lse, total):
-    """Adds to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), a and
-    b being pairs[q].
+    """Add to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), where
+    (a, b) = pairs[q].
 
-    It is what a mixture's bound loses by not telling a from b. Three exponentials, a logarithm and 16 bytes a
-    point.
+    A mixture's bound loses this entropy if a and b are not distinguished. Three exponentials, a logarithm and
+    16 bytes a point.
     """
     q = team.league_rank
     a, b = pairs[q, 0], pairs[q, 1]
@@ -138,10 +142,10 @@ def pair_entropies(team, n, pairs, joint, lse, total):
 
 @pk.kernel
 def share_out(tile, column, k, n, weights, joint, lse):
-    """Logarithms of weighted shares of children in place of l_ij: child c of component j takes r_ij s_ic.
+    """Replace l_ij by logarithms of the children's weighted shares: child c of component j has r_ij s_ic.
 
-    Rows 0 to k - 1 are those of the components, rows k + 2 j and k + 2 j + 1 of j's children, whose s add up
-    to 1. Two exponentials and 48 bytes a pair of point and component.
+    Rows 0 to k - 1 are the components, rows k + 2 j and k + 2 j + 1 the children of j, whose s add up to 1.
+    Two exponentials and 48 bytes a pair of point and component.
     """
     i = tile * PAD + column
     top = joint[tile, 0, column]
@@ -164,7 +168,7 @@ def share_out(tile, column, k, n, weights, joint, lse):
 
 @pk.function
 def of_group(a, i, begins, members, joint, lse):
-    """R_a of a point."""
+    """Return R_a of point i, the probability of group a."""
     own = pk.float64(0.0)
     for m in range(begins[a], begins[a + 1]):
         own += share_of(joint[i // PAD, members[m], i % PAD] - lse[0, i])
@@ -173,8 +177,8 @@ def of_group(a, i, begins, members, joint, lse):
 
 @pk.kernel
 def group_entropies(team, n, begins, members, pairs, joint, lse, total):
-    """Adds to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and
-    to total[q, 1] and total[q, 2] those of R_a and R_b, a and b being pairs[q].
+    """Add to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and
+    to total[q, 1] and total[q, 2] the sums of R_a and R_b, where (a, b) = pairs[q].
 
     R_a, the probability of a group, is the sum of r_ij over its members members[begins[a]], ...,
     members[begins[a + 1] - 1]. An exponential and 8 bytes a point and member, and two logarithms a point.

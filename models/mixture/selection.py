@@ -1,5 +1,5 @@
-"""Select the family of mixtures, and the number of components: by the density of points that a fit has not
-seen."""
+"""Select the family of mixtures and the number of components by the density of points that were not used in a
+fit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Selection(Result):
     ----------
     names : tuple of str
     scores : ndarray, shape (n_candidates,)
-        Mean log-density of the points, each by a fit without it.
+        Mean log-density of the points, each under a fit to points without it.
     errors : ndarray, shape (n_candidates,)
-        Standard errors of what they fall short of the highest.
+        Standard errors of the differences from the highest score.
     n_parameters : ndarray of int, shape (n_candidates,)
     best : str
         The candidate with the fewest parameters whose score is within a standard error of the highest.
@@ -49,11 +49,11 @@ def select(
     Parameters
     ----------
     candidates : dict of str to DirichletMixture or TMixture
-        Not fitted, or fitted to something else: copies are fitted.
+        Mixtures, fitted or not: only copies are fitted.
     X : array-like, shape (n_samples, n_features)
     n_folds : int, default 5
     seed : int, default 0
-        Of which points are held out together.
+        Seed of the division of the points into folds.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def select(
     Raises
     ------
     DTypeError, InputError, ShapeError, FiniteError
-        There is no candidate, or one is no mixture; as `fit`.
+        There is no candidate, or one is not a mixture; as `fit`.
     """
     _check_candidates(candidates)
     X = np.asarray(check_table(X))
@@ -86,7 +86,8 @@ def _check_candidates(candidates):
 
 
 def _hold_out(model, X, folds, out):
-    """Log-densities of each fold's points by a fit to the others, into `out`; the number of parameters."""
+    """Write the log-densities of each fold's points, under a fit to the other folds, to `out`; return the
+    number of parameters."""
     for fold in np.unique(folds):
         fitted: Any = type(model)(**model.get_params())
         fitted.fit(X[folds != fold])

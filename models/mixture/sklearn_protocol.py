@@ -65,7 +65,7 @@ class Parameters:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
-        utils = sys.modules["sklearn.utils"]  # only scikit-learn asks
+        utils = sys.modules["sklearn.utils"]  # only scikit-learn calls this method
         return utils.Tags(
             estimator_type="density_estimator",
             target_tags=utils.TargetTags(required=False),
@@ -81,7 +81,8 @@ class ConvergenceWarning(UserWarning):
 
 
 def as_in_sklearn(own, name):
-    """Return a class of ours; where scikit-learn is in use also one of its own, which its callers expect."""
+    """Return our exception class, or, if scikit-learn is imported, a subclass of ours and of scikit-learn's
+    class of that name, which scikit-learn's callers expect."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return own

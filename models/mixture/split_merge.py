@@ -1,12 +1,13 @@
-"""Proposals that split a component or merge two, so that a chain leaves a start that single assignments do
-not lead out of.
+"""Proposals that split a component or merge two, with which a chain leaves states that single assignments do
+not leave.
 
-Two points are drawn. If they share a component, its points are to be divided, each point on its own by the
-responsibilities of two components that a few EM iterations from the two points find among them; one half goes
-to a component without points. If not, their two components are to be one. What the iterations find depends on
-the points of both alone, not on how they are divided, so that the way back has a probability that can be
-told, and Metropolis and Hastings's rule holds with means and covariances summed out (Jain and Neal 2004,
-whose launch state is one of Gibbs scans of one point after the other; here no point waits for another).
+Two points are drawn. If they share a component, the proposal divides its points: a few EM iterations from the
+two points find two components, by whose responsibilities each point is assigned independently, and one half
+moves to a component without points. If the two points are in different components, the proposal merges these.
+The result of the EM iterations depends only on the points of both components, not on their division, so that
+the probability of the reverse proposal can be computed. Metropolis and Hastings's rule then applies, with
+means and covariances integrated out (Jain and Neal 2004, whose launch state comes from Gibbs scans that
+assign one point after the other; here all points are assigned in parallel).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LAUNCH = 4  # EM iterations from the two points
 
 
 class SplitMerge:
-    """Proposals on the assignments `labels` of some points, changed in place."""
+    """Proposals that change the assignments `labels` of points in place."""
 
     def __init__(self, points, kind, prior, labels, seed):
         self._kind, self._prior, self._labels = kind, prior, labels
@@ -38,8 +39,8 @@ class SplitMerge:
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
 
     def propose(self, components, sums, number, random):
-        """n_j, xbar_j and S_j after the proposal of that number, from those before; whether it was
-        accepted."""
+        """Make proposal number `number`: return n_j, xbar_j and S_j after it, from those before, and whether
+        it was accepted."""
         n = self._n
         first, second = (int(i) for i in random.choice(n, 2, replace=False))
         a, b = (int(self._labels[i : i + 1].to_numpy()[0]) for i in (first, second))
@@ -63,10 +64,10 @@ class SplitMerge:
             for part, own in zip(after, pooled(self._kind, *halves)):
                 part[a] = own
             after[0][b], after[2][b] = 0.0, 0.0
-        sign = 1.0 if split else -1.0  # a merge is a split from the other end
+        sign = 1.0 if split else -1.0  # a merge is the reverse of a split
         gain = halves[0][1] * (components.log_weights[b] - components.log_weights[a])
         gain = sign * (gain - log_q + np.log(len(empty) + (not split)))
-        # both sides' sums are of the two halves: what rounding there is, is the same before and after
+        # the sums before and after are computed from the same two halves, so that their rounding errors agree
         new, old = (conjugate.log_marginal(self._kind, self._prior, *own) for own in (after, sums))
         gain += new - old
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
@@ -75,7 +76,8 @@ class SplitMerge:
         return after, True
 
     def _launch(self, first, second):
-        """Return two components, from two points and the members' covariance on."""
+        """Return two components after EM iterations that start at the two points, with the covariance of the
+        members."""
         kind, p = self._kind, self._two.p
         means, shares = some_of(self._two.X, [first, second]).astype(np.float64), np.array([0.5, 0.5])
         unit = covariance.for_each(kind, covariance.alike(kind, 2, np.ones(p)), 2, p)
@@ -95,7 +97,7 @@ class SplitMerge:
             means, covariances = model.maximum(*moments)
 
     def _divide(self, two, drawn, number, first, second):
-        """Return moments of the two sides, drawn or as they are."""
+        """Return the moments of the two sides, which are drawn if `drawn` is True and kept otherwise."""
 
         def draw(sweeps, block, joint, lse):
             given = block.n, block.start, pk.static(int(drawn)), self._seed, 2**62 + number, first, second

@@ -1,4 +1,4 @@
-"""Mean and variance of each column, by sums of blocks of rows on the points' space."""
+"""Compute mean and variance of each column from sums over blocks of rows in the points' space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .rows import on_host
 from .search_kernels import BLOCK, SIDE, column_sums
 
 
-# Standard deviations of a column whose squares, their sums and those of narrow components are normal numbers.
+# Range of a column's standard deviation in which its squares, sums of squares and the variances of narrow
+# components are normal floating-point numbers.
 _DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-14, 1e16)}
 
 
@@ -22,8 +23,8 @@ _DEVIATIONS = {np.dtype(np.float64): (1e-140, 1e150), np.dtype(np.float32): (1e-
 def spread_of(rows, weights=None):
     """Return mean and variance of each column, float64, shape (p,), from sums over blocks of rows.
 
-    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing
-    is left. The order of additions is that of the rows, on every space.
+    Blocks are combined as in Chan, Golub and LeVeque (1983), after the first row is subtracted: a constant
+    column becomes exactly 0. Rows are added in their order in every space.
 
     Parameters
     ----------
@@ -33,8 +34,8 @@ def spread_of(rows, weights=None):
     Raises
     ------
     ShapeError, FiniteError, InputError
-        A single point; one that is not finite; a constant column, or one whose squares are beyond the points'
-        dtype.
+        There is only one point; a point is not finite; a column is constant, or its squares are beyond the
+        range of the points' dtype.
     """
     n, p = rows.X.shape
     if n == 1:
@@ -63,7 +64,8 @@ def spread_of(rows, weights=None):
 
 
 def _check_range(variances, dtype):
-    """InputError where squares of a column, or what EM makes of them, would overflow or vanish."""
+    """Raise InputError if squares of a column, or quantities that EM computes from them, would overflow or
+    underflow."""
     least, most = _DEVIATIONS[np.dtype(dtype)]
     beyond = np.flatnonzero(~((variances >= least**2) & (variances <= most**2)))
     if beyond.size:
@@ -75,7 +77,8 @@ def _check_range(variances, dtype):
 
 
 class _Stretch:
-    """Sums over blocks of rows, less a first one; counts: how many rows each block has, or their weight."""
+    """Sums over blocks of rows less a first row; `counts` are the numbers of rows, or the total weights, of
+    the blocks."""
 
     def __init__(self, rows, first, weights, space):
         n, self._p = rows.shape
@@ -84,7 +87,7 @@ class _Stretch:
         self._flat = (rows if is_row_major else pk.copy_of(rows, space)).reshape(-1)
         self._first = reached(first, space)
         self._shares = self._first if weights is None else reached(weights, space)
-        self._rest = on_host(rows[n - n % SIDE :])  # which fill no SIDE
+        self._rest = on_host(rows[n - n % SIDE :])  # rows that `column_sums` omits
         begins = range(0, n, BLOCK)
         if weights is None:
             self.counts = [min(BLOCK, n - begin) for begin in begins]
@@ -92,8 +95,8 @@ class _Stretch:
             self.counts = [weights[begin : begin + BLOCK].sum() for begin in begins]
 
     def sums(self, middles=None):
-        """Return for each block, shape (n_blocks, p), the sums of rows, or with `middles`, their means,
-        the sums of squares about these."""
+        """Return the sums of the rows of each block, shape (n_blocks, p), or, given the blocks' means
+        `middles`, the sums of squares about these."""
         squared, p = middles is not None, self._p
         with pk.use(self._space):
             sums = pk.empty((len(self.counts), SIDE * p))

@@ -1,4 +1,5 @@
-"""Choose the starts of EM: points as first means, chosen by kernels, and the widths of components."""
+"""Choose the starts of EM: kernels choose points as first means; covariances follow from the widths of
+components."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")
 
-# Points among which a start is sought: enough for the components to show, and few enough for many trials. Of
-# a component as many that telling it from another is worth more than what it costs: some for each number of
-# its mean and covariance.
+# Points among which a start is sought: enough for all components to appear, and few enough for many trials. A
+# component needs enough points that separating it from another raises the objective by more than its
+# parameters cost: some points for each number of its mean and covariance.
 _FEW, _FEW_A_COMPONENT, _FEW_A_NUMBER = 20_000, 200, 5
 
 
 class Few:
-    """The points among which a start is sought: all, or some at random where they are many.
+    """The points among which a start is sought: all, or a random subset of many.
 
     Parameters
     ----------
@@ -40,11 +41,12 @@ class Few:
         self.X, self.weights, self._space, self._rows = X, weights, rows.space, None
 
     def means(self, k, scales, how, random):
-        """Choose k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities
-        that grow with the squared distance from those chosen before.
+        """Choose k points, shape (k, p): at random, or with probabilities that grow with the squared distance
+        from those chosen before (Arthur and Vassilvitskii 2007).
 
-        A point's luck is a function of seed, draw and its own coordinates, so that the choice is the same on
-        every space, in every order of the points, and however often they are repeated.
+        The random number of a point is a function of the seed, the draw and the point's own coordinates. The
+        choice is therefore the same in every space, for every order of the points, and if points are
+        repeated.
         """
         n, space = len(self.X), self._space
         if self._rows is None:
@@ -79,14 +81,15 @@ class Few:
                     out=tuple(view[new, j : j + 1] for j in range(2) for view in (found, places)),
                     label="mixture.draw",
                 )
-        for _ in range(k // 2 + 1):  # each draw looks at what the one before has chosen
+        for _ in range(k // 2 + 1):  # each draw reads the choice of the one before; a graph holds two draws
             graph.replay()
         return some_of(self.X, chosen.to_numpy()[:k]).astype(np.float64)
 
 
 def some_of(X, numbers):
-    """Return the rows of these numbers, an ndarray; of a View they are brought together where they are."""
-    if isinstance(X, np.ndarray):  # in half the time of X[numbers]; without "clip" by way of a buffer
+    """Return the rows of X with these numbers as an ndarray; rows of a View are gathered in its space and
+    then copied."""
+    if isinstance(X, np.ndarray):  # twice as fast as X[numbers]; "clip" avoids a buffer
         found = new_array((len(numbers), *X.shape[1:]), X.dtype)
         return np.take(X, numbers, axis=0, out=found, mode="clip")
     if not isinstance(X, pk.View):
@@ -98,11 +101,12 @@ def some_of(X, numbers):
 
 
 def typical(kind, counts, covariances, variances):
-    """Return a matrix, shape (p, p), as wide as the components are: the harmonic mean of their
-    covariances, weighted by counts.
+    """Return a matrix, shape (p, p), as wide as the components are: the harmonic mean of their covariances,
+    weighted by counts.
 
-    The inverse of a mean of inverses lets the narrow ones decide: a prior that is too wide for a component
-    costs in proportion, one that is too narrow by a logarithm.
+    In the inverse of a mean of inverses narrow components dominate. This is intended: the loss under a prior
+    that is too wide for a component is proportional to the excess, but only logarithmic under one that is too
+    narrow.
     """
     share = counts / counts.sum()
     each = covariance.for_each(kind, covariances, len(counts), len(variances))

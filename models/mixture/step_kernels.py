@@ -1,16 +1,18 @@
-"""The M-step for full covariances, a component an index: its matrices stay where the points are.
+"""The M-step for full covariances, one component per index; the component's matrices stay in the memory of
+the points' space.
 
-Arguments that recur; components are the last index, neighbours in memory, and all numbers but `records` are
+Arguments that recur; components are the last index, adjacent in memory, and all numbers but `records` are
 float64
     means       shape (p, k)
     covariance, factor
                 lower triangles, shape (p (p + 1) / 2, k): number a (a + 1) / 2 + b is entry (a, b); the
                 factor is L^-1
-    m, scale    of the prior: its mean, shape (p,), and Psi, shape (p, p); zeros without one
+    m, scale    of the prior: its mean, shape (p,), and Psi, shape (p, p); zeros without a prior
     pull        1 / g, and 0 without a prior
     dof         nu + p + 2, and 0 without a prior
-    floors      shape (p, k): the least that a pivot of Cholesky's factorisation may be; below it is rounding
-    centre      what is taken off the points, shape (p,)
+    floors      shape (p, k): the smallest permitted pivots of Cholesky's factorisation; smaller ones are
+                rounding errors
+    centre      vector that was subtracted from the points, shape (p,)
 """
 
 import math
@@ -19,7 +21,7 @@ import portable as pk
 
 from .kernels import LOG_ZERO
 
-TINY = 1e-300  # instead of a count of 0
+TINY = 1e-300  # replaces a count of 0
 HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -41,12 +43,12 @@ def maximise(
     covariance,
     floors,
 ):
-    """Counts n_j of (3), means (5) and covariances (6) from the sums of `moments`; a component without points
-    and prior keeps its mean.
+    """Compute the counts n_j of (3), means (5) and covariances (6) from the sums of `moments`. A component
+    without points and prior keeps its mean.
 
-    A variance is a difference of sums about a reference, right to `rounding` times the square that is taken
-    off, which is large about the centre of all alone; under a prior, which promises finite numbers, times the
-    whole sum.
+    A variance is a difference of sums about a reference. Its rounding error is `rounding` times the square
+    that is subtracted, which is large only about the common centre; under a prior, which guarantees finite
+    results, `rounding` times the whole sum.
     """
     p = means.shape[0]
     n = added[j, 0]
@@ -71,9 +73,10 @@ def maximise(
 
 @pk.function
 def factorise(j, p, floors, covariance, factor):
-    """L^-1 of a component, row by row in place of L; how many pivots were not positive. p^3 operations.
+    """Compute L^-1 of component j, row by row in the memory of L, and return the number of pivots that were
+    not positive. p^3 operations.
 
-    Where a pivot is below its floor, the variance grows by what is missing.
+    If a pivot is below its floor, the difference is added to the variance.
     """
     bad = 0
     for a in range(p):
@@ -93,7 +96,7 @@ def factorise(j, p, floors, covariance, factor):
                 factor[row + a, j] = 1.0 / math.sqrt(rest if rest > 0.0 else 1.0)
     for a in range(p):
         row = a * (a + 1) // 2
-        for b in range(a):  # entries of L before b are not needed any more
+        for b in range(a):  # entries of L before column b are no longer needed
             total = 0.0
             for c in range(b, a):
                 total += factor[row + c, j] * factor[c * (c + 1) // 2 + b, j]
@@ -103,10 +106,10 @@ def factorise(j, p, floors, covariance, factor):
 
 @pk.kernel
 def prepare(j, log_weights, centre, m, scale, pull, dof, means, floors, covariance, factor, records, found):
-    """Prepare the record of a component that `log_joint` reads, and its part of the objective.
+    """Write the record of component j for `log_joint`, and its part of the objective.
 
-    found   shape (3, k): pivots that are not positive, what (8) takes off twice for this component, and |L^-1
-            (mu - centre)|^2
+    found   shape (3, k): number of pivots that are not positive; twice the term of (8) that is subtracted for
+            this component; |L^-1 (mu - centre)|^2
     """
     p = means.shape[0]
     o = j * (records.shape[0] // means.shape[1])

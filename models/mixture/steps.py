@@ -1,4 +1,4 @@
-"""EM a step at a time: where the components are kept, and how they are made of the sums."""
+"""Single steps of EM: where the components are stored, and how they are computed from the sums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .blocks import Components
 from .prior import centred
 from .sums import CANCELS, ROUNDING, Copy, record_length, references, triangle
 
-_MANY = 8  # iterations from which on a graph of one pays, which on a GPU takes as long as some of them
+_MANY = 8  # iterations for which a graph is built: that takes as long as several iterations on a GPU
 
 
 class HostSteps:
-    """EM for covariances that are few numbers: tied, diagonal and spherical ones.
+    """EM on the host, for covariances of few numbers: tied, diagonal and spherical ones.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class HostSteps:
         self.place(means, covariances)
 
     def place(self, means, covariances, factors=None):
-        """Go on from there; the factors are made where they are not known."""
+        """Continue from these parameters; the factors are computed if not given."""
         self._means, self._covariances, self._factors = means, covariances, factors
         if factors is None:
             self._factors = covariance.factors_of(self._kind, covariances, self._model.has_prior)
@@ -40,21 +40,22 @@ class HostSteps:
         self.components = Components(self._model.log_weights(), means, each)
 
     def sweep(self):
-        """Return the log-likelihood; the sums (3) are kept for `advance`."""
+        """Return the log-likelihood; the sums (3) are stored for `advance`."""
         likelihood, *self._sums = self._points.sweep(self.components)
         return likelihood
 
     def step(self, n_iter):
-        """`advance`, then `sweep`."""
+        """Call `advance`, then `sweep`; return the log-likelihood."""
         self.advance()
         return self.sweep()
 
     def objective(self, log_likelihood):
-        """Equation (8), or the log-likelihood without a prior."""
+        """Return the objective (8), or the log-likelihood without a prior."""
         return self._model.objective(log_likelihood, self._model.penalty(self._means, self._factors))
 
     def advance(self):
-        """New weights, means and covariances from the sums; InputError where a component has collapsed."""
+        """Compute new weights, means and covariances from the sums; raise InputError if a component has
+        collapsed."""
         sums, reference = self._sums
         n, xbar, scatter = centred(self._kind, sums, reference, self._means)
         self._model.weigh(n)
@@ -68,23 +69,24 @@ class HostSteps:
         self.place(means, covariance.raised(self._kind, covariances, n, floors))
 
     def moments(self):
-        """n_j, xbar_j and S_j of the last sweep."""
+        """Return n_j, xbar_j and S_j of the last sweep."""
         return centred(self._kind, *self._sums, self._means)
 
     def result(self):
-        """means, covariances and factors, as in `covariance`."""
+        """Return means, covariances and factors, as in `covariance`."""
         return self._means, self._covariances, self._factors
 
 
 class FullSteps:
-    """EM for full covariances, which stay in the points' space and are made there; as `HostSteps`."""
+    """EM for full covariances, which are stored and computed in the points' space; methods as in
+    `HostSteps`."""
 
     def __init__(self, points, model, means, covariances, kind="full"):
         k, p = means.shape
         self._points, self._model, self._shape, self._kind = points, model, (k, p), kind
         self._policy = pk.RangePolicy(0, k, space=points.space)
         self._about = Copy(points.space), Copy(points.space)
-        self._centred = np.zeros((1, p)), np.zeros(k, np.int64)  # references that serve most components
+        self._centred = np.zeros((1, p)), np.zeros(k, np.int64)  # the centre is the only reference
         m, scale, *self._numbers = model.numbers(p)
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
@@ -105,7 +107,7 @@ class FullSteps:
         self._prepare()
 
     def _first_floors(self, covariances):
-        """Return the floors of covariances that come from no sums, shape (p, k)."""
+        """Return the floors of covariances that were not computed from sums, shape (p, k)."""
         variances = np.diagonal(covariances, axis1=1, axis2=2).T
         return self._rounding * variances if self._model.has_prior else np.zeros(variances.shape)
 
@@ -118,7 +120,7 @@ class FullSteps:
         self._look()
 
     def _look(self):
-        """Return the findings of `prepare`."""
+        """Read the findings of `prepare`; raise an error if a component has collapsed."""
         bad, penalties, away = self._found.to_numpy()
         self._penalty, self._farthest = penalties.sum(), away.max()
         if bad.any():
@@ -129,12 +131,12 @@ class FullSteps:
         return self
 
     def records(self, centre, dtype):
-        """Return the records of `blocks.Components`, a View."""
+        """Return the records, a View; as `blocks.Components.records`."""
         return self._records
 
     def references(self, centre, limit):
-        """Return the references of sums, as `sums.references`; the host looks only if some component is
-        far off."""
+        """Return the references of sums, as `sums.references`; they are computed on the host only if a
+        component is far from the centre."""
         if self._farthest <= limit:
             return self._centred
         means, _, factors = self.result()
@@ -166,7 +168,7 @@ class FullSteps:
         self._prepare()
 
     def step(self, n_iter):
-        """`advance`, then `sweep`; as one graph where `n_iter`, the iterations of a run, are many."""
+        """Call `advance`, then `sweep`; as one graph if a run has at least _MANY iterations `n_iter`."""
         as_one = n_iter >= _MANY and self._farthest <= self._limit
         if as_one and self._graph is None:
             sums = self._points.added, *self._points.about
@@ -180,12 +182,12 @@ class FullSteps:
         pk.deep_copy(self._log_weights, self._model.log_weights())
         graph.replay()
         self._look()
-        if not self._farthest <= self._limit:  # from here on sums are taken about other references
+        if not self._farthest <= self._limit:  # sums about the centre would lose digits
             return self.sweep()
         return self._points.take(self, total, added)
 
     def _maximising(self, added, *about):
-        """Return the arguments of `maximise` for some sums."""
+        """Return the arguments of a launch of `maximise` for these sums."""
         about = (copy.of(array) for copy, array in zip(self._about, about))
         fixed = self._centre, *self._prior, *self._numbers, self._rounding
         out = self._n, self._means, self._covariance, self._floors

@@ -1,11 +1,11 @@
 """TMixture: mixtures of t distributions, and of uniform noise, by EM.
 
-A component of nu_j degrees of freedom has the density of N(mu_j, Sigma_j / u) with u ~ Ga(nu_j / 2, rate
-nu_j / 2). EM takes both the component and u of each point as missing; Sigma_j is divided by the sum of
-r_ij u_ij, with which EM takes fewer steps (Kent, Tyler and Vardi 1994), and nu_j solves
+A component of nu_j degrees of freedom has the density of N(mu_j, Sigma_j / u) with u ~ Ga(nu_j / 2, rate nu_j
+/ 2). EM takes both the component and u of each point as missing. Sigma_j is divided by the sum of r_ij u_ij,
+with which EM takes fewer steps (Kent, Tyler and Vardi 1994), and nu_j solves
 
     log(nu / 2) - psi(nu / 2) + 1 + sum_i r_ij (log u_ij - u_ij) / n_j + psi((nu' + p) / 2)
-        - log((nu' + p) / 2) = 0,   nu' the one before                                                   (9)
+        - log((nu' + p) / 2) = 0,   nu' the previous value                                               (9)
 
 References
 ----------
@@ -43,16 +43,16 @@ from .spread import spread_of
 from .starts import Few
 from .sweeps import OfPoints, by_tile
 
-LEAST_DOF, MOST_DOF = 0.5, 1000.0  # of those that are estimated
+LEAST_DOF, MOST_DOF = 0.5, 1000.0  # range of estimated degrees of freedom
 _FIRST_DOF = 10.0
 _TRIAL = 30  # iterations of a start
 _NOISE = 0.05  # share of the noise at the start
-_HALVINGS = 60  # of the interval in which degrees of freedom are
+_HALVINGS = 60  # bisections of the interval of degrees of freedom
 
 
 @dataclass(frozen=True)
 class _State:
-    """Parameters of a step; `noise` is the logarithm of the noise's weight and density."""
+    """Parameters of a step; `noise` is the logarithm of the noise's weight times its density."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -63,7 +63,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Tails:
-    """For `Points.gather`: t distributions in place of normal ones; what is wanted of them."""
+    """Replace normal densities by t densities, for `Points.gather`; `wanted` names the results."""
 
     p: int
     table: np.ndarray
@@ -93,13 +93,13 @@ class _Tails:
 
 
 class _Asked(OfPoints):
-    """Points of a call of a fitted mixture, noise the last component."""
+    """Points of a method of a fitted mixture; the noise is the last component."""
 
     def __init__(self, points, noise):
         self._points, self._noise, self.n = points, noise, points.n
 
     def by_point(self, what, fitted, as_view):
-        """Return the numbers of each point for `OfPoints`; -1 labels noise."""
+        """Return one kind of results for each point, used by `OfPoints`; the label -1 is noise."""
         components, densities, shares = fitted
         change = densities if what == "densities" else shares
         found = np.concatenate(self._points.gather(components, change)[1])
@@ -120,10 +120,11 @@ class TMixture(Fitted):
     dof : "each", number or array of shape (n_components,), default "each"
         Degrees of freedom: estimated for each component, or given; infinity makes a component normal.
     noise : bool, default False
-        Whether points may belong to no component: a uniform one over the box that holds all points.
+        Whether points may belong to noise, a uniform distribution over the smallest box that contains all
+        points.
     covariance : {"full", "tied", "diag", "spherical"}
     max_iter, tol, reg_covar, n_init, init_params, means_init, random_state
-        As in `DirichletMixture`, but for ten starts.
+        As in `DirichletMixture`, except that there are ten starts.
     space : str or Space, optional
 
     Attributes
@@ -135,7 +136,7 @@ class TMixture(Fitted):
     dof_ : ndarray, shape (n_components,)
     noise_weight_ : float
     noise_density_ : float
-        Of the uniform component; 0 without one.
+        Density of the noise; 0 without noise.
     objective_history_ : ndarray
         Mean log-density of the points after 0, 1, ... iterations.
     lower_bound_, n_iter_, converged_, n_features_in_
@@ -186,7 +187,7 @@ class TMixture(Fitted):
         Raises
         ------
         ShapeError, DTypeError, FiniteError
-            X is no table of finite numbers, or has fewer points than components.
+            X is not a table of finite numbers, or has no more points than components.
         InputError
             An argument is out of range, a component has collapsed, or SciPy is not installed.
         """
@@ -222,8 +223,8 @@ class TMixture(Fitted):
         return self._named(names)
 
     def _best(self, few, some, variances, volume, random):
-        """Return the state of the best start after some iterations; a start whose component collapses is
-        none."""
+        """Return the state of the best start after some iterations; starts with a collapsed component are
+        dropped."""
         found, scales = [], np.sqrt(variances)
         for _ in range(self.n_init):
             means = few.means(self.n_components, scales, self.init_params, random)
@@ -255,7 +256,7 @@ class TMixture(Fitted):
         return _State(np.full(k, (1.0 - _NOISE * self.noise) / k), means, first, dof, noise)
 
     def _climb(self, points, state, max_iter, volume):
-        """EM from a state on: the state, mean log-densities, and whether it converged."""
+        """Run EM from a state; return the last state, the mean log-densities, and whether it converged."""
         history = []
         while True:
             _, (total,), sums = points.gather(*self._tails(state, "sums"))
@@ -267,7 +268,8 @@ class TMixture(Fitted):
             state = self._maximum(state, sums, moments, points.n, volume)
 
     def _tails(self, state, *wanted):
-        """Normal components, and what makes t distributions of them, for all that is wanted."""
+        """Return the normal components, and for each name in `wanted` the change that replaces their
+        densities by those of t distributions."""
         from scipy.special import gammaln
 
         p = state.means.shape[1]
@@ -337,14 +339,14 @@ def _log(share):
 
 
 def _dof(before, p, sums):
-    """Solve (9), shape (k,): halvings of an interval in the logarithm."""
-    from scipy.special import digamma as psi  # `fit` has looked whether it is there
+    """Solve (9) for each component by bisection of an interval of log nu; return nu, shape (k,)."""
+    from scipy.special import digamma as psi  # `fit` has checked that it is installed
 
     given = 1.0 + sums + psi(0.5 * (before + p)) - np.log(0.5 * (before + p))
     low, high = (np.full(len(before), math.log(end)) for end in (LEAST_DOF, MOST_DOF))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         half = 0.5 * np.exp(middle)
-        more = np.log(half) - psi(half) + given > 0.0  # falls with nu
+        more = np.log(half) - psi(half) + given > 0.0  # the left-hand side of (9) decreases with nu
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.exp(0.5 * (low + high))

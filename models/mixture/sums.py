@@ -1,4 +1,4 @@
-"""The sums (3) over points, block by block: room for them, and what they are taken about."""
+"""The sums (3) over points, block by block: their arrays, and the references about which they are taken."""
 
 from __future__ import annotations
 
@@ -11,52 +11,55 @@ import portable as pk
 from ..shared.launches import launch
 from . import moment_kernels
 
-# points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up; of
-# few points less, down to the second, for as many teams as 16 cores share out evenly
+# points of a slice, which has separate sums: enough to outweigh the cost of writing these, few enough for
+# float32 to add up. Few points have smaller slices, down to LEAST_SLICE, so that there are FEW_SLICES teams,
+# which 16 cores divide evenly
 SLICE, LEAST_SLICE, FEW_SLICES = 1024, 256, 96
-_OWN = 8  # features of a member of `moments`, at most
+_OWN = 8  # features that a member of `moments` sums, at most
 _GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
-_FEW_BLOCKS = 3  # of features, for whose teams scratch holds more components
-_SHARE = {np.float64: 64, np.float32: 128}  # sums of a member of a team on a GPU
+_FEW_BLOCKS = 3  # up to this number of blocks of features, scratch holds more components of a team
+_SHARE = {np.float64: 64, np.float32: 128}  # sums that a member of a team holds on a GPU
 
-# |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a
-# covariance loses.
+# The largest |L^-1 (mu - c)|^2 for which sums may be taken about c: the error of a covariance is this many
+# units in the last place.
 CANCELS = {np.float64: 1e8, np.float32: 1e4}
-# Of a mean square: some units in the last place, which is what a sum of squares is right to.
+# Relative error of a mean square: a few units in the last place, the accuracy of a sum of squares.
 ROUNDING = {kind: 8.0 * float(np.finfo(kind).eps) for kind in (np.float64, np.float32)}
 
 
 def n_features(p, diagonal):
-    """Return products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and d^2."""
+    """Return the number of products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and
+    d^2."""
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
 
 
 def record_length(p, diagonal):
-    """Return numbers of a component as `kernels.log_joint` reads them; with some that are not read, so
-    that records begin where loads of 16 bytes do, and neighbours in other banks."""
+    """Return the length of a component's record for `kernels.log_joint`, with padding: records then begin at
+    multiples of 16 bytes, and neighbours in different banks."""
     return ((2 * p + 1 if diagonal else p * (p + 3) // 2 + 1) + 3) // 8 * 8 + 4
 
 
 @functools.cache
 def triangle(p):
-    """Return rows and columns of a lower triangle, in the order in which it is kept."""
+    """Return the row and column numbers of a lower triangle, in the order in which it is stored."""
     return np.tril_indices(p)
 
 
 def slices_of(n):
-    """Slices of so many points."""
+    """Return the number of slices of n points."""
     return max(round(n / SLICE), min(round(n / LEAST_SLICE), FEW_SLICES), 1)
 
 
 def blocks_of(p, diagonal):
-    """Blocks of features, each of which has teams of its own."""
+    """Return the number of blocks of features; each block has separate teams."""
     return -(-n_features(p, diagonal) // (_OWN * moment_kernels.COLUMNS))
 
 
 def group_of(k, dtype, n_blocks):
-    """Return components of a team of `moments`, and its members: k in even groups, of which each member
-    has as many."""
-    # to make several blocks of features costs more; of many blocks, scratch does not hold as much
+    """Return the number of components of a team of `moments`, and its number of members. The k components are
+    divided into equal groups, of which each member handles equally many."""
+    # Each group of components computes all features again, so that larger groups pay off for several blocks
+    # of features; for many blocks scratch is too small for these.
     most = max(_GROUP.values()) if 1 < n_blocks <= _FEW_BLOCKS else _GROUP[dtype]
     even = -(-k // -(-k // most))
     team = max((1 << (even - 1).bit_length()) * _OWN * moment_kernels.COLUMNS // _SHARE[dtype], 32)
@@ -65,7 +68,7 @@ def group_of(k, dtype, n_blocks):
 
 
 class Copy:
-    """An array on a space, copied there when it changes."""
+    """A copy of an array in a space, which is updated when the array changes."""
 
     def __init__(self, space):
         self._space, self._array, self._view = space, None, None
@@ -77,12 +80,12 @@ class Copy:
 
 
 class Sums:
-    """Sums of r (1, d) (1, d)' for blocks of points, d being points less a component's reference.
+    """Sums of r (1, d) (1, d)' for blocks of points, where d is a point less its component's reference.
 
     Parameters
     ----------
     n_slices, k, p : int
-        A block's sums are kept apart for so many slices of it, at most.
+        Slices of a block that have separate sums, at most; components; coordinates.
     dtype : np.float32 or np.float64
     diagonal : bool
     space : Space
@@ -101,11 +104,11 @@ class Sums:
             self._slices = pk.empty((n_slices, k, m), dtype)
 
     def of(self, block, numbers=None, chosen=None):
-        """Return the sums of a `sweeps.Block`, a View of shape (k, n_features) of its own, which its next
-        sums overwrite.
+        """Return the sums of a `sweeps.Block`, a View of shape (k, n_features) that belongs to the block and
+        is overwritten by its next sums.
 
-        numbers, chosen : of references, as `references` gives them, in the points' dtype; by default the
-            centre of all
+        numbers, chosen : references as `references` returns them, in the points' dtype; the common centre if
+        not given
         """
         about, n_tiles, ranges = self._centred, block.joint.shape[0], [(0, 0, self.k)]
         if numbers is not None:
@@ -113,7 +116,7 @@ class Sums:
             if len(numbers) > 1:
                 each = ((number, np.flatnonzero(chosen == number)) for number in range(len(numbers)))
                 ranges = [(number, int(own[0]), int(own[-1]) + 1) for number, own in each if len(own)]
-        # whole tiles may be too few for all: none is left empty
+        # there may be fewer tiles than slices: no slice may be empty
         n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))
         for number, begin, end in ranges:
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
@@ -128,16 +131,16 @@ class Sums:
 
 
 def references(components, centre, limit):
-    """Return the references of sums, less `centre`, shape (n, p), and the one of each component, shape
-    (k,).
+    """Return the references of sums less `centre`, shape (n, p), and the number of each component's
+    reference, shape (k,).
 
-    The centre of all, number 0; a component that is too far from it for its width takes its own mean, which
-    others near it share.
+    Reference 0 is the common centre. A component that is too far from the centre for its width uses its own
+    mean as a reference, together with other components near it.
     """
     shift, factors = components.means - centre, components.factors
 
     def away(j, vectors):
-        """|L^-1 v|^2 of components j."""
+        """Return |L^-1 v|^2 for components j and vectors v."""
         own = factors[j] * vectors if factors.ndim == 2 else np.einsum("jab,ja->jb", factors[j], vectors)
         return (own * own).sum(axis=1)
 

@@ -1,5 +1,5 @@
-"""A place's work on points: log-densities of a block of points and all components at a time, and sums of
-them."""
+"""Compute log-densities of a block of points under all components at a time, and sums of them, in one space
+or worker."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from . import kernels, search_kernels
 from .rows import Landing, Stretch
 from .sums import Sums, record_length
 
-# Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
+# Points that a member of `log_joint` keeps in registers: each number of a component's record is read once for
+# all of them.
 _ROWS = {np.float64: 4, np.float32: 8}
 _RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
 
 
 class Piece(NamedTuple):
-    """Points from `start` on, as they travel; `weights` say how often each counts."""
+    """Points from number `start` on, in the form that is sent to a worker; `weights` are their
+    multiplicities."""
 
     start: int
     rows: np.ndarray | pk.View | Mapped | Part | Stretch
@@ -35,11 +37,11 @@ class Piece(NamedTuple):
 
 
 class Block(NamedTuple):
-    """n points from `start` on in a space: x of shape (p, columns), their weights, a View or None, and
-    whether they are finite: flaw[0] is 0, or NaN.
+    """n points from number `start` on in a space: x of shape (p, columns); their weights, a View or None;
+    flaw[0] is 0, or NaN if a point is not finite.
 
     joint and lse, of the width of the block, are shared with other blocks; total is the sum of the last
-    sweep's lse_i. added: a View of its sums, once there are some.
+    sweep's lse_i; added is a list of one View with the block's sums, empty before the first sums.
     """
 
     start: int
@@ -54,10 +56,10 @@ class Block(NamedTuple):
 
 
 class Sweeps:
-    """A method for `sharding.Shards`, whose shards are blocks of points.
+    """Methods for `sharding.Shards`, whose shards are blocks of points.
 
-    `records` are those of components, as `blocks.Components` has them, an array or a View of any space;
-    `gather`, whose launches are the same at each call, takes those that were loaded.
+    `records` are the components' records of `blocks.Components`, an array or a View of any space; `gather`,
+    whose launches are the same at each call, uses those that were loaded.
 
     Parameters
     ----------
@@ -69,9 +71,9 @@ class Sweeps:
     block : int
         Columns of the widest block.
     height : int
-        Rows for components: teams are whole.
+        Rows of `joint`: k, rounded up to whole teams.
     n_slices : int
-        Of a block, whose sums are kept apart.
+        Slices of a block that have separate sums.
     space : str or Space
     """
 
@@ -82,7 +84,7 @@ class Sweeps:
         self.k, self.p, self.dtype, self.diagonal, self._n_slices = k, p, dtype, diagonal, n_slices
         length = record_length(p, diagonal)
         most = max(min(_RECORDS // (np.dtype(dtype).itemsize * length), _MOST_RECORDS), 1)
-        # even shares of the components, of whole times as many as `log_joint` stages together
+        # equal slices of the components, in multiples of the number that `log_joint` stages together
         share = -(-k // -(-k // most))
         self._record = -(-share // kernels.STAGED) * kernels.STAGED, length
         with pk.use(space) as self.space:
@@ -93,15 +95,15 @@ class Sweeps:
         self._sums = None
 
     def room(self):
-        """Room for sums, made when they are first asked for."""
+        """Return the arrays for sums, which the first call allocates."""
         if self._sums is None:
-            if self._joint.shape[1] > self.k:  # rows of no components
+            if self._joint.shape[1] > self.k:  # rows beyond the components
                 pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._sums = Sums(self._n_slices, self.k, self.p, self.dtype, self.diagonal, self.space)
         return self._sums
 
     def prepare(self, piece):
-        """Return the points of a piece, less the centre, a column each."""
+        """Return a Block of the points of a piece less the centre, one a column."""
         given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
         rows, weights = reached(given, self.space), piece.weights
         width = padded(rows.shape[0], self.dtype)
@@ -122,12 +124,12 @@ class Sweeps:
         return Block(piece.start, rows.shape[0], x, weights, flaw, joint, lse, total, [])
 
     def load(self, records):
-        """The records of the components that `gather` is for."""
+        """Load the records of the components that `gather` uses."""
         pk.deep_copy(self._records, records, wait=False)
 
     def _computed(self, blocks, records=None):
-        """Blocks, each with its l_ij, lse_i and the sum of its lse_i computed; by the records that were
-        loaded, or by others."""
+        """Yield the blocks after l_ij, lse_i and the sum of lse_i are computed, from the given records or
+        those loaded before."""
         if records is not None:
             self.load(records)
         for block in blocks:
@@ -141,7 +143,7 @@ class Sweeps:
             yield block
 
     def _log_joint(self, block):
-        """Launch `log_joint`."""
+        """Launch `log_joint` for a block."""
         width, n_parts = block.x.shape[1], block.lse.shape[0]
         n_rows = rows_of(width, self.dtype)
         n_teams = -(-block.joint.shape[0] // (kernels.STACKS * n_rows)) * n_parts
@@ -150,48 +152,49 @@ class Sweeps:
         launch(policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
 
     def log_likelihood(self, blocks, records):
-        """sum_i lse_i."""
+        """Return sum_i lse_i of each block, to be added up."""
         return ((Held(block.total),) for block in self._computed(blocks, records))
 
     def totals(self, blocks, records):
-        """sum_i lse_i of each block."""
+        """Return sum_i lse_i of each block, as numbers."""
         return (float(block.total.to_numpy()[0]) for block in self._computed(blocks, records))
 
     def gather(self, blocks):
-        """sum_i lse_i, and the sums of `sums.Sums` about the centre, of the records that were loaded."""
-        room = self.room()  # before anything is computed
+        """Return sum_i lse_i and the sums of `sums.Sums` about the centre for each block, by the loaded
+        records."""
+        room = self.room()  # allocated before anything is computed
         return ((Held(block.total), Held(room.of(block))) for block in self._computed(blocks))
 
     def gather_of(self, blocks, records):
-        """`gather` of records that are read where they are."""
+        """Yield the results of `gather` by records that are read from their own array."""
         loaded, self._records = self._records, records
         yield from self.gather(blocks)
         self._records = loaded
 
     def gather_about(self, blocks, records, reference, chosen, change=lambda *of_block: ()):
-        """Yield the same about several references, and what `change` gives to be summed: it may put others in
-        the place of l_ij."""
+        """Yield the results of `gather` with sums about several references, and the results of `change`, to
+        be added up: it may replace l_ij."""
         room = self.room()
         for block in self._computed(blocks, records):
             more = change(self, block, block.joint, block.lse)
             yield Held(block.total), Held(room.of(block, reference, chosen)), *more
 
-    changed = gather_about  # which may wait, so that its launches are not queued
+    changed = gather_about  # for a `change` that may wait for results: its launches are not queued
 
     def pair_entropies(self, blocks, records, pairs):
-        """Return the entropies of `blocks.Points`."""
+        """Yield the entropies of `blocks.Points.pair_entropies` for each block."""
         for block in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
 
     def pair_entropies_of(self, n, pairs, joint, lse):
-        """Return the entropies of a block."""
+        """Return the entropies of pairs of components in a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
         policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
         launch(policy, search_kernels.pair_entropies, n, there, joint, lse, total)
         return Held(total)
 
     def group_entropies(self, blocks, records, begins, members, pairs):
-        """Return the entropies of `blocks.Points`."""
+        """Yield the entropies of `blocks.Points.group_entropies` for each block."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
         for block in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
@@ -201,13 +204,16 @@ class Sweeps:
             yield (Held(total),)
 
     def flaws(self, blocks):
-        """0, or NaN where a point is not finite."""
+        """Return 0 for each block, or NaN if a point is not finite."""
         return ((Held(block.flaw),) for block in blocks)
 
     def by_point(self, blocks, records, what, out=None):
-        """Results of each point, as `results` has them: written to `out`, of all points, with (sum_i lse_i,)
-        of each block to be added up and no wait between blocks; or without `out` handed over, (results, sum_i
-        lse_i) of each block."""
+        """Compute one kind of results of each point, with shape and dtype as in `results`.
+
+        With `out`, an array for all points, results are written to it and (sum_i lse_i,) of each block is
+        yielded, to be added up without a wait between blocks. Without `out`, (results, sum_i lse_i) of each
+        block is yielded.
+        """
         shape, dtype = results(what, self.k, self.dtype)
         landing = None if out is None else Landing(out, self.space)
         for block in self._computed(blocks, records):
@@ -231,45 +237,47 @@ class Sweeps:
 
 
 def results(what, k, dtype):
-    """Return the shape and dtype of each point's results, by the kernel that makes them: lse_i, the most
+    """Return the shape and dtype of each point's results by the kernel that computes them: lse_i, the most
     probable component, or r_ij."""
     own = {"most_probable": ((), np.int64), "responsibilities": ((k,), dtype)}
     return own.get(what, ((), dtype))
 
 
 class OfPoints:
-    """Questions to points of any kind: a subclass has `by_point(what, components, as_view)`."""
+    """Methods that return results of each point; a subclass has `by_point(what, components, as_view)`."""
 
     as_view = False
 
     def log_densities(self, components, as_view=False):
-        """lse_i, shape (n,), in the points' dtype; a View on the space if asked for, else on the host."""
+        """Return lse_i, shape (n,), in the points' dtype; a View on the space if `as_view`, otherwise an
+        array on the host."""
         return self.by_point("densities", components, as_view)
 
     def labels(self, components, as_view=False):
-        """Return the most probable component of each point, int64, shape (n,); as `log_densities`."""
+        """Return the most probable component of each point, int64, shape (n,), as `log_densities` does."""
         return self.by_point("most_probable", components, as_view)
 
     def responsibilities(self, components, as_view=False):
-        """r_ij, shape (n, k): stored, since asked for; as `log_densities`."""
+        """Return r_ij, shape (n, k), as `log_densities` does."""
         return self.by_point("responsibilities", components, as_view)
 
     def log_likelihood(self, components):
-        """sum_i lse_i."""
+        """Return sum_i lse_i."""
         return float(self.log_densities(components).sum(dtype=np.float64))
 
 
 def by_tile(joint):
-    """Return the grid of a kernel's indices, one for each point of a block."""
+    """Return the index range of a kernel with one index pair for each point of a block."""
     return joint.shape[0], kernels.PAD
 
 
 def padded(n, dtype):
-    """Return columns for n points: whole tiles, as many as members take."""
+    """Return the number of columns for n points: whole tiles, in multiples of the points of a member."""
     unit = kernels.PAD * rows_of(n, dtype)
     return -(-n // unit) * unit
 
 
 def rows_of(width, dtype):
-    """Return points of a member of `log_joint`: few points are not made many."""
+    """Return the number of points of a member of `log_joint`: 1 if there are few points, so that these are
+    not padded to many."""
     return _ROWS[dtype] if width >= _ROWS[dtype] * kernels.PAD else 1

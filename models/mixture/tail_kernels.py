@@ -1,4 +1,4 @@
-"""Kernels of mixtures of t distributions, which go on from the Gaussian l_ij of (1); arguments as in
+"""Kernels of mixtures of t distributions, which start from the Gaussian l_ij of (1); arguments as in
 `kernels`.
 
 With c_j the logarithm of component j's normal density at its mean, weight included, the squared distance is
@@ -19,13 +19,13 @@ from .search_kernels import share_of
 
 @pk.function
 def stretched(tile, j, column, tails, joint):
-    """1 + delta_ij / nu_j; 1 for a normal component."""
+    """Return 1 + delta_ij / nu_j; 1 for a normal component."""
     return 1.0 + max(2.0 * (tails[0, j] - joint[tile, j, column]), 0.0) * tails[3, j]
 
 
 @pk.function
 def t_term(tile, j, column, tails, joint):
-    """t_ij."""
+    """Return t_ij; l_ij for a normal component."""
     own = stretched(tile, j, column, tails, joint)
     heavy = tails[0, j] + tails[1, j] - tails[2, j] * pk.log(own)
     return heavy if tails[3, j] > 0.0 else joint[tile, j, column]
@@ -33,15 +33,14 @@ def t_term(tile, j, column, tails, joint):
 
 @pk.function
 def scale_of(p, tile, j, column, tails, joint):
-    """u_ij."""
+    """Return u_ij."""
     return (1.0 + p * tails[3, j]) / stretched(tile, j, column, tails, joint)
 
 
 @pk.kernel
 def normalise_tails(i, k, n, noise, tails, joint, lse):
-    """The logarithm of the sum of exp t_ij and the noise, kept and returned; beyond the n points so large
-    that no share is left there. Two logarithms and two exponentials a pair.
-    """
+    """The logarithm of the sum of exp t_ij and the noise, stored in row 0 of `lse` and returned. Beyond the n
+    points the stored value is so large that all shares vanish. Two logarithms and two exponentials a pair."""
     tile, column = i // PAD, i % PAD
     top = noise
     for j in range(k):
@@ -56,7 +55,7 @@ def normalise_tails(i, k, n, noise, tails, joint, lse):
 
 @pk.kernel
 def sum_tails(team, n, p, tails, joint, lse, total):
-    """Sum over points, for each component by a team: r_ij, r_ij u_ij and r_ij (log u_ij - u_ij)."""
+    """Sum r_ij, r_ij u_ij and r_ij (log u_ij - u_ij) over points; one team per component."""
     j = team.league_rank
     count, weight, spread = pk.float64(0.0), pk.float64(0.0), pk.float64(0.0)
     for i in team.thread_range(n):
@@ -76,7 +75,7 @@ def sum_tails(team, n, p, tails, joint, lse, total):
 
 @pk.kernel
 def weigh_tails(tile, column, k, p, weighted, tails, joint):
-    """t_ij in place of l_ij, so that shares follow; with log u_ij added if `weighted` (at compile time)."""
+    """Replace l_ij by t_ij, from which shares follow, plus log u_ij if `weighted` (at compile time)."""
     for j in range(k):
         own = t_term(tile, j, column, tails, joint)
         if weighted:
