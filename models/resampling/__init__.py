@@ -1,4 +1,4 @@
-"""Resampling for particle filters: weights become ancestors, the same ancestors on every space.
+"""Resampling for particle filters: ancestors are drawn by weights, identically on every space.
 
 Notation: weights w_i >= 0, i = 0..N-1, M draws, ancestors a_k (M of them), offspring o_i = #{k : a_k = i},
 cumulative offspring O_i = o_0 + ... + o_i, expected offspring e_i = M w_i / sum w.
@@ -17,13 +17,13 @@ remains,
 2e-11 (1 + e_i) at N = M = 2^13 and 4e-6 (1 + e_i) at 2^22. A weight below 2^-(b + 1) of the largest counts as
 zero.
 
-Random numbers are keyed by (seed, k, step): a filter gives its time as `step` and keeps one seed. Schemes
-called with equal seed and step draw the same numbers, so their results depend on each other.
+Random numbers are keyed by (seed, k, step): a filter passes its time as `step` and keeps one seed. Schemes
+called with equal seed and step draw the same numbers, so that their results depend on each other.
 
 References
 ----------
 L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. Journal of Computational and
-Graphical Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
+Graphical Statistics 25 (2016). Docstrings refer to its equation (9) and its Codes.
 """
 
 from . import exact, priors, ready

@@ -98,7 +98,7 @@ def calibrate(
 
 
 def _closed_forms(quick, seed, space):
-    """Print how far filters and smoothers are from closed forms; return whether one is too far."""
+    """Print the differences of filters and smoothers from closed forms; return True if one is too large."""
     failed = False
     print("filters against Kalman's: mean of p(y) / p_Kalman(y), less 1, in standard errors")
     for name, missing, runs, z in likelihoods(1000 if quick else 32_000, seed, space):

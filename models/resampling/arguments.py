@@ -16,10 +16,10 @@ from .checks import refuse_first
 from .filter_kernels import user_draw
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
-_TRIED = 64  # rows of parameters that the model's functions are tried with, at most
+_TRIED = 64  # largest number of rows of parameters with which the model's functions are tried
 Params: TypeAlias = Union[ArrayLike, Mapping[str, Any]]  # also a named tuple
 
-FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # of a ParticleFilter
+FUNCTIONS = "initial", "propagate", "log_weight", "guide", "log_guide"  # functions of a ParticleFilter
 
 
 class Data:
@@ -31,7 +31,7 @@ class Data:
     n_inputs)
     n_steps, n_dims : int
     single : bool
-        Parameters were given for one filter, and results leave out the axis of filters.
+        True if parameters were given for one filter; results then have no axis of filters.
     """
 
     def __init__(self, model: Any, y: Array, params: Params | None, inputs: Array) -> None:
@@ -44,7 +44,8 @@ class Data:
 
 
 def as_rows(params, names):
-    """Return parameters as rows, and whether they were of one; names, where there are any, say how many."""
+    """Convert parameters to rows; return them, and True if they were a single row. `names`, if any, fix their
+    number."""
     table = as_table(params, names)
     if table.ndim not in (1, 2) or not table.size:
         raise ShapeError(
@@ -58,8 +59,8 @@ def as_rows(params, names):
 
 
 def as_table(params, names):
-    """Return parameters as an array, whose last axis they are: from an array, or by name from a dict or a
-    named tuple."""
+    """Convert parameters to an array whose last axis is that of parameters, from an array, or by name from a
+    dict or a named tuple."""
     if hasattr(params, "_asdict") and names is not None:
         params = params._asdict()
     if not isinstance(params, dict):
@@ -78,7 +79,7 @@ def as_table(params, names):
 
 
 def check_names(params, names):
-    """Refuse parameters by name that are not exactly the model's."""
+    """Raise an error unless the names of parameters are exactly the model's."""
     if set(params) != set(names):
         raise InputError(
             f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
@@ -86,7 +87,7 @@ def check_names(params, names):
 
 
 def check_function(function, name):
-    """Refuse what is no function of kernels."""
+    """Raise an error if a function is not a `pk.function`."""
     if not isinstance(function, type(user_draw)):
         raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
     return function
@@ -101,8 +102,8 @@ def not_infinite(values, name):
 
 
 def tried(name, function, params, *args):
-    """Return the result of a model's function in plain Python; an error names the function and what it
-    takes or reads wrongly."""
+    """Call a model's function in plain Python; an error names the function and its invalid argument or
+    index."""
     try:
         return function(*args)
     except IndexError as error:
@@ -118,7 +119,7 @@ def tried(name, function, params, *args):
         raise
     except TypeError as error:
         raise DTypeError(f"{name}: {error}; see ParticleFilter for what it is called with") from error
-    except ValueError as error:  # a domain error of `math`
+    except ValueError as error:  # domain error of `math`
         raise ArithmeticError(str(error)) from error
 
 

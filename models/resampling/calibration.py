@@ -1,19 +1,19 @@
-"""Rank calibration of samplers of parameters: parameters from their priors, data from these, ranks of the
-true values among draws.
+"""Rank calibration of samplers of parameters: draw parameters from their priors and data from the model, and
+rank the true values among posterior draws.
 
 Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based
 calibration (2018). If the sampler draws from the exact posterior, the rank of the true value among L
-independent draws is uniform on 0..L. The chains of one data set are rows of one batch; of each the last draw
-is kept, so that kept draws are independent but for what warming up leaves.
+independent draws is uniform on 0..L. The chains of one data set are rows of one batch; the last draw of each
+chain is kept, so that kept draws are independent, except for the common influence of the warm-up.
 
-That is next to nothing if chains are long: one that has gone on for k autocorrelation times after its
-proposals were frozen remembers where it began about as exp(-k). So chains go on, to twice as many draws each
-time, until they hold LONG_ENOUGH autocorrelation times of each parameter: a memory of 2e-9, where 200 ranks
-would show one of some hundredths. Autocorrelation says nothing of the rank.
+That influence is negligible if chains are long: after k autocorrelation times with frozen proposals, the
+memory of the start is about exp(-k). So chains are continued, with twice as many draws each time, until they
+hold LONG_ENOUGH autocorrelation times of each parameter: a memory of 2e-9, where 200 ranks would detect one
+of a few hundredths. Autocorrelation times carry no information on the rank, so that this does not bias it.
 
-Of populations (SMC^2, and tempered SMC with Kalman's likelihood) draws are kept that lie evenly spaced, so
-that they come from different chains; and their estimates of the evidence are compared with the integral of
-Kalman's likelihood over the priors, by quadrature: the ratio has the mean 1.
+For populations (SMC^2, and tempered SMC with Kalman's likelihood) evenly spaced draws are kept, so that they
+come from different chains; and their estimates of the evidence are compared with the integral of Kalman's
+likelihood over the priors, by quadrature: the ratio has mean 1.
 
 Filters and smoothers are compared with closed forms, in standard errors.
 """
@@ -44,8 +44,8 @@ from .walk import random_of
 
 MODEL = ready.linear_gaussian
 PARAMS = MODEL.params(phi=0.9, sigma=0.5, tau=0.7)
-N_PARTICLES, LONG = 64, 4160  # of a row that one team takes, and of one that launches of each step take
-AT_ONCE = 2**22  # particles of a batch
+N_PARTICLES, LONG = 64, 4160  # particles of a row for one team, and of a row that takes launches at each step
+AT_ONCE = 2**22  # largest number of particles of a batch
 # Name, options of the filter, particles.
 FILTERS = [
     ("bootstrap, systematic", {}, N_PARTICLES),
@@ -60,7 +60,7 @@ FILTERS = [
 
 
 def series(missing: bool = False) -> np.ndarray:
-    """Simulate observations of the model, a quarter of them missing if asked."""
+    """Simulate observations of the model; with `missing`, a quarter of them are NaN."""
     y = MODEL.simulate(PARAMS, 20, seed=11, space="serial")[1][:, 0]
     if missing:
         y[[1, 7, 8, 13, 19]] = np.nan
@@ -99,14 +99,14 @@ def likelihoods(n_runs: int = 32_000, seed: int = 0, space=None) -> Iterator[tup
 def smoothers(
     n_runs: int = 100, n_particles: int = 2000, seed: int = 0, space=None
 ) -> Iterator[tuple[str, float]]:
-    """Yield the largest distance of a smoothed mean from Rauch, Tung and Striebel's, in standard errors
-    seen between runs.
+    """Yield the largest difference of a smoothed mean from that of Rauch, Tung and Striebel, in standard
+    errors between runs.
 
-    A mean of weighted particles is biased by about 1 / n_particles, which so few runs do not show.
+    A mean of weighted particles has a bias of about 1 / n_particles, which is below the error of so few runs.
 
     Yields
     ------
-    (name of the smoother, largest of 20 sizes of z)
+    (name of the smoother, largest of 20 values of |z|)
     """
     y = series(missing=True)
     kept = MODEL.filter(space=space).run(
@@ -128,26 +128,26 @@ PRIORS = {
     "sigma": priors.log_normal(0.6, 0.4),
     "tau": priors.log_normal(0.6, 0.4),
 }
-# Steps at first: after warming up some 30 autocorrelation times of most data sets
+# Steps at first: after warm-up about 30 autocorrelation times for most data sets
 STEPS = {"pmmh": 1000, "correlated": 1000, "gibbs": 500}
 METHODS = *STEPS, "smc2", "smc"
-LONG_ENOUGH = 20  # autocorrelation times of a chain after warming up
+LONG_ENOUGH = 20  # autocorrelation times of a chain after warm-up
 POPULATIONS = {"n_chains": 7, "n_draws": 200, "length": 10}
-_NODES = 40  # of a quadrature in each parameter
+_NODES = 40  # quadrature nodes for each parameter
 
 
 @dataclass(frozen=True)
 class Calibration(Ranks):
-    """Ranks of true parameters among posterior draws, and how long chains were, or how good evidences.
+    """Ranks of true parameters among posterior draws, and the length of chains or the accuracy of evidences.
 
     Attributes
     ----------
     shortest : float
-        The least that any data set's chains, after warming up, held of autocorrelation times of any
-        parameter; NaN of populations.
+        The smallest number, over data sets and parameters, of autocorrelation times in the chains after
+        warm-up; NaN for populations.
     evidence_z : float
         Mean over data sets of the estimated evidence over the exact one, less 1, in its standard errors; NaN
-        of chains.
+        for chains.
     """
 
     shortest: float = math.nan
@@ -182,24 +182,24 @@ def calibrate(
     method : {"pmmh", "correlated", "gibbs", "smc2", "smc"}
         The sampler.
     n_sets : int
-        Simulated data sets. Each depends on the seed and its number alone.
+        Simulated data sets. Each depends only on the seed and its number.
     n_kept : int
-        Draws of each posterior, each the last of a chain of its own; of populations evenly spaced ones.
+        Draws of each posterior, each the last of a separate chain; for populations evenly spaced ones.
     n_steps : int, optional
-        Of each chain at first, half of them warming up; 1,000, of particle Gibbs 500 if not given. Of no use
-        to populations, like long_enough.
+        Initial number of steps of each chain, half of them warm-up; if not given 1,000, for particle Gibbs
+        500. Unused for populations, like long_enough.
     long_enough : float
-        Chains go on, twice as long after warming up each time, until they hold so many autocorrelation times
-        of every parameter.
+        Chains are continued, with twice as many draws each time, until they hold this number of
+        autocorrelation times of every parameter.
     n_observed : int
         Observations of a data set.
     seed : int
     space : str or Space, optional
     jobs : int
-        Processes that share the data sets out, each on one core unless a space is named.
+        Processes that divide the data sets, each on one core unless a space is named.
     progress : bool
     client : distributed.Client or "local", optional
-        Whose workers share the data sets out in place of `jobs`.
+        Its workers divide the data sets, in place of `jobs`.
 
     Returns
     -------
@@ -222,12 +222,13 @@ def calibrate(
 
 
 def _z(ratios):
-    """Return the mean of ratios, less 1, in its standard errors."""
+    """Compute the mean of ratios, less 1, in its standard errors."""
     return float((np.mean(ratios) - 1.0) / (np.std(ratios, ddof=1) / math.sqrt(len(ratios))))
 
 
 def _ranks(sample, n_observed, seed, space, k):
-    """Return for data set k the ranks of the true parameters, and the further results of `sample`."""
+    """Compute for data set k the ranks of the true parameters; return them and the further results of
+    `sample`."""
     random = random_of(seed, k)
     truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
     own = int(random.integers(2**63))
@@ -238,10 +239,10 @@ def _ranks(sample, n_observed, seed, space, k):
 
 
 def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
-    """Return the last draw of each chain, shape (n_params, n_kept), and how many autocorrelation times
-    they held."""
+    """Draw the last state of each chain, shape (n_params, n_kept); return it and the number of
+    autocorrelation times in the chains."""
     n_draws = n_steps - n_steps // 2
-    with tempfile.TemporaryDirectory() as checkpoint:  # from which longer chains go on
+    with tempfile.TemporaryDirectory() as checkpoint:  # longer chains resume from it
         options = {
             "priors": PRIORS,
             "n_chains": n_kept,
@@ -264,7 +265,8 @@ def _of_chains(method, n_kept, n_steps, long_enough, y, seed, space):
 
 
 def _of_populations(method, n_kept, y, seed, space):
-    """Return draws evenly spaced, shape (n_params, n_kept), and the evidence over the exact one."""
+    """Draw evenly spaced states, shape (n_params, n_kept); return them and the evidence over the exact
+    one."""
     options = {"priors": PRIORS, "seed": seed, "space": space} | POPULATIONS
     with mixing_looked_at():
         if method == "smc2":
@@ -294,7 +296,7 @@ def kalman_log_likelihood(params, data):
 
 
 def log_evidence(y: Array) -> float:
-    """Return log p(y) of the linear Gaussian model under PRIORS, by Gauss's quadrature.
+    """Compute log p(y) of the linear Gaussian model under PRIORS, by Gaussian quadrature.
 
     Parameters
     ----------
@@ -314,7 +316,7 @@ def log_evidence(y: Array) -> float:
 
 
 def _autocorrelation_times(found: Posterior) -> float:
-    """Return the number of autocorrelation times of the slowest parameter in a chain: its effective
-    draws."""
+    """Compute the number of autocorrelation times in a chain for the slowest parameter: its effective number
+    of draws."""
     stats = need("arviz_stats", "arviz", "autocorrelation times")
     return min(float(stats.ess(found[name], method="mean")) for name in found.names) / len(found.draws)

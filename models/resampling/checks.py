@@ -1,4 +1,4 @@
-"""Checks of what users pass in."""
+"""Checks of users' arguments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers s
 
 
 def check_rows(values, name, kinds="fiu"):
-    """Return a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy
-    array."""
+    """Check a vector (n,) or rows (n_rows, n) of at least one element; return a View unchanged, other values
+    as a NumPy array."""
     if not isinstance(values, pk.View):
         values = as_numbers(values, name)
     if len(values.shape) not in (1, 2):
@@ -34,21 +34,21 @@ def check_rows(values, name, kinds="fiu"):
 
 
 def refuse_first(values, name, wrong, message, error=InputError):
-    """Raise, naming the first entry for which `wrong` holds."""
+    """Raise an error that names the first entry for which `wrong` holds."""
     host = values.to_numpy() if isinstance(values, pk.View) else values
     index = tuple(np.argwhere(wrong(host))[0].tolist())
     raise error(f"{name}[{', '.join(map(str, index))}] is {host[index]}; {message}")
 
 
 def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
-    """Refuse weights that are negative or not finite, log-weights that are NaN or inf, and rows without a
-    positive weight.
+    """Raise an error for weights that are negative or not finite, log-weights that are NaN or inf, and rows
+    without a positive weight.
 
     Parameters
     ----------
     values : ndarray or View, shape (n,) or (n_rows, n)
     log : bool
-    largest, smallest : ndarrays of float64, shape (n_rows,); NaN wins
+    largest, smallest : ndarrays of float64, shape (n_rows,); NaN if a weight is NaN
     degenerate_allowed : bool
         Rows without a positive weight may pass.
     """

@@ -1,6 +1,6 @@
-"""Kalman's filter and smoother, which particle filters of the linear Gaussian model are compared with.
+"""Kalman's filter and smoother, as references for particle filters of the linear Gaussian model.
 
-Notation as in `portable.models.resampling.ready`; NaN among observations is missing.
+Notation as in `portable.models.resampling.ready`; NaN observations are missing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-    """A log-likelihood, and means and variances of the state at each step, shape (n_steps,); of arrays of
-    parameters with their axis behind."""
+    """A log-likelihood, and means and variances of the state at each step, shape (n_steps,); for arrays of
+    parameters, with their axis last."""
 
     log_likelihood: float
     means: np.ndarray
@@ -21,7 +21,8 @@ class Moments(NamedTuple):
 
 
 def kalman(y, params) -> Moments:
-    """Compute log p(y) of the linear Gaussian model, and x_t given y_0..y_t; parameters may be arrays."""
+    """Compute log p(y) of the linear Gaussian model, and the law of x_t given y_0..y_t; parameters may be
+    arrays."""
     phi, sigma, tau = params
     var, total = sigma * sigma / (1 - phi * phi), 0.0
     mean, means, variances = 0.0 * var, [], []
@@ -38,7 +39,7 @@ def kalman(y, params) -> Moments:
 
 
 def smoothed(y, params) -> Moments:
-    """Compute x_t given all of y for the linear Gaussian model, by Rauch, Tung and Striebel."""
+    """Compute the law of x_t given all of y for the linear Gaussian model, by Rauch, Tung and Striebel."""
     phi, sigma, _ = params
     total, means, variances = kalman(y, params)
     means, variances = means.copy(), variances.copy()

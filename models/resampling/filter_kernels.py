@@ -11,9 +11,8 @@ Arguments that recur
     log_w        shape (n_slots, n_rows, n)
     w            shape (n_rows, n): exp(log_w) relative to the largest of the row; all 1 in an unusable row
     extremes     those of w, and not 0 in the last column if the row idles
-    now, before  `extremes` of log_w at this step and at the step before; a row that idles is not resampled:
-    it
-                 keeps its particles and their weights
+    now, before  `extremes` of log_w at this step and at the step before; a row that idles is not resampled,
+                 and keeps its particles and their weights
 """
 
 import math

@@ -1,11 +1,11 @@
-"""Parameters from a particle filter: particle marginal Metropolis-Hastings, many chains as the rows of one
-batch.
+"""Parameter inference with particle filters: particle marginal Metropolis-Hastings, with chains as the rows
+of a batch.
 
-A chain accepts a proposal by estimates of the likelihood, and draws from the exact posterior all the same
-(Andrieu, Doucet, Holenstein 2010), because estimates are unbiased. With n_blocks > 1 the random numbers of
-the filter are part of the chain's state: a proposal renews those of one part of the steps, chosen at random,
-and keeps the others, so that the two estimates of a step are correlated (Tran, Kohn, Quiroz, Villani 2016;
-Deligiannidis, Doucet, Pitt 2018); draws then follow the order of the states.
+A chain accepts a proposal by an estimate of the likelihood, and yet draws from the exact posterior (Andrieu,
+Doucet, Holenstein 2010), because the estimates are unbiased. With n_blocks > 1 the random numbers of the
+filter are part of the chain's state: a proposal renews those of one randomly chosen block of steps, and keeps
+the others, so that the two estimates in an acceptance ratio are correlated (Tran, Kohn, Quiroz, Villani 2016;
+Deligiannidis, Doucet, Pitt 2018); resampling then follows the order of the states.
 
 Particle Gibbs with ancestor sampling draws paths given parameters by conditional SMC, and parameters given
 paths by Metropolis steps.
@@ -58,17 +58,17 @@ class Estimates:
         self._problem, self.nans, self._filters = problem, nans, banks.shared(problem, n_rows)
 
     def __call__(self, values, keys, n_steps=None):
-        """Return the log-likelihoods of parameters, shape (n_rows, n_free), from random numbers of keys,
+        """Estimate the log-likelihoods of parameters, shape (n_rows, n_free), with random numbers from keys,
         shape (n_rows, n_blocks), and the first n_steps observations."""
         return self.rejected(self._asked(values, keys, "log_likelihoods", n_steps), values, keys)
 
     def increments(self, values, keys, number, begin, end):
-        """Return the contributions of observations begin .. end - 1, shape (end - begin, n_rows), NaN
-        where they are undefined: `Bank.increments`."""
+        """Compute the contributions of observations begin .. end - 1, shape (end - begin, n_rows), NaN where
+        they are undefined: `Bank.increments`."""
         return self._asked(values, keys, "increments", number, begin, end)
 
     def rejected(self, found, values, keys):
-        """Return the results of rows with -inf in place of NaN, which are counted."""
+        """Replace NaN by -inf in the results of rows, and count them."""
 
         def reason(row):
             own = self._problem
@@ -84,7 +84,7 @@ class Estimates:
 
 
 class Metropolis(Chained):
-    """PMMH: where the chains stand, and a step of all of them."""
+    """PMMH: the states of the chains, and a step of all of them."""
 
     def __init__(self, problem, n_chains, n_blocks, seed, nans=None):
         self.priors, self.n_chains, self.n_blocks, self.seed = problem.priors, n_chains, n_blocks, seed
@@ -92,12 +92,12 @@ class Metropolis(Chained):
         self.estimate = Estimates(problem, n_chains, self.nans)
 
     def fresh(self, random):
-        """Return keys; where rows are long all chains have one, and differ by their streams."""
+        """Draw keys; long rows share one key in all chains, and differ by their streams."""
         keys = random.integers(0, 2**64, (self.n_chains, self.n_blocks), np.uint64)
         return keys if self._short else np.broadcast_to(keys[:1, :1], keys.shape).copy()
 
     def start(self, given):
-        """Place each chain at the best of some draws of the prior, or at its start."""
+        """Start each chain at the best of several draws of the prior, or at its given start."""
         random = random_of(self.seed, 0)
         logs, kept = np.full(self.n_chains, -np.inf), np.zeros((self.n_chains, self.n_blocks), np.uint64)
         best = np.zeros((self.n_chains, len(self.priors.free)))
@@ -110,7 +110,7 @@ class Metropolis(Chained):
             better = found > logs
             best[better], kept[better], logs[better] = values[better], keys[better], found[better]
         self._refuse_impossible(logs, given)
-        keys = self.fresh(random)  # the best of several estimates is too high, and a chain would stick to it
+        keys = self.fresh(random)  # the best of several estimates is too high, and would hold a chain
         found = self.estimate(best, keys)
         again = np.isfinite(found)
         kept[again], logs[again] = keys[again], found[again]
@@ -130,7 +130,7 @@ class Metropolis(Chained):
             )
 
     def step(self, number, warm):
-        """Accept or reject a proposal of every chain."""
+        """Propose a state for every chain, and accept or reject it."""
         random = random_of(self.seed, 1, number)
         z = self.walk.propose(self.points.z, random)
         keys = self.fresh(random)
@@ -163,16 +163,16 @@ def sample_pmmh(
     model : StateSpaceModel
     observations : as in `ParticleFilter.run`; NaN is missing
     n_particles : int
-        Of each chain's filter. `particles_needed` tells how many: where the variance of the log-likelihood is
-        about 1.
+        That of each chain's filter. `particles_needed` finds the number at which the variance of the
+        log-likelihood is about 1.
     n_blocks : int, default 1
-        More than 1: correlated proposals, which renew the random numbers of one of so many parts of the
+        More than 1: correlated proposals, which renew the random numbers of one of this number of blocks of
         steps. For at most 4,096 particles.
     guided : bool
     threshold : as in `ParticleFilter`
     dtype : float64 or float32
     **options
-        priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
+        priors, and the other options of `Sampling`: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
         checkpoint, progress, on_nan, space, client.
 
     Returns
@@ -182,15 +182,15 @@ def sample_pmmh(
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        Wrong arguments; priors under which no start has a positive likelihood; with on_nan="raise" a NaN
-        log-weight.
+        Arguments are wrong; under the priors no start has a positive likelihood; with on_nan="raise" a
+        log-weight is NaN.
     KeyboardInterrupt
-        After Ctrl-C; its attribute `posterior` has what was drawn until then.
+        After Ctrl-C; its attribute `posterior` holds the draws so far.
 
     Warns
     -----
     MixingWarning, RuntimeWarning
-        The draws have not converged; log-likelihoods were NaN. `Posterior.notes` says so too.
+        The draws have not converged; log-likelihoods were NaN. `Posterior.notes` has the same text.
 
     References
     ----------
@@ -216,10 +216,11 @@ def sample_pmmh(
 
 
 class Paths:
-    """A method for `sharding.Shards`, whose shards are chains: densities of paths, and paths given old ones.
+    """A method for `sharding.Shards`, whose shards are chains: densities of paths, and new paths given old
+    ones.
 
-    The caller has all paths. A place keeps those of its chains too, with the number that the caller gave
-    them, and takes others where that is another.
+    The caller has all paths. A place also keeps those of its chains, with the number that the caller gave
+    them, and copies the caller's paths if that number has changed.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ class Paths:
 
     @by_rows
     def moved(self, rows, params, number, paths, seed):
-        """Draw new paths of chains, which have the next number."""
+        """Draw new paths of chains, and increase their number by 1."""
         self._take(rows, params, number, paths)
         launch(
             pk.TeamPolicy(len(self._found), min(ROW_TEAM, -(-self._n // 32) * 32)),
@@ -308,7 +309,7 @@ class Gibbs(Chained):
         self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0
 
     def start(self, given):
-        """Find parameters as PMMH does, and draw a path of a filter there."""
+        """Find start parameters as PMMH does, and draw a path from a filter at each."""
         begun, own = Metropolis(self._problem, self.n_chains, 1, self.seed, self.nans), self._problem
         begun.start(given)
         self.points, self.walk = begun.points, begun.walk
@@ -335,7 +336,7 @@ class Gibbs(Chained):
         return self._problem.data.y.shape[1] if self._problem.filters.lagged else 0
 
     def _follow(self, paths):
-        """Set paths that no place has."""
+        """Set paths that no place has a copy of."""
         self.paths, self._number = paths, self._number + 1
 
     def density(self, values, keys=None):
@@ -345,7 +346,7 @@ class Gibbs(Chained):
         return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
 
     def _weigh(self):
-        """Compute the densities of the chains' paths as they are now."""
+        """Compute the densities of the chains' current paths."""
         self.points = self.points._replace(log_likelihood=self.density(self.values()))
 
     def _reason(self, params, chain):
@@ -355,7 +356,7 @@ class Gibbs(Chained):
         )
 
     def step(self, number, warm):
-        """Move the parameters some steps, then draw a new path of every chain."""
+        """Move the parameters n_moves times, then draw a new path of every chain."""
         random = random_of(self.seed, 2, number)
         self.accepted = np.zeros(self.n_chains)
         self._weigh()
@@ -389,8 +390,8 @@ def sample_gibbs(
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle Gibbs with ancestor sampling.
 
-    It wants few particles (some dozens) where `sample_pmmh` wants hundreds, and moves slowly where parameters
-    and paths depend on each other closely, as the sd of a transition does on a path.
+    It needs few particles (some dozens) where `sample_pmmh` needs hundreds, but moves slowly if parameters
+    and paths are strongly dependent, as are the sd of a transition and a path.
 
     Parameters
     ----------
@@ -398,11 +399,11 @@ def sample_gibbs(
         With log_initial and log_transition.
     observations : as in `ParticleFilter.run`; NaN is missing
     n_particles : int, at least 2
-        Of each chain's conditional filter, the old path among them.
+        That of each chain's conditional filter, including the old path.
     n_moves : int
-        Metropolis steps of the parameters in each sweep, a launch each.
+        Metropolis steps of the parameters in each sweep, one launch each.
     **options
-        priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
+        priors, and the other options of `Sampling`: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
         checkpoint, progress, on_nan, space, client.
 
     Returns
@@ -412,7 +413,7 @@ def sample_gibbs(
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        As `sample_pmmh`; a model without log_initial or log_transition.
+        As `sample_pmmh`; the model has no log_initial or log_transition.
     """
     sampling, n_moves = Sampling(**options), check_count(n_moves, "n_moves")
     model.need("particle Gibbs", "log_initial", "log_transition")

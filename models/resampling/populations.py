@@ -6,26 +6,26 @@ densities, and
 
     Z_k / Z_(k-1) = sum_i W_i w_i,   w_i = pi_k(theta_i) / pi_(k-1)(theta_i) unnormalised              (1)
 
-with W the weights before, which sum to 1 in each population. Where the effective sample size falls short, M =
-N / P parameters are drawn by their weights, and from each a Markov chain of P states that leaves pi_k
-invariant begins; all M P = N states are the new population (waste-free). Its proposals are random walks with
-the covariance of all populations, which also agree on when they are renewed: otherwise they know nothing of
-each other, so that they tell the error of what they estimate,
+with W the weights before, which sum to 1 in each population. If the effective sample size is too small, M = N
+/ P parameters are drawn by their weights, and each is the start of a Markov chain of P states that leaves
+pi_k invariant; all M P = N states are the new population (waste-free). Proposals are random walks with the
+covariance of all populations, which are also renewed at the same steps; otherwise populations are
+independent, so that their spread estimates the error of
 
     Z = mean_c Z_c,   error of log Z = sd_c(Z_c) / (sqrt(C) Z)                                        (2)
 
-Two sequences are here. Of any density that can be written down: prior x likelihood^lambda_k, 0 = lambda_0 <
-lambda_1 < ... = 1; the next lambda is where the effective sample size of the weights likelihood^(lambda_(k+1)
-- lambda_k) falls to a given share. Moves are random walks (`walk.metropolis`), which ask for log-likelihoods
-alone.
+There are two sequences. The first is for any density with a formula: prior x likelihood^lambda_k, 0 =
+lambda_0 < lambda_1 < ... = 1; the next lambda is such that the effective sample size of the weights
+likelihood^(lambda_(k+1) - lambda_k) is a given share. Moves are random walks (`walk.metropolis`), which
+require only log-likelihoods.
 
-SMC^2: the posterior of a state-space model's parameters after each observation, by a filter for each. The
-target of step t is the prior times the filters' estimate of p(y_0..y_t | theta), whose random numbers u are
-part of a particle (theta, u): iterated batch importance sampling on that larger space, with PMMH for moves
-(Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t | y_0..y_(t-1), theta). A
-filter is a function of its parameters and of a key for each step, so no filter is ever copied: where
-parameters are renewed, their filters are run again from the first step by the keys that came with them, and
-the keys of steps to come are drawn anew.
+The second is SMC^2: the posterior of a state-space model's parameters after each observation, with a filter
+for each parameter. The target of step t is the prior times the filters' estimate of p(y_0..y_t | theta),
+whose random numbers u are part of a particle (theta, u): iterated batch importance sampling on that larger
+space, with PMMH moves (Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t |
+y_0..y_(t-1), theta). A filter is a function of its parameters and of a key for each step, so that filters are
+never copied: if parameters are renewed, their filters are run again from the first step with their keys, and
+the keys of future steps are drawn anew.
 
 References
 ----------
@@ -64,28 +64,28 @@ from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import Points, Walk, metropolis, random_of
 
-_KNOWN = 0.5  # error of a log-evidence beyond which a note says so
+_KNOWN = 0.5  # error of a log-evidence above which a note is added
 
 
 class Populations(Chained):
-    """Populations of a target, a sampler for `Sampling`.
+    """Populations for a target, a sampler for `Sampling`.
 
     Parameters
     ----------
     target : object
         A sequence of densities, with `priors`, `remedy`, `n_keys` (of each row), `most_steps`, and `always`,
-        whether each step renews. begin(values, keys) gives log-likelihoods of draws of the prior, shape
-        (n_rows,); step(number, populations) what a step adds to log-weights and to log-likelihoods, the power
-        of the likelihood after it, and whether that is the posterior; estimate(number, values, keys)
-        log-likelihoods of proposals after it; where(number, power) its name.
+        True if each step renews. begin(values, keys) returns log-likelihoods of draws of the prior, shape
+        (n_rows,); step(number, populations) the increments of log-weights and of log-likelihoods, the power
+        of the likelihood after it, and True if that is the posterior; estimate(number, values, keys)
+        log-likelihoods of proposals after the step; where(number, power) a description of the step.
     n_chains : int
         Populations.
     n_draws : int
-        Parameters of each.
+        Parameters in each.
     length : int
         P, states of a chain.
     threshold : float
-        Populations are renewed where the mean effective sample size is below threshold * n_draws.
+        Populations are renewed if the mean effective sample size is below threshold * n_draws.
     seed : int
     nans : Nans
     """
@@ -107,28 +107,28 @@ class Populations(Chained):
         self.power, self.accepted, self.walk = 0.0, np.zeros(self.n_chains), Walk(z)
 
     def fresh(self, random, n_rows):
-        """Return keys of rows."""
+        """Draw keys for rows."""
         return random.integers(0, 2**64, (n_rows, self.target.n_keys), np.uint64)
 
     def n_steps(self, n_draws, n_warmup):
         return self.target.most_steps
 
     def weights(self, log_w):
-        """Return weights that sum to 1 in each population, shape (n_chains, n), and the logarithms of
-        their sums before."""
+        """Normalise weights to sum to 1 in each population, shape (n_chains, n); return them and the
+        logarithms of their sums before."""
         log_w = log_w.reshape(self.n_chains, self.n)
         top = log_w.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # a population all of whose parameters are impossible
+        with np.errstate(invalid="ignore"):  # if all parameters of a population are impossible
             w = np.exp(log_w - top)
             total = w.sum(axis=1, keepdims=True)
             return w / total, (top + np.log(total))[:, 0]
 
     def size(self, log_w):
-        """Return the mean effective sample size."""
+        """Compute the mean effective sample size."""
         return float((1.0 / (self.weights(log_w)[0] ** 2).sum(axis=1)).mean())
 
     def step(self, number, warm):
-        """Weigh parameters, and renew them where their weights are too uneven."""
+        """Update the weights of parameters, and renew these if the weights are too uneven."""
         random = random_of(self.seed, 1, number)
         added, gained, power, finished = self.target.step(number, self)
         log_w = self.log_w + added
@@ -139,7 +139,7 @@ class Populations(Chained):
         if finished or self.target.always or self.size(log_w) < self.threshold * self.n:
             points, accepted = self._renewed(random, number, points, log_w, power)
             log_w, renewed = np.zeros_like(log_w), number + 1
-        # no call stands between these: Ctrl-C comes before all of them or after
+        # nothing is called between these assignments, so that Ctrl-C cannot interrupt them
         self.points, self.log_w, self.log_z, self.power = points, log_w, log_z, power
         self.accepted, self.number, self.finished = accepted, renewed, finished
 
@@ -161,7 +161,8 @@ class Populations(Chained):
         return points.of((chosen + self.n * np.arange(self.n_chains)[:, None]).ravel())
 
     def _renewed(self, random, number, points, log_w, power):
-        """Return as many chains as are begun, of P states each, and the share of accepted proposals."""
+        """Run chains of P states, from parameters drawn by their weights; return the states, and the share of
+        accepted proposals."""
         self.walk.fit(points.z, self.weights(log_w)[0].ravel() / self.n_chains)
         estimate = functools.partial(self.target.estimate, number)
         at = self._chosen(points, log_w, random, self.n // self.length)
@@ -175,16 +176,16 @@ class Populations(Chained):
         found = Points(
             *(np.stack(one, axis=1).reshape(len(points.z), *one[0].shape[1:]) for one in zip(*states))
         )
-        ahead = self.fresh(random, len(found.z))  # numbers that no step has drawn by yet
+        ahead = self.fresh(random, len(found.z))  # keys that no step has used yet
         keys = np.where(np.arange(self.target.n_keys) <= number, found.keys, ahead)
         return found._replace(keys=keys), rates.reshape(self.n_chains, -1).mean(axis=1)
 
     def seen(self):
-        """Return what is kept of a step."""
+        """Return the record of a step."""
         return {"log_z": self.log_z, "moved": self.accepted}
 
     def arrays(self):
-        """Return what a step leaves for the next one."""
+        """Return the arrays that the next step needs, as saved in a checkpoint."""
         return super().arrays() | {
             "log_w": self.log_w,
             "log_z_now": self.log_z,
@@ -193,15 +194,14 @@ class Populations(Chained):
         }
 
     def restore(self, arrays):
-        """Stand where `arrays` were taken."""
+        """Restore the state from `arrays`."""
         super().restore(arrays)
         self.log_w, self.log_z, self.accepted = (arrays[name] for name in ("log_w", "log_z_now", "accepted"))
         self.power, self.number = float(arrays["numbers"][0]), int(arrays["numbers"][1])
         self.finished = bool(arrays["finished"])
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Return fields of a Posterior: of a run that was stopped, draws of the density that it had come
-        to."""
+        """Return the fields of a Posterior; of a stopped run, draws from the density that it had reached."""
         self.restore(parts[-1])
         points, shape, notes = self.points, (self.n_chains, self.n), ()
         log_evidence, error = evidence(self.log_z)
@@ -225,7 +225,7 @@ class Populations(Chained):
 
 
 def evidence(log_z):
-    """Return the logarithm of the mean of evidences of populations, and its standard error (2).
+    """Compute the logarithm of the mean evidence of populations, and its standard error (2).
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def evidence(log_z):
     Returns
     -------
     log_evidence, error : float
-        NaN is the error of one population.
+        The error is NaN for one population.
     """
     top = log_z.max()
     z = np.exp(log_z - top)
@@ -243,7 +243,7 @@ def evidence(log_z):
 
 
 def check_lengths(n_draws, length):
-    """Return the parameters of a population and the states of a chain, checked.
+    """Check the number of parameters of a population, and of states of a chain.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def check_lengths(n_draws, length):
     Raises
     ------
     DTypeError, InputError
-        No whole numbers; n_draws that are no multiple of length.
+        They are not whole numbers; n_draws is not a multiple of length.
     """
     length, n_draws = check_count(length, "length", 2), check_count(n_draws, "n_draws", 2)
     if n_draws % length or n_draws == length:
@@ -267,12 +267,12 @@ def check_lengths(n_draws, length):
     return n_draws, length
 
 
-_HALVINGS = 60  # of an interval of powers
+_HALVINGS = 60  # halvings of an interval of powers
 _TRIED = 8  # rows of data with which the function is tried
 
 
 class Densities:
-    """A method for `sharding.Shards`, whose shards are rows of parameters."""
+    """A method for `sharding.Shards`, whose shards are rows of parameters: a log-likelihood."""
 
     def __init__(self, function, data, space):
         with pk.use(space) as self.space:
@@ -284,7 +284,7 @@ class Densities:
 
     @by_rows
     def log_likelihoods(self, own, params):
-        """Return values at rows of parameters, shape (n_rows, n_params)."""
+        """Compute log-likelihoods at rows of parameters, shape (n_rows, n_params)."""
         rows = reached(np.ascontiguousarray(params[slice(*own)]))
         n_rows, n_params = rows.shape
         found, given = pk.empty(n_rows), (self._function, pk.static(n_params), rows, self._data)
@@ -293,7 +293,7 @@ class Densities:
 
 
 class Tempered:
-    """Densities prior x likelihood^lambda, a `populations.Target`."""
+    """Densities prior x likelihood^lambda, a target of `Populations`."""
 
     remedy = "take more n_draws, or a longer length"
     n_keys, most_steps, always = 0, 10_000, True
@@ -307,11 +307,12 @@ class Tempered:
         )
 
     def begin(self, values, keys):
-        """Return log-likelihoods of draws of the prior."""
+        """Compute log-likelihoods of draws of the prior."""
         return self._evaluated(self._all, values)
 
     def step(self, number, populations):
-        """Return what the next power adds to log-weights; log-likelihoods stay."""
+        """Choose the next power; return the increments of log-weights, and zeros, as log-likelihoods do not
+        change."""
         logs, power, threshold = (
             populations.points.log_likelihood,
             populations.power,
@@ -330,17 +331,17 @@ class Tempered:
         return high * logs, np.zeros(len(logs)), 1.0 if finished else power + high, finished
 
     def estimate(self, number, values, keys):
-        """Return log-likelihoods of proposals."""
+        """Compute log-likelihoods of proposals."""
         return self._evaluated(self._proposed, values)
 
     def where(self, number, power):
-        """Return the power's name."""
+        """Describe the power, for a message."""
         return f"the data, at the power {power:.3g} of the likelihood"
 
     def _evaluated(self, shards, values):
         table = self.priors.table(values)
         found = np.concatenate(shards.map("log_likelihoods", table))
-        found[found == np.inf] = np.nan  # no density
+        found[found == np.inf] = np.nan  # inf is not the logarithm of a density
         names, said = self.priors.names, "log_likelihood gave nan or inf, with"
         return self._nans.rejected(
             found, lambda row: f"{said} {named(names, table[row])}; finite numbers or -inf are wanted"
@@ -357,26 +358,26 @@ def sample_smc(
     threshold: Real = 0.5,
     **options: Any,
 ) -> Posterior:
-    """Draw from prior x likelihood by a tempered, waste-free SMC sampler, which finds the evidence too.
+    """Draw from prior x likelihood by a tempered, waste-free SMC sampler, which estimates the evidence too.
 
     Parameters
     ----------
     log_likelihood : pk.function (params, data) -> number
-        The logarithm of the likelihood, with its constant if the evidence is wanted; finite or -inf.
-        params[j] is the parameter that comes j-th in priors, and then in fixed.
+        The logarithm of the likelihood, with its constant if the evidence is of interest; finite or -inf.
+        params[j] is the j-th parameter of priors, and after these of fixed.
     data : array-like, shape (n,) or (n, n_columns), optional
-        The function has it as rows: data[i, column]; data.shape[0] is n. NaN reach it.
+        Passed to the function as rows: data[i, column]; data.shape[0] is n. NaN are passed on.
     n_chains : int
-        Populations, which tell each other's error: the Posterior's chains.
+        Populations, whose spread estimates the error: the Posterior's chains.
     n_draws : int
-        Parameters of each population, a multiple of length.
+        Parameters in each population, a multiple of length.
     length : int
-        States of the Markov chains by which parameters are renewed at each power of the likelihood; n_draws /
-        length begin in each population.
+        States of the Markov chains that renew parameters at each power of the likelihood; n_draws / length
+        start in each population.
     threshold : float, 0 to 1
-        Effective sample size, as a share of n_draws, at which the next power is.
+        Effective sample size, as a share of n_draws, that determines the next power.
     **options
-        priors, and of what `Sampling` lists: fixed, seed, checkpoint, progress, on_nan, space, client.
+        priors, and these options of `Sampling`: fixed, seed, checkpoint, progress, on_nan, space, client.
 
     Returns
     -------
@@ -386,15 +387,15 @@ def sample_smc(
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        Wrong arguments; a population all of whose parameters have likelihood 0; with on_nan="raise" a NaN.
+        Arguments are wrong; all parameters of a population have likelihood 0; with on_nan="raise" one is NaN.
     KeyboardInterrupt
-        After Ctrl-C; its attribute `posterior` has draws at the power of the likelihood until then.
+        After Ctrl-C; its attribute `posterior` holds draws at the power of the likelihood reached so far.
 
     Warns
     -----
     MixingWarning, RuntimeWarning
         Populations differ; the error of the log-evidence is above 0.5; log-likelihoods were NaN.
-        `Posterior.notes` says so too.
+        `Posterior.notes` has the same text.
 
     References
     ----------
@@ -428,7 +429,7 @@ def sample_smc(
 
 
 def _rows(data):
-    """Return data as rows, checked."""
+    """Check data; return them as rows."""
     rows = as_numbers(data, "data").astype(np.float64)
     if rows.ndim not in (1, 2) or not rows.size:
         raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")
@@ -436,20 +437,20 @@ def _rows(data):
 
 
 def _try(function, params, data):
-    """Refuse a function that does not take its arguments, or gives no number."""
+    """Raise an error if a function does not accept its arguments, or does not return a number."""
     try:
         found = tried("log_likelihood", function, params, params, data)
     except ArithmeticError:
-        return  # the kernel has infinities and NaN for these
+        return  # in a kernel these are infinities and NaN
     if found is None or np.ndim(found) or isinstance(found, tuple):
         raise DTypeError(f"log_likelihood must return a number, got {found!r:.60}")
 
 
-_AHEAD = 8  # filters go ahead of their weights by at most one step in so many
+_AHEAD = 8  # filters run ahead of their weights by at most one step in this number
 
 
 class Observations:
-    """Densities of parameters given more and more observations, a `populations.Target`."""
+    """Densities of parameters given a growing number of observations, a target of `Populations`."""
 
     remedy = "take more n_draws, a longer length, or more particles"
     always = False
@@ -458,14 +459,14 @@ class Observations:
         self._all, self._proposed = (Estimates(problem, n, nans) for n in (n_rows, n_proposed))
         self.priors, self.n_keys = problem.priors, problem.data.n_steps
         self.most_steps = self.n_keys
-        self._ahead = None, 0, np.zeros((0, 0))  # of which population, from which step on, increments
+        self._ahead = None, 0, np.zeros((0, 0))  # population, first step, and increments
 
     def begin(self, values, keys):
-        """Return zeros: nothing has been observed."""
+        """Return zeros: there are no observations yet."""
         return np.zeros(len(values))
 
     def step(self, number, populations):
-        """Return what an observation adds to log-weights and log-likelihoods."""
+        """Return the contributions of an observation to log-weights and log-likelihoods."""
         keys, (of, first, found) = populations.points.keys, self._ahead
         if of != populations.number or not first <= number < first + len(found):
             end = min(number + 1 + number // _AHEAD, self.most_steps)
@@ -478,11 +479,11 @@ class Observations:
         return added, added, 1.0, number + 1 == self.most_steps
 
     def estimate(self, number, values, keys):
-        """Return estimates of log p(y_0..y_number | parameters)."""
+        """Estimate log p(y_0..y_number | parameters)."""
         return self._proposed(values, keys, number + 1)
 
     def where(self, number, power):
-        """Return the observation's name."""
+        """Describe the observation, for a message."""
         return f"observation {number}"
 
 
@@ -500,28 +501,28 @@ def sample_smc2(
     dtype: npt.DTypeLike = np.float64,
     **options: Any,
 ) -> Posterior:
-    """Draw from p(parameters | observations) by SMC^2, which finds the evidence p(observations) too.
+    """Draw from p(parameters | observations) by SMC^2, which estimates the evidence p(observations) too.
 
     Parameters
     ----------
     model : StateSpaceModel
     observations : as in `ParticleFilter.run`; NaN is missing
     n_particles : int, at most 4,096
-        Of each parameter's filter; `particles_needed` tells how many.
+        That of each parameter's filter; `particles_needed` finds a good number.
     n_chains : int
-        Populations, which tell each other's error: the Posterior's chains.
+        Populations, whose spread estimates the error: the Posterior's chains.
     n_draws : int
-        Parameters of each population, a multiple of length.
+        Parameters in each population, a multiple of length.
     length : int
-        States of the PMMH chains by which parameters are renewed; n_draws / length begin in each population.
+        States of the PMMH chains that renew parameters; n_draws / length start in each population.
     renew_below : float, 0 to 1
-        Parameters are renewed where the effective sample size of their weights is below that share of
-        n_draws, and after the last observation.
+        Parameters are renewed if the effective sample size of their weights is below this share of n_draws,
+        and after the last observation.
     guided : bool
     threshold : as in `ParticleFilter`
     dtype : float64 or float32
     **options
-        priors, and of what `Sampling` lists: fixed, inputs, seed, checkpoint, progress, on_nan, space,
+        priors, and these options of `Sampling`: fixed, inputs, seed, checkpoint, progress, on_nan, space,
         client.
 
     Returns
@@ -532,16 +533,16 @@ def sample_smc2(
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        Wrong arguments; an observation that no parameters of a population explain; with on_nan="raise" a NaN
-        log-weight.
+        Arguments are wrong; no parameters of a population explain an observation; with on_nan="raise" a
+        log-weight is NaN.
     KeyboardInterrupt
-        After Ctrl-C; its attribute `posterior` has draws given the observations until then.
+        After Ctrl-C; its attribute `posterior` holds draws given the observations so far.
 
     Warns
     -----
     MixingWarning, RuntimeWarning
         Populations differ; the error of the log-evidence is above 0.5; log-likelihoods were NaN.
-        `Posterior.notes` says so too.
+        `Posterior.notes` has the same text.
 
     References
     ----------

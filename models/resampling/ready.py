@@ -6,10 +6,10 @@
                               / 2) d_t, and leverage: e_t and d_(t-1) are correlated by rho
     sir, seir                 an epidemic in a closed population by binomial steps; a share rho of new cases
                               is reported
-    lotka_volterra            prey and predators, reaction by reaction, seen with normal errors
+    lotka_volterra            prey and predators, reaction by reaction, observed with normal errors
 
-e_t and d_t are standard normal and independent but for rho. Functions of `pk` and `math` only: read them as
-examples.
+e_t and d_t are standard normal and, except for rho, independent. The models use functions of `pk` and `math`
+only, and serve as examples.
 
 References
 ----------
@@ -31,14 +31,14 @@ from ..shared.checks import check_choice, check_count, check_number
 from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-OWN = 64  # draws that belong to a random count
+OWN = 64  # draws reserved for a random count
 REPORTS = "poisson", "negative binomial"
-REACTIONS = 1 << 20  # of an interval at most: what has not come to rest by then stays as it is
+REACTIONS = 1 << 20  # largest number of reactions in an interval: the state after these is kept
 
 
 @pk.function
 def log_normal_density(x: float, mean: float, sd: float) -> float:
-    """log N(x; mean, sd^2).
+    """Compute log N(x; mean, sd^2).
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def log_normal_density(x: float, mean: float, sd: float) -> float:
 
 @pk.function
 def log_poisson(count: float, mean: float) -> float:
-    """log of the Poisson probability of a count; of a mean of 0 too.
+    """Compute the logarithm of the Poisson probability of a count; the mean may be 0.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def log_poisson(count: float, mean: float) -> float:
     Returns
     -------
     float
-        -inf of what is no whole number or negative.
+        -inf if count is negative or not whole.
     """
     found = -math.inf
     if count >= 0.0 and count == pk.floor(count):
@@ -78,7 +78,7 @@ def log_poisson(count: float, mean: float) -> float:
 
 @pk.function
 def log_student(x: float, mean: float, scale: float, df: float) -> float:
-    """Return the logarithm of Student's density with df degrees of freedom, moved to mean and scaled.
+    """Compute the logarithm of Student's density with df degrees of freedom, moved to mean and scaled.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def log_student(x: float, mean: float, scale: float, df: float) -> float:
 
 @pk.function
 def log_negative_binomial(count: float, mean: float, size: float) -> float:
-    """Return the logarithm of the negative binomial probability of a count; of a mean of 0 too.
+    """Compute the logarithm of the negative binomial probability of a count; the mean may be 0.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def log_negative_binomial(count: float, mean: float, size: float) -> float:
     Returns
     -------
     float
-        -inf of what is no whole number or negative.
+        -inf if count is negative or not whole.
     """
     found = -math.inf
     if count >= 0.0 and count == pk.floor(count):
@@ -120,7 +120,7 @@ def log_negative_binomial(count: float, mean: float, size: float) -> float:
 
 @pk.function
 def _event(rate, step):
-    """Return the probability that what happens at a rate happens within a step."""
+    """Compute the probability that an event of a given rate happens within a step."""
     return -math.expm1(-rate * step)
 
 
@@ -128,7 +128,7 @@ def _event(rate, step):
 def euler_multinomial(
     seed: int, stream: int, draw: int, size: float, first: float, second: float, step: float
 ) -> tuple[float, float]:
-    """Draw how many of a compartment leave it within a step, by each of two ways with rates of their own.
+    """Draw the numbers that leave a compartment within a step, by each of two ways with separate rates.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ def runge_kutta(slope: Any, n: int, n_steps: int, time: float, duration: float, 
     ----------
     slope : pk.function (time, x, params) -> tuple of n numbers
     n : int
-        Components, known when the kernel is compiled: a number of the text.
+        Number of components, a compile-time constant: a literal in the source.
     n_steps : int
     time, duration : float
     x : array of n floats, such as pk.local(n, pk.float64)
-        The state at `time`; that at time + duration afterwards.
-    params : as the model's functions have it
+        The state at `time`; on return the state at time + duration.
+    params : as passed to the model's functions
     """
     h = duration / n_steps
     at, change, k = pk.local(n, pk.float64), pk.local(n, pk.float64), pk.local(n, pk.float64)
@@ -205,7 +205,7 @@ def euler_maruyama(
     Parameters
     ----------
     drift, spread : pk.function (time, x, params) -> tuple of n numbers
-        Of components with noise of their own.
+        Their components have independent noise.
     n, n_steps, time, duration, x, params : as in `runge_kutta`
     seed, stream, draw : int
         Draws draw .. draw + n n_steps - 1 are used.
@@ -256,7 +256,7 @@ def _lg_log_transition(t, state, moved, params):
 
 @pk.function
 def _lg_guide_law(state, y, params):
-    """Return mean and sd of x_t given x_(t-1) and y_t."""
+    """Compute mean and sd of x_t given x_(t-1) and y_t."""
     s2, tau2 = params[1] * params[1], params[2] * params[2]
     return (params[0] * state[0] * tau2 + y[0] * s2) / (s2 + tau2), math.sqrt(s2 * tau2 / (s2 + tau2))
 
@@ -297,7 +297,7 @@ def _sv_initial(seed, stream, draw, params):
 
 @pk.function
 def _sv_law(state, params):
-    """Return mean and sd of x_t given x_(t-1) and the return before; without it, for rho = 0."""
+    """Compute mean and sd of x_t given x_(t-1) and the previous return; if that is missing, for rho = 0."""
     mean = params[0] + params[1] * (state[0] - params[0])
     sd = params[2]
     if not pk.isnan(params[4]):
@@ -384,13 +384,13 @@ student_volatility = StateSpaceModel(
 
 # ---- epidemics
 def _epidemic(names, states, population, n_substeps, duration, reports, turnover):
-    """Return the model of a chain of compartments, the first infected by the last one; the last state counts
-    who has come to the last compartment since the observation before."""
+    """Make a model of a chain of compartments, the first infected by the last; the last state counts arrivals
+    in the last compartment since the previous observation."""
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
     turnover = check_number(turnover, "turnover", least=0.0)
     overdispersed = check_choice(reports, "reports", REPORTS) == REPORTS[1]
-    n = len(states) - 1  # compartments without those removed
+    n = len(states) - 1  # compartments, without the removed
     n_events = n + (turnover > 0.0)
 
     @pk.function
@@ -415,9 +415,9 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
         x[n] = population
         for j in range(n):
             x[j] = state[j]
-            x[n] -= x[j]  # those removed
+            x[n] -= x[j]  # the removed
         new, born, k = 0.0, 0.0, 0
-        while k < n_events * n_substeps:  # all of the same step: one text of the binomial, which is long
+        while k < n_events * n_substeps:  # one loop, so that the binomial's long source is compiled once
             j = k % n_events
             rate = params[0] * x[n - 1] / population if j == 0 else params[j] if j < n else 0.0
             own = pk.uint64(draw) + pk.uint64(OWN * k)
@@ -467,13 +467,13 @@ def sir(
     reports: Literal["poisson", "negative binomial"] = "poisson",
     turnover: float = 0.0,
 ) -> StateSpaceModel:
-    """Susceptible, infected, removed; between two observations n_substeps binomial steps of duration /
-    n_substeps each.
+    """Make an SIR model: susceptible, infected, removed, with n_substeps binomial steps between two
+    observations, of duration / n_substeps each.
 
-    Parameters beta (contacts that infect, per unit of time), gamma (recoveries per unit of time), rho (share
-    of infections that is reported), i0 (expected infected at the start, a Poisson number). States S, I and C,
-    the new infections since the observation before; an observation is Poisson with mean rho C. At step 0
-    nothing has happened: C = I.
+    Parameters beta (infectious contacts per unit of time), gamma (recoveries per unit of time), rho (share of
+    infections that is reported), i0 (expected infected at the start, a Poisson number). States S, I and C,
+    the new infections since the previous observation; an observation is Poisson with mean rho C. At step 0, C
+    = I.
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ def sir(
     reports : {"poisson", "negative binomial"}
         The law of an observation; the latter adds a parameter, size: the variance is mean + mean^2 / size.
     turnover : float, default 0.0
-        Rate at which each dies and is replaced by a susceptible, so that steps are Euler-multinomial.
+        Rate of deaths, each replaced by a susceptible, so that steps are Euler-multinomial.
 
     Returns
     -------
@@ -494,7 +494,7 @@ def sir(
     Raises
     ------
     InputError, DTypeError, FiniteError
-        A number that is not positive, or not whole where a count is wanted; unknown reports.
+        A number is not positive, or not whole where a count is expected; `reports` is unknown.
     """
     names = "beta", "gamma", "rho", "i0"
     return _epidemic(names, ("S", "I", "C"), population, n_substeps, duration, reports, turnover)
@@ -509,10 +509,10 @@ def seir(
     reports: Literal["poisson", "negative binomial"] = "poisson",
     turnover: float = 0.0,
 ) -> StateSpaceModel:
-    """Return the model `sir` with a time between infection and infectiousness, which ends at rate sigma.
+    """Make an SEIR model: `sir` with a time between infection and infectiousness, which ends at rate sigma.
 
     Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S,
-    E, I and C, who became infectious since the observation before.
+    E, I and C, the number that became infectious since the previous observation.
 
     Parameters
     ----------
@@ -524,7 +524,7 @@ def seir(
     reports : {"poisson", "negative binomial"}
         The law of an observation; the latter adds a parameter, size: the variance is mean + mean^2 / size.
     turnover : float, default 0.0
-        Rate at which each dies and is replaced by a susceptible, so that steps are Euler-multinomial.
+        Rate of deaths, each replaced by a susceptible, so that steps are Euler-multinomial.
 
     Returns
     -------
@@ -533,7 +533,7 @@ def seir(
     Raises
     ------
     InputError, DTypeError, FiniteError
-        A number that is not positive, or not whole where a count is wanted; unknown reports.
+        A number is not positive, or not whole where a count is expected; `reports` is unknown.
     """
     names = "beta", "sigma", "gamma", "rho", "i0"
     return _epidemic(names, ("S", "E", "I", "C"), population, n_substeps, duration, reports, turnover)
@@ -542,8 +542,8 @@ def seir(
 # ---- prey and predators
 @functools.cache
 def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.0) -> StateSpaceModel:
-    """Prey are born at rate birth U, eaten by predators that multiply at rate predation U V, and predators
-    die at rate death V.
+    """Make a Lotka-Volterra model: prey are born at rate birth U, eaten by predators that multiply at rate
+    predation U V, and predators die at rate death V.
 
     Parameters birth, predation, death, noise (sd of both observations). States U and V begin at prey and
     predators; between two observations every reaction is drawn (Gillespie's algorithm), at most 2^20 of them.
@@ -551,7 +551,7 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
     Parameters
     ----------
     prey, predators : int, default 50 and 100
-        At the start.
+        Numbers at the start.
     duration : float, default 1.0
         Time between two observations, in the unit of the rates.
 
@@ -562,7 +562,7 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
     Raises
     ------
     InputError, DTypeError, FiniteError
-        A number of animals that is negative or not whole, or a duration that is not positive.
+        A number of animals is negative or not whole, or duration is not positive.
     """
     prey, predators = check_count(prey, "prey", 0), check_count(predators, "predators", 0)
     duration = check_number(duration, "duration", above=0.0)

@@ -1,4 +1,4 @@
-"""Share the parts of samplers of a model's parameters: their arguments, their loop, the draws."""
+"""Common parts of samplers of a model's parameters: arguments, loop, draws."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .posterior import Posterior
 from .priors import Prior, Priors
 from .walk import Points, random_of
 
-_TRIED = 64  # draws of the prior that the model's functions are tried with, up to one that they take
+_TRIED = 64  # draws of the prior with which the model's functions are tried, until they accept one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Shown):
-    """Hold what samplers of parameters are told alike, each by its name.
+    """Options that all samplers of parameters accept, by name.
 
     Parameters
     ----------
@@ -41,25 +41,25 @@ class Sampling(Shown):
         Parameters without a prior.
     inputs : as in `ParticleFilter.run`
     n_chains : int, default 8
-        Rows of one batch: on a GPU some dozens cost little more than one.
+        Number of chains, rows of one batch: on a GPU some dozens take little longer than one.
     n_draws, n_warmup : int, default 1000 and 500
-        Steps of each chain that are kept; steps before them, in which proposals adapt to all chains'
-        covariance and to an acceptance rate of 23 %, and which are thrown away.
+        Steps of each chain that are kept; earlier steps, which are discarded, and in which proposals adapt to
+        all chains' covariance and to an acceptance rate of 23 %.
     start : dict of names and numbers or arrays of shape (n_chains,), optional
-        Where chains begin; each at the best of ten draws of the prior if not given.
+        Starts of chains; if not given each starts at the best of ten draws of the prior.
     seed : int, default 0
     checkpoint : path, optional
-        A folder from which a sampling that was interrupted goes on, to the same draws; more draws may be
-        asked for.
+        A folder from which an interrupted sampling resumes, with the same draws; the number of draws may be
+        increased.
     progress : bool, default False
     on_nan : {"die", "raise"}, default "die"
-        A proposal whose log-likelihood is NaN is rejected, counted and named in `Posterior.notes`; or
-        FiniteError names it.
+        A proposal whose log-likelihood is NaN is rejected, counted and named in `Posterior.notes`; or this is
+        a FiniteError.
     space : str, Space or a list of them, optional
-        Spaces of a list share the chains.
+        The spaces of a list divide the chains.
     client : distributed.Client or "local", optional
-        Whose workers share the chains, for at most 4,096 particles each; proposals and decisions are made
-        here. Draws are the same for any number of workers.
+        Its workers divide the chains, for at most 4,096 particles each; proposals and decisions are made
+        locally. Draws are the same for any number of workers.
     """
 
     priors: Mapping[str, Prior]
@@ -78,23 +78,23 @@ class Sampling(Shown):
 
 
 def of_model(sampling, model, filters, n, observations, make, settings):
-    """Return the arguments of `draw`, from `parameters` on, of a sampler of a state-space model.
+    """Make the arguments of `draw`, from `parameters` on, for a sampler of a state-space model.
 
     Parameters
     ----------
     model : StateSpaceModel
     filters : ParticleFilter
-        Of the model.
+        Filters of the model.
     n : int
         Particles of each.
     observations : as in `ParticleFilter.run`
     make : callable (problem, n_chains, seed) -> sampler
     settings : dict
-        The sampler's own; a checkpoint belongs to a run of equal settings.
+        Settings of the sampler; a checkpoint belongs to a run of equal settings.
 
     Returns
     -------
-    parameters, begin, settings : as `draw` takes them
+    parameters, begin, settings : as for `draw`
     """
 
     def begin(known, n_chains, seed, client):
@@ -113,11 +113,11 @@ def draw(sampling, name, parameters, begin, settings):
     Parameters
     ----------
     name : str
-        Of the sampler.
+        Name of the sampler.
     parameters : tuple of str
     begin : callable (priors, n_chains, seed, client) -> (sampler, settings)
     settings : dict
-        The sampler's own; a checkpoint belongs to a run of equal settings.
+        Settings of the sampler; a checkpoint belongs to a run of equal settings.
 
     Returns
     -------
@@ -126,13 +126,13 @@ def draw(sampling, name, parameters, begin, settings):
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        What was told does not fit the model.
+        Options do not fit the model.
     KeyboardInterrupt
-        After Ctrl-C; its attribute `posterior` has what was drawn until then, if a step was finished.
+        After Ctrl-C; its attribute `posterior` holds the draws so far, if a step was finished.
     StorageError
-        The checkpoint cannot be written; what was finished is kept.
+        The checkpoint cannot be written; finished parts are kept.
     ClusterError
-        A worker of another version or without the space; a scheduler that is gone.
+        A worker has another version or lacks the space; the scheduler is gone.
     """
     known, fields, loop, complete = run_loop(sampling, name, parameters, begin, settings)
     n_nan, nan_from = loop.parts[-1]["n_nan"], loop.parts[-1]["nan_from"]
@@ -160,16 +160,16 @@ def draw(sampling, name, parameters, begin, settings):
 
 
 def run_loop(sampling, name, parameters, begin, settings):
-    """Run a sampler's loop; arguments and errors as those of `draw`.
+    """Run a sampler's loop; arguments and errors are those of `draw`.
 
     Returns
     -------
     priors : Priors
     found : dict
-        What the sampler's `drawn` gives.
+        Result of the sampler's `drawn`.
     loop : Loop
     complete : bool
-        All steps were done.
+        True if all steps were done.
     """
     n_chains, seed = check_count(sampling.n_chains, "n_chains"), check_seed(sampling.seed)
     n_draws, n_warmup = (
@@ -202,18 +202,18 @@ def run_loop(sampling, name, parameters, begin, settings):
 
 
 def without_chains(options, *others):
-    """Return options of `Sampling` that are of use without chains.
+    """Check that options of `Sampling` have none of chains only.
 
     Parameters
     ----------
     options : dict
     *others : str
-        Options that are of no use either.
+        Further options that do not apply.
 
     Raises
     ------
     InputError
-        One of them is of chains: start or n_warmup.
+        One of them is for chains: start or n_warmup.
     """
     for name in ("start", "n_warmup", *others):
         if name in options:
@@ -222,8 +222,8 @@ def without_chains(options, *others):
 
 
 class Chained:
-    """Parts that samplers of chains share: `points`, `priors`, `n_chains`, and draws that are their
-    steps'."""
+    """Common parts of samplers of chains: `points`, `priors`, `n_chains`, and draws that are the chains'
+    states."""
 
     remedy = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
     finished, piece = False, 10
@@ -239,20 +239,20 @@ class Chained:
         return n_warmup + n_draws
 
     def arrays(self):
-        """Return what a step leaves for the next one."""
+        """Return the arrays that the next step needs, as saved in a checkpoint."""
         return {**self.points._asdict(), **self.walk.state()}
 
     def restore(self, arrays):
-        """Stand where `arrays` were taken."""
+        """Restore the state from `arrays`."""
         self.points = Points(*(arrays[name] for name in Points._fields))
         self.walk.restore(arrays)
 
     def seen(self):
-        """Return what is kept of a step."""
+        """Return the record of a step."""
         return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Return fields of a Posterior, from all parts' arrays."""
+        """Return the fields of a Posterior, from the arrays of all parts."""
         draws, logs, moved = (
             np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
             for key in ("draws", "logs", "moved")
@@ -265,8 +265,8 @@ class Chained:
 
 
 class Nans:
-    """Log-likelihoods of chains or populations that were NaN: how many of each, and where the first came
-    from.
+    """Log-likelihoods of chains or populations that were NaN: their number for each, and the reason of the
+    first.
 
     Parameters
     ----------
@@ -277,8 +277,8 @@ class Nans:
         self.counts, self.first, self.refuse = np.zeros(n_chains, np.int64), "", False
 
     def rejected(self, found, reason):
-        """Return the same log-likelihoods of rows, as many of each chain, with -inf in place of NaN;
-        `reason` says why of a row."""
+        """Replace NaN by -inf in log-likelihoods of rows, equally many for each chain, and count them;
+        `reason` returns the reason for a row."""
         bad = np.isnan(found)
         if bad.any():
             self.counts += bad.reshape(len(self.counts), -1).sum(axis=1)
@@ -300,11 +300,11 @@ class Nans:
 
 
 class Loop:
-    """A sampler's steps, in parts that are kept; `stop` is the interruption that ended it, or None.
+    """A sampler's steps, in parts that are kept; `stop` is the interruption that ended them, or None.
 
     A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `finished`, `seen()`,
     `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy, nans and
-    `piece`, the steps between two looks at the clock, for progress and checkpoints.
+    `piece`, the number of steps between two updates of progress and checkpoints.
     """
 
     def __init__(self, sampler, n_draws, n_warmup):
@@ -313,7 +313,7 @@ class Loop:
         self.parts: list[dict] = []
 
     def run(self, store, progress):
-        """Return whether all steps were done; `parts` has the arrays of those that were."""
+        """Run the steps; return True if all were done. `parts` gets the arrays of those that were."""
         parts, self.store = self.parts, store
         with bar(progress, "{task.fields[rates]}") as self._bar:
             self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=self.n_steps, rates="")
@@ -357,7 +357,7 @@ class Loop:
 
 
 def starts_of(start, priors, n_chains):
-    """Return starts as rows, checked against the priors."""
+    """Convert starts to rows, and check them against the priors."""
     if not isinstance(start, Mapping) or set(start) != set(priors.free):
         raise InputError(
             f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; a dict of exactly "

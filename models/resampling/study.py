@@ -5,14 +5,14 @@ e = N w / sum w:
 
     MSE / N        mean of |o - e|^2 / N                                              (Figure 4)
     bias share     |mean o - e|^2 / MSE: 1 / K for an unbiased scheme                 (Figure 2)
-    seconds        of a call until a permuted ancestor vector, median                 (Figure 5)
+    seconds        of a call that returns permuted ancestors, median                  (Figure 5)
     decision       the fastest scheme at each N and y                                 (Figure 6)
 
-Both errors are means over the sets. Sets that fit into memory together are rows of one call, and each call
-of each cell (scheme, N, y) has a seed of its own, so that cells are independent; `excess` takes the 1 / K off
-the bias share. `Design` says how many sets and vectors.
+Both errors are means over the sets. Sets that fit into memory together are rows of one call, and each call of
+each cell (scheme, N, y) has a separate seed, so that cells are independent; `excess` removes the 1 / K from
+the bias share. `Design` gives the numbers of sets and vectors.
 
-`resample` takes a scheme by its name, or the one that a study found fastest.
+`resample` uses a scheme by its name, or the one that a study found fastest.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ SCHEMES = (
     "rejection",
 )
 CHAINS = "metropolis", "megopolis"
-MOST_AT_ONCE = 1 << 20  # particles of replicates that are held together
-_MOST_WEIGHTS = 1 << 26  # that are kept for the next scheme
-FEWEST = 4  # vectors of a set
+MOST_AT_ONCE = 1 << 20  # particles of replicates that are held at once
+_MOST_WEIGHTS = 1 << 26  # weights that are kept for the next scheme
+FEWEST = 4  # smallest number of vectors of a set
 ERRORS = "sets", "runs", "mse", "bias_share"
-_REPEATS = 5  # timed calls, at most
-_STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost what a particle of the other schemes does
-_LONG = 1 << 26  # particles and steps of a cell whose sets are kept one by one
-_BOUND = 1.0  # of the weights: exp(0)
+_REPEATS = 5  # largest number of timed calls
+_STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost as much as a particle elsewhere
+_LONG = 1 << 26  # product of particles and steps above which a cell's sets are stored one by one
+_BOUND = 1.0  # upper bound of the weights: exp(0)
 _KINDS = dict(
     scheme=str,
     kind=str,
@@ -83,18 +83,18 @@ class Design:
     Attributes
     ----------
     n_runs : int
-        K, offspring vectors of a set.
+        K, the number of offspring vectors of a set.
     n_sets : int
         Weight sets of a cell.
     most : int
-        Particles that a cell should cost, of all its vectors; a chain of 8 steps costs one. Where it would
-        cost more there are fewer vectors, then fewer sets, but one set of four vectors at least.
+        Intended cost of a cell in particles, over all its vectors; 8 steps of a chain count as one. If the
+        cost would be larger there are fewer vectors, then fewer sets, but at least one set of four vectors.
     limit : float
-        Cells that would cost more even so are left out.
+        Cells with a larger cost even so are omitted.
     dtype : {"float64", "float32"}
-        Of the weights.
+        Type of the weights.
     long_enough : float
-        Seconds of timed calls after which no other is made.
+        Total seconds of timed calls after which there is no further call.
     """
 
     n_runs: int = 16
@@ -105,8 +105,8 @@ class Design:
     long_enough: float = 1.0
 
     def share(self, n: int, steps: float) -> tuple[int, int]:
-        """Return (sets, vectors of each) for cells of n particles and so many steps; (0, 0) for those left
-        out."""
+        """Choose (sets, vectors of each) for cells of n particles with this number of steps; (0, 0) if the
+        cell is omitted."""
         cost = n * max(1.0, steps / _STEPS_A_PARTICLE)
         runs = min(self.n_runs, max(FEWEST, int(self.most / (cost * self.n_sets))))
         sets = min(self.n_sets, max(1, int(self.most / (cost * runs))))
@@ -124,7 +124,7 @@ def study(
     client: object = None,
     peers: Mapping[str, Callable] | None = None,
 ) -> Iterator[dict]:
-    """Yield the cells of the study, one after another.
+    """Compute and yield the cells of the study, one after another.
 
     Parameters
     ----------
@@ -133,18 +133,18 @@ def study(
     ys : list of float
     design : Design
     known : list of dict
-        Cells that need no computing. Of another kind of machine they say the errors: draws are the same
-        everywhere.
+        Cells that need not be computed. Cells of another kind of machine still provide errors, as draws are
+        the same everywhere.
     checkpoint : path, optional
-        A folder that keeps each cell as it is finished, and each set of one that takes long: the same study
-        goes on from there, one with more cells adds to it.
+        A folder that stores each finished cell, and each set of a long one: the same study resumes from
+        there, and a study with more cells adds to it.
     names : list of str
         Schemes of SCHEMES, `peers`, or "metropolis / C" for B = B* / C.
     client : distributed.Client or "local", optional
-        Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this
-        machine's, and measured here.
+        Its workers compute the errors of this package's schemes, each cell on a separate core. Seconds are
+        measured on the local machine.
     peers : dict of callables (weights, seed, step, space) -> offspring, optional
-        Other schemes, which are not timed, by name.
+        Other schemes by name, which are not timed.
 
     Yields
     ------
@@ -181,26 +181,25 @@ def study(
 
 
 def _kept(store):
-    """Return the cells of a checkpoint."""
+    """Load the cells of a checkpoint."""
     parts = (store.get(part) for part in store.names("cell-"))
     return [json.loads(str(part["cell"])) for part in parts if part is not None]
 
 
 def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:
-    """Return weights of equation (12), at most 1; the same normal numbers for every y."""
+    """Draw weights of equation (12), at most 1; the same normal numbers for every y."""
     x = np.random.default_rng((n, number) if number else n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
 
 
 def _weights(n, y, design):
-    """Return the cell's weight sets by their number."""
+    """Make a function that returns the cell's weight sets by their number."""
     kept = functools.lru_cache(max(1, _MOST_WEIGHTS // n))
     return kept(lambda number: weight_set(n, y, number, design.dtype))
 
 
 def excess(cell: dict) -> float:
-    """Return the rest of the bias share without the 1 / K of unbiased offspring: |bias|^2 / MSE, on
-    average."""
+    """Compute the bias share less the 1 / K of unbiased offspring: |bias|^2 / MSE, in expectation."""
     k = cell["runs"]
     return (k * cell["bias_share"] - 1.0) / (k - 1)
 
@@ -210,7 +209,7 @@ def _place(cell):
 
 
 def _drawn(cell):
-    """Return the settings that a cell's errors depend on: for our schemes not the machine."""
+    """Return the settings that determine a cell's errors: for this package's schemes not the machine."""
     return cell["scheme"], cell["n"], cell["y"], "any" if _is_ours(cell["scheme"]) else cell["kind"]
 
 
@@ -235,8 +234,7 @@ def _measured(cell, errors, design, weights, steps, space, store, peers):
 
 
 def _errors_of(cell, draw, weights, sets, runs, steps, store):
-    """Return the errors named by ERRORS, means over the sets; the store keeps the calls of a cell that
-    takes long."""
+    """Compute the errors named by ERRORS, means over the sets; the store keeps the calls of a long cell."""
     found, long = [], cell["n"] * steps * runs * sets > _LONG
     together = max(1, MOST_AT_ONCE // (cell["n"] * runs))
     for first in range(0, sets, together):
@@ -252,8 +250,8 @@ def _errors_of(cell, draw, weights, sets, runs, steps, store):
 
 
 def _errors_elsewhere(cells, design, k):
-    """Compute, on a worker, the errors of a cell, which no machine changes; None if the design leaves it
-    out."""
+    """Compute, on a worker, the errors of a cell, which do not depend on the machine; None if the design
+    omits it."""
     cell = cells[k]
     weights = _weights(cell["n"], cell["y"], design)
     draw, steps, _ = _drawing(cell["scheme"], metropolis_steps(weights(0), space="serial"), "serial")
@@ -262,7 +260,8 @@ def _errors_elsewhere(cells, design, k):
 
 
 def _drawing(name, steps, space, peers=None):
-    """Return (what gives offspring of rows of weights, its steps a particle, what is timed or None)."""
+    """Return (a function that draws offspring of rows of weights, its steps a particle, a function to be
+    timed or None)."""
     if not _is_ours(name):
         return lambda w, seed, step: peers[name](w, seed, step, space), 1.0, None
     name, _, divisor = name.partition(" / ")
@@ -270,7 +269,7 @@ def _drawing(name, steps, space, peers=None):
     if name in CHAINS:
         steps = math.ceil(steps / int(divisor or 1))
         more = {"n_steps": steps} if divisor else {}
-    elif name == "rejection":  # log(0.01) of B* apart
+    elif name == "rejection":  # without the factor |log(0.01)| of B*
         steps = max(1.0, steps / 4.6)
     else:
         steps = 1.0
@@ -286,13 +285,13 @@ def _drawing(name, steps, space, peers=None):
 
 
 def _seed(cell, number):
-    """Return a seed for each call of each cell, which begins with that set."""
+    """Compute a seed for the call of a cell that begins with set `number`."""
     words = zlib.crc32(cell["scheme"].encode()), cell["n"], round(2 * cell["y"]), number
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
 def kind_of(space: object) -> str:
-    """Return the machine that a study's cell is told of, "cpu" or "cuda"."""
+    """Return the kind of machine of a study's cell, "cpu" or "cuda"."""
     return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
@@ -329,7 +328,7 @@ def _seconds(call, w, space, design):
 
 
 def decisions(cells: Sequence[dict]) -> dict:
-    """Return {"cpu" | "cuda" | "both": {(n, y): scheme}}, the fastest; "both" says which machine, too."""
+    """Find the fastest scheme: {"cpu" | "cuda" | "both": {(n, y): scheme}}; "both" names the machine, too."""
     found = {}
     cells = [cell for cell in cells if cell["scheme"] in SCHEMES]
     for kind in sorted({cell["kind"] for cell in cells}) + ["both"]:
@@ -345,12 +344,12 @@ def decisions(cells: Sequence[dict]) -> dict:
 
 
 def merge(studies: Sequence[Sequence[dict]]) -> list[dict]:
-    """Return the cells of several studies; of the same cell the last one's."""
+    """Join the cells of several studies; of equal cells the last one is kept."""
     return list({_place(cell): cell for cells in studies for cell in cells}.values())
 
 
 def save(cells: Sequence[dict], folder: object) -> pathlib.Path:
-    """Write study.json; returns its path."""
+    """Write study.json; return its path."""
     path = pathlib.Path(folder) / "study.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, json.dumps({"schema": "resampling-study", "cells": list(cells)}, indent=1) + "\n")
@@ -358,7 +357,7 @@ def save(cells: Sequence[dict], folder: object) -> pathlib.Path:
 
 
 def load(path: object) -> list[dict]:
-    """Return the cells of a study.json."""
+    """Load the cells of a study.json."""
     found = read_json(path)
     try:
         for cell in found["cells"]:
@@ -380,13 +379,14 @@ def resample(
     space: pk.SpaceLike | None = None,
     **options: Any,
 ) -> ArrayOrView:
-    """Return ancestors by a scheme of a given name, or by the fastest one for weights like these.
+    """Draw ancestors by a scheme of a given name, or by the fastest one for such weights.
 
     Parameters
     ----------
     method : str, default "auto"
-        A scheme's name, or "auto": what a study on this machine found fastest for the number of particles and
-        the evenness of the weights; without a study systematic: docs/measured.md says by how much.
+        A scheme's name, or "auto": the scheme that a study on this machine found fastest for the number of
+        particles and the evenness of the weights; without a study, systematic. docs/measured.md has the
+        gains.
     decisions : str or path, optional
         The study.json that `python -m portable.models.resampling experiment` wrote.
     weights, log_weights, space, **options : as in the schemes
@@ -398,8 +398,8 @@ def resample(
     Raises
     ------
     InputError
-        A method that is not listed; decisions that are no study, or of another machine; what the scheme
-        itself refuses.
+        `method` is not listed; `decisions` is not a study, or is of another machine; the scheme refuses an
+        argument.
 
     Examples
     --------
@@ -414,8 +414,8 @@ def resample(
 
 
 def _fastest(path, weights, log_weights, space):
-    """Return the scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis
-    steps it would take."""
+    """Return the scheme of the study's nearest cell: by N on a logarithmic scale, then by the Metropolis
+    steps of y."""
     table = _table(str(path))
     kind = kind_of(pk.default_space() if space is None else space)
     if kind not in table:
@@ -432,7 +432,7 @@ def _fastest(path, weights, log_weights, space):
 
 
 def _steps_at(y):
-    """Return B* of the paper's weights: their mean is exp(-y^2 / 4) / sqrt(2) of their largest."""
+    """Compute B* of the paper's weights, whose mean is exp(-y^2 / 4) / sqrt(2) of their largest."""
     return math.log(0.01) / math.log1p(-math.exp(-y * y / 4) / math.sqrt(2.0))
 
 

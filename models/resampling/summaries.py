@@ -1,5 +1,5 @@
-"""Summarise particles at each step beside their means: variances, quantiles, the user's moments, on the
-device."""
+"""Summaries of particles at each step in addition to means, on the device: variances, quantiles, the user's
+moments."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .weights import SWEEP_TEAM
 
 
 class Summaries:
-    """Arrays of what was asked for, and the launches after a step.
+    """Arrays of the requested summaries, and the launches after a step.
 
     Parameters
     ----------
     run : Run
     variances : bool
     levels : ndarray of float64, shape (n_levels,)
-        Of quantiles; empty for none.
+        Levels of quantiles; empty for none.
     moments : pk.function (t, state, params) -> tuple of numbers, or None
     n_moments : int
 
@@ -53,7 +53,7 @@ class Summaries:
         return any(view is not None for view in (self.variances, self.quantiles, self.moments))
 
     def after(self, t):
-        """Launch what is wanted of step t; one or two launches each."""
+        """Launch the kernels of the requested summaries of step t; one or two launches each."""
         run, tables = self.run, self.run.tables
         kept, slot = t % run.n_kept, t % run.x.shape[0]
         weights = tables.values, tables.extremes, tables.sums
@@ -69,7 +69,7 @@ class Summaries:
             launch(teams, summary_kernels.find_quantiles, *own)
 
     def _average(self, kernel, own, parts, found):
-        """Launch sums over tiles, and what makes averages of them."""
+        """Launch sums over tiles, then the averages of these."""
         tables = self.run.tables
         launch(tables.wide_tiles, kernel, *own, parts)
         launch(tables.rows, average, tables.sums, parts, found)

@@ -15,10 +15,10 @@ from ..shared.checks import check_count
 from .arguments import Params, as_table
 from .state_space import StateSpaceModel
 
-# Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle
-# is best between 1.0 and 1.7 (Doucet, Pitt, Deligiannidis, Kohn: Efficient implementation of Markov chain
-# Monte Carlo when using an unbiased likelihood estimator, Biometrika 102, 2015); 1 is on the side that does
-# not stick.
+# If the cost of a PMMH step is proportional to its particles, the sd of the log-likelihood at the posterior's
+# centre is best between 1.0 and 1.7 (Doucet, Pitt, Deligiannidis, Kohn: Efficient implementation of Markov
+# chain Monte Carlo when using an unbiased likelihood estimator, Biometrika 102, 2015); with 1, chains stick
+# less.
 WANTED = 1.0
 
 
@@ -29,11 +29,11 @@ class Needed:
     Attributes
     ----------
     n_particles : int
-        What makes its variance about 1, a multiple of 32.
+        Number at which the variance is about 1, a multiple of 32.
     tried : dict
-        Variance by number of particles; NaN where a filter died.
+        Variance by number of particles; NaN if a filter died.
     text : str
-        In words.
+        Description.
     """
 
     n_particles: int
@@ -55,7 +55,7 @@ def particles_needed(
     seed: Whole = 0,
     **options: Any,
 ) -> Needed:
-    """Return the number of particles at which the variance of the log-likelihood is about 1, near given
+    """Find the number of particles at which the variance of the log-likelihood is about 1, near given
     parameters.
 
     Parameters
@@ -63,9 +63,9 @@ def particles_needed(
     model : StateSpaceModel
     observations, inputs : as in `ParticleFilter.run`
     params : of one filter
-        In the middle of the posterior, as far as it is known: a first short PMMH run tells.
+        Near the centre of the posterior, for example from a first short PMMH run.
     n_runs : int
-        Filters, rows of one batch, from which a variance is taken; its relative error is sqrt(2 / n_runs).
+        Filters, rows of one batch, whose variance is computed; its relative error is sqrt(2 / n_runs).
     max_particles : int
         More particles are not tried.
     **options : as in `StateSpaceModel.filter`

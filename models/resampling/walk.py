@@ -1,4 +1,4 @@
-"""Random walks of many chains at once, whose steps learn from all of them while they warm up."""
+"""Random walks of many chains at once, whose proposals adapt to all chains during warm-up."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-STARTS = 10  # draws of the prior from which a chain takes its best
-TARGET = 0.234  # acceptance rate of a walk in several dimensions (Roberts, Gelman and Gilks 1997)
+STARTS = 10  # draws of the prior, of which a chain starts at the best
+TARGET = 0.234  # optimal acceptance rate in several dimensions (Roberts, Gelman and Gilks 1997)
 
 
 def random_of(seed, *numbers):
-    """Return random numbers that belong to a step of a job: the same, whatever came before."""
+    """Make the random generator of a step of a job; it depends only on the seed and the numbers."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *numbers])))
 
 
 class Points(NamedTuple):
-    """Parameters of rows, and what was found there: coordinates without bounds, shape (n_rows, n_free), the
-    logarithms of the prior's density there and of the likelihood, shape (n_rows,), and the keys of the random
-    numbers of an estimate, shape (n_rows, n_keys)."""
+    """Parameters of rows, and the densities there: coordinates without bounds, shape (n_rows, n_free),
+    logarithms of the prior density of these and of the likelihood, shape (n_rows,), and the keys of the
+    random numbers of an estimate, shape (n_rows, n_keys)."""
 
     z: np.ndarray
     log_prior: np.ndarray
@@ -26,11 +26,11 @@ class Points(NamedTuple):
     keys: np.ndarray
 
     def of(self, rows):
-        """Return the values of some rows."""
+        """Select some rows."""
         return Points(*(array[rows] for array in self))
 
     def where(self, chosen, others):
-        """Return the values of chosen rows, and others elsewhere."""
+        """Select chosen rows, and take the others from `others`."""
         return Points(
             *(np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(self, others))
         )
@@ -42,9 +42,9 @@ def metropolis(points, z, keys, priors, estimate, random, power=1.0):
     Parameters
     ----------
     points : Points
-        Where rows stand.
+        Current states of rows.
     z : ndarray, shape (n_rows, n_free)
-        Proposals, as likely from there as back.
+        Proposals, from a symmetric law.
     keys : ndarray, shape (n_rows, n_keys)
     priors : Priors
     estimate : callable (values, keys) -> ndarray, shape (n_rows,)
@@ -55,9 +55,9 @@ def metropolis(points, z, keys, priors, estimate, random, power=1.0):
     Returns
     -------
     points : Points
-        Where rows stand now.
+        New states of rows.
     rates : ndarray, shape (n_rows,)
-        The probabilities with which they moved.
+        Acceptance probabilities.
     accepted : ndarray of bool, shape (n_rows,)
     """
     values, log_prior = priors.at(z)
@@ -73,15 +73,15 @@ def metropolis(points, z, keys, priors, estimate, random, power=1.0):
 
 
 class Walk:
-    """Proposals z + scale L e with L L^T the covariance of what the chains have seen; frozen when warming up
-    is over.
+    """Proposals z + scale L e with L L^T the covariance of the chains' states so far; frozen after warm-up.
 
-    Proposals of a chain depend on others while warming up only: afterwards each is a Markov chain of its own.
+    Proposals of a chain depend on other chains during warm-up only: afterwards each chain is a separate
+    Markov chain.
 
     Parameters
     ----------
     z : ndarray, shape (n_chains, n_free)
-        Starts, whose variances are the first guess.
+        Starts, whose variances are the initial values.
     """
 
     def __init__(self, z):
@@ -96,8 +96,8 @@ class Walk:
         return z + self.scale * random.normal(size=z.shape) @ factor.T
 
     def learn(self, z, accepted):
-        """Learn from where the chains stand, and the share of them that moved; the past is forgotten at a
-        rate of 1 / n^0.7."""
+        """Adapt to the chains' current states, and to the share of them that moved; past states are forgotten
+        at a rate of 1 / n^0.7."""
         self.n_seen += 1
         rate = (self.n_seen + 5.0) ** -0.7
         self.tune(accepted, rate)
@@ -106,14 +106,14 @@ class Walk:
         self.covariance = (1.0 - rate) * self.covariance + rate * (away.T @ away) / len(z)
 
     def fit(self, z, weights):
-        """Take the covariance of weighted points, shapes (n, n_free) and (n,), in place of what was seen."""
+        """Replace the covariance by that of weighted points, shapes (n, n_free) and (n,)."""
         self.mean = weights @ z
         away = z - self.mean
         covariance = (weights * away.T) @ away
         self.covariance = covariance + 1e-12 * np.eye(len(covariance))
 
     def tune(self, accepted, rate):
-        """Move the scale towards the wanted acceptance rate."""
+        """Move the scale towards the optimal acceptance rate."""
         self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - TARGET)), 1e-3, 1e3))
 
     def state(self):
