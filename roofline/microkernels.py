@@ -1,10 +1,10 @@
-"""Kernels that do one thing as fast as the machine can, from which the ceilings are measured.
+"""Kernels that do one kind of work as fast as the machine can, from which the ceilings are measured.
 
-Chains of operations that do not depend on each other hide the time that each operation takes; 8 to 12 of them
-are enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is multiplied and added are
-numbers among the arguments: no compiler can work the results out, and a GPU reads them from its constant
-memory, for which a fused multiply-add in float64 waits less than for a third register. Values stay of order
-one, far from infinities and subnormals.
+Chains of operations that do not depend on each other hide the latency of an operation; 8 to 12 of them are
+enough for a pack of lanes on a CPU, and a GPU has many threads as well. The factors and summands are numbers
+among the arguments: no compiler can compute the results, and a GPU reads them from its constant memory, for
+which a fused multiply-add in float64 has a lower latency than for a third register. Values stay of order one,
+far from infinities and subnormals.
 """
 
 import functools
@@ -13,19 +13,20 @@ import numpy as np
 
 import portable as pk
 
-# two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+# two units with a latency of four cycles need eight; sixteen vector registers hold twelve and two operands
 CHAINS = 12
-UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
-# of all rows, from one that a team reads to the next: it comes near none that others read at the time
+UNROLLED = 8  # steps of each chain in an iteration: the loop costs three instructions
+# distance between consecutive rows of a team, over all rows: far from the rows that other teams read at the
+# time
 LEAP = 0.618
-ROWS, MOST = 4, 4  # rows that a team reads at once, and elements of each for a member: 16 loads in flight
+ROWS, MOST = 4, 4  # rows that a team reads at once, and a member's elements of each: 16 loads in flight
 BAND, BANDS = 512, 8  # elements of scratch, 32 KiB in all
-FEW = 4  # of what is itself a sequence of operations, and waits for nothing
+FEW = 4  # calls of a function that is itself a sequence of independent operations
 
 
 @pk.kernel
 def chains(i, step, other, trips, b, c, out):
-    """CHAINS UNROLLED steps a trip, of one half of the chains by `step`, of the other by `other`."""
+    """Do CHAINS UNROLLED steps an iteration, half of the chains by `step`, the others by `other`."""
     x = pk.local(CHAINS, out.dtype)
     for k in range(pk.static(CHAINS)):
         x[k] = out[i] + k
@@ -68,7 +69,7 @@ def through_float32(x, b, c):
 
 @pk.kernel
 def products(team, trips, b, out):
-    """2 * 32 * 128 * 4 flops a trip, of sums in registers."""
+    """Do 2 * 32 * 128 * 4 flops an iteration, with the sums in registers."""
     x, y = team.scratch((32, 4), out.dtype), team.scratch((4, 128), out.dtype)
     own, total = team.tile((32, 128), out.dtype), 0.0
     for e in team.thread_range(512):
@@ -83,17 +84,17 @@ def products(team, trips, b, out):
     out[team.league_rank * team.size + team.rank] = total
 
 
-# what most methods have; others are measured when they are met
+# the functions that most methods use; others are measured when a kernel calls them
 FUNCTIONS = "exp", "fast_exp", "log", "sqrt", "divide"
 
 
 @functools.cache
 def special(name):
-    """Return a kernel and its function: FEW calls a trip of any function of one or two numbers, as counts
-    name it; None where there is none.
+    """Return a kernel and its function, for FEW calls an iteration of a function of one or two numbers, by
+    its name in counts; None if there is no such function.
 
-    Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum
-    another.
+    Calls do not depend on each other, only the sums do. Arguments are close to b; each costs an addition, and
+    so does its sum.
     """
     if name.startswith("random."):
         draw = getattr(pk.random, name.removeprefix("random."), None)
@@ -108,7 +109,7 @@ def special(name):
 
 
 def _takes(function, n):
-    """Return True for a function of n numbers that gives one."""
+    """Return True if `function` maps n numbers to one."""
     try:
         return np.ndim(function(*[1.5] * n)) == 0
     except (TypeError, ValueError):
@@ -133,7 +134,7 @@ def calls(i, function, trips, b, c, out):
 
 @pk.kernel
 def draws(i, function, trips, b, c, out):
-    """Random numbers: an index is a stream, a call a draw."""
+    """Draw random numbers: each index is a stream, each call a draw."""
     total = out[i]
     for trip in range(trips):
         for k in range(pk.static(FEW)):
@@ -142,7 +143,7 @@ def draws(i, function, trips, b, c, out):
 
 
 def _of_stream(draw):
-    """Return a function of stream and draw that gives one number."""
+    """Return a function of stream and draw that returns one number."""
 
     @pk.function
     def number(i, k):
@@ -162,8 +163,8 @@ def _of_stream(draw):
 
 @pk.kernel
 def atomics(i, trips, place, counts):
-    """An atomic addition a trip, to a place which no compiler knows: where it does, a warp adds its lanes'
-    first."""
+    """Add 1 atomically in each iteration, to a place that no compiler knows: for a known place, a warp would
+    first add up its lanes' summands."""
     at = place[i]
     for _ in range(trips):
         pk.atomic_add(counts, at, 1)
@@ -171,37 +172,37 @@ def atomics(i, trips, place, counts):
 
 @pk.kernel
 def triad(i, s, b, c, a):
-    """STREAM's triad: two elements read, one written."""
+    """Run STREAM's triad: two elements are read, one is written."""
     a[i] = b[i] + s * c[i]
 
 
 @pk.kernel
 def copy(i, b, a):
-    """An element read and written."""
+    """Copy an element: one is read, one is written."""
     a[i] = b[i]
 
 
 @pk.kernel
 def update(i, s, b, a):
-    """Two elements read, one of them written: what is written is in the cache already."""
+    """Update an element: two are read, one of them is written, which is then in the cache already."""
     a[i] += s * b[i]
 
 
 @pk.kernel
 def element(i, x):
-    """An element read."""
+    """Read an element."""
     return x[i]
 
 
 @pk.kernel
 def element_at(i, place, x):
-    """An element read from anywhere."""
+    """Read an element at any place."""
     return x[place[i]]
 
 
 @pk.kernel
 def triad_again(team, trips, s, b, c, a):
-    """The triad on a team's own rows, over and over: the rows stay in the cache that holds them."""
+    """Run the triad on a team's own rows repeatedly, so that the rows stay in a cache that holds them."""
     row = team.league_rank
     for _ in range(trips):
         for j in team.thread_range(a.shape[1]):
@@ -210,7 +211,7 @@ def triad_again(team, trips, s, b, c, a):
 
 @pk.kernel
 def copy_again(team, trips, b, a):
-    """A team's own row copied to another, over and over."""
+    """Copy one of a team's rows to another repeatedly."""
     row = team.league_rank
     for _ in range(trips):
         for j in team.thread_range(a.shape[1]):
@@ -219,7 +220,7 @@ def copy_again(team, trips, b, a):
 
 @pk.kernel
 def update_again(team, trips, s, b, a):
-    """A team's own row added to another, over and over."""
+    """Add one of a team's rows to another repeatedly."""
     row = team.league_rank
     for _ in range(trips):
         for j in team.thread_range(a.shape[1]):
@@ -228,7 +229,7 @@ def update_again(team, trips, s, b, a):
 
 @pk.kernel
 def read_again(team, trips, x, out):
-    """A team's own eight rows read over and over, each into a sum of its own."""
+    """Read a team's eight rows repeatedly, each into a separate sum."""
     first = 8 * team.league_rank
     total = pk.local(8, out.dtype)
     total[:] = 0.0
@@ -243,11 +244,11 @@ def read_again(team, trips, x, out):
 
 @pk.kernel
 def read_around(team, trips, leap, width, x, out):
-    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when most others have
-    been read.
+    """Read ROWS rows in each iteration of a team, all at once, `leap` apart: a row is read again after most
+    other rows have been read.
 
-    A row has MOST elements a member at most. `leap` is below the number of rows, so that places need no
-    division.
+    A row has at most MOST elements for each member. `leap` is below the number of rows, so that places need
+    no division.
     """
     total = pk.local(ROWS * MOST, out.dtype)
     total[:] = 0.0
@@ -266,7 +267,8 @@ def read_around(team, trips, leap, width, x, out):
 
 @pk.kernel
 def read_scratch(team, trips, width, out):
-    """Each member reads BANDS elements of the team's scratch a trip, its neighbours those next to them."""
+    """Read BANDS elements of a team's scratch in each iteration of a member; neighbours read adjacent
+    elements."""
     kept = team.scratch(width, out.dtype)
     for j in team.thread_range(width):
         kept[j] = 1.0
@@ -284,7 +286,7 @@ def read_scratch(team, trips, width, out):
 
 @pk.kernel
 def dependent(i, trips, b, c, out):
-    """One chain of an exclusive or and an addition: two cycles a trip on every CPU core."""
+    """Run one chain of an exclusive or and an addition: two cycles an iteration on every CPU core."""
     x = out[i]
     for _ in range(trips):
         x = (x ^ b) + c
@@ -293,5 +295,5 @@ def dependent(i, trips, b, c, out):
 
 @pk.kernel
 def nothing(i, out):
-    """A launch and no more."""
+    """Do nothing, to measure the cost of a launch."""
     out[i] = 0.0

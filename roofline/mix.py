@@ -1,4 +1,5 @@
-"""Compiled code in kinds of operations: LLVM's instructions as they were executed, PTX as it stands."""
+"""Count compiled code by kinds of operations: executed instructions of LLVM, and static instructions of
+PTX."""
 
 import collections
 import functools
@@ -8,7 +9,7 @@ _LLVM = {"double": ("float64", 8), "float": ("float32", 4), "i1": ("bool", 1), "
     f"i{8 * n}": (f"int{8 * n}", n) for n in (1, 2, 4, 8)
 }
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
-# of LLVM's instructions, one machine instruction each
+# of LLVM's instructions; each of these is one machine instruction
 ARITHMETIC = {*FLOPS} - {"frem"}
 _DIVISIONS = "sdiv udiv srem urem".split()
 _INTEGER = {
@@ -16,9 +17,9 @@ _INTEGER = {
     *(f"{name}{how}" for name in _DIVISIONS for how in ("", " by constant")),
 }
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
-STARTS = {*FLOPS, "sqrt", *_INTEGER, *_LOADS, *_STORES}  # an instruction of a GPU each, or several
+STARTS = {*FLOPS, "sqrt", *_INTEGER, *_LOADS, *_STORES}  # each is one or several instructions of a GPU
 _PTX_TYPES = {"f64": "float64", "f32": "float32"} | {f"{k}{n}": f"int{n}" for k in "sub" for n in (32, 64)}
-_PTX_KINDS = {  # of PTX's instructions, by their first part
+_PTX_KINDS = {  # by the first part of a PTX instruction's name
     name: kind
     for kind, names in {
         "fma": "fma mad",
@@ -43,16 +44,16 @@ _PTX_KINDS = {  # of PTX's instructions, by their first part
 
 
 def lanes_and_type(text):
-    """(lanes, dtype, bytes of an element) of an LLVM type: "<8 x double>" is (8, "float64", 8)."""
+    """Return (lanes, dtype, bytes of an element) of an LLVM type: "<8 x double>" is (8, "float64", 8)."""
     vector = re.match(r"<(\d+) x (\w+)>", text)
     lanes, element = (int(vector[1]), vector[2]) if vector else (1, text)
     return (lanes, *_LLVM.get(element, (element, 0)))
 
 
 def executed_totals(executed):
-    """Return totals of executed instructions, each lane of a vector an operation.
+    """Return totals of executed instructions; each lane of a vector is an operation.
 
-    What special functions did inside is a total of its own, for where a hardware counter has no names for
+    Operations inside special functions have a separate total, because hardware counters do not distinguish
     functions.
 
     Parameters
@@ -79,7 +80,7 @@ def executed_totals(executed):
         if each:
             flops[dtype] += each * lanes * n
             vector[dtype] += each * lanes * n * (lanes > 1)
-        elif name in ("special //", "special %"):  # one flop of the text each, as other operators
+        elif name in ("special //", "special %"):  # each is one flop of the source, as other operators
             flops[dtype] += lanes * n
         elif name.startswith("special "):
             special[f"{name.removeprefix('special ')} {dtype}"] += lanes * n
@@ -104,8 +105,8 @@ def executed_totals(executed):
 
 @functools.lru_cache(256)
 def ptx_mix(ptx):
-    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}; moves
-    are none."""
+    """Return the static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3,
+    ...}; moves are left out."""
     found = collections.Counter()
     for line in ptx.splitlines():
         instruction = re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)", line)
@@ -133,8 +134,8 @@ _OF_LLVM = {
 
 
 def conversions(executed):
-    """Conversions that ran, each lane one, by what was converted: {"int64 to float64": n, ...}; integers of
-    any size are told as int64."""
+    """Return the executed conversions, by the converted types, each lane counts: {"int64 to float64": n,
+    ...}; integers of any size are reported as int64."""
     found = collections.Counter()
     for (_, name, of), n in executed.items():
         if name in _OF_LLVM:
@@ -142,18 +143,18 @@ def conversions(executed):
     return dict(found)
 
 
-# Floating-point instructions of x86-64 and of aarch64, of whole registers or of one number
+# Floating-point instructions of x86-64 and of aarch64, on whole registers or on one number
 _ARITHMETIC = re.compile(
     r"\s(?:v?(?:add|sub|mul|div)[ps][sd]|vf?n?m(?:add|sub)\d+[ps][sd]|f(?:n?m?add|n?msub|n?mul|div|ml[as]))\s"
 )
-DEEPER = 8  # trips of a loop, as far as nobody knows: an inner one's instructions count so much more
+DEEPER = 8  # assumed iterations of a loop, as the weight of an inner loop's instructions
 _KEPT = re.compile(r"(\d+)-byte (?:Folded )?(?:Spill|Reload)")
 
 
 def spilled(assembly):
-    """(bytes written to the stack and read again, floating-point instructions) of the block of code, of those
-    in the deepest loops, that has most of these, by LLVM's remarks in the machine code; (0, 0) without
-    loops."""
+    """Return (bytes spilled to the stack and reloaded, floating-point instructions) of the block of code with
+    most floating-point instructions among the deepest loops, by LLVM's remarks in the machine code; (0, 0)
+    without loops."""
     blocks = [[0, 0, 0]]  # depth of its loop, arithmetic, bytes
     for line in assembly.splitlines():
         if re.match(r"\.?L?BB\d+_\d+:|[#/]+ %bb\.\d+:", line.strip()):

@@ -1,5 +1,4 @@
-"""Arguments of launches that are over: enough to tell them apart and to find them again, without keeping
-arrays alive."""
+"""Arguments of past launches: enough to distinguish and to recover them, without keeping arrays alive."""
 
 import math
 import weakref
@@ -12,10 +11,10 @@ from portable.roofline.touched import SIZES
 
 
 class Past:
-    """An array that a launch had: where it lay, and whose memory that was.
+    """Store the place of a launch's array, and the owner of its memory.
 
-    `owner` is weak. On the host a slice that was made for one launch is found again as long as its memory
-    lives.
+    `owner` is a weak reference. On the host a slice that was made for one launch can be recovered as long as
+    its memory lives.
     """
 
     __slots__ = ("dtype", "owner", "pointer", "rebuild", "shape", "strides")
@@ -34,7 +33,7 @@ class Past:
         self.owner = weakref.ref(a)
 
     def recall(self):
-        """Return the array, or InputError where its memory is gone."""
+        """Return the array, or raise InputError if its memory was freed."""
         a = self.owner()
         if a is None:
             raise InputError(
@@ -54,7 +53,7 @@ class Past:
 
 
 def _each(function, a):
-    """Return a launch's argument with its arrays mapped; a record stays one."""
+    """Return a launch's argument with `function` applied to its arrays; a record keeps its type."""
     if isinstance(a, (np.ndarray, pk.View, pk.ScatterView, Past)):
         return function(a)
     if isinstance(a, tuple):
@@ -64,12 +63,12 @@ def _each(function, a):
 
 
 def remembered(launch):
-    """Return a launch that keeps no array alive."""
+    """Return a copy of a launch that keeps no array alive."""
     return launch._replace(args=tuple(_each(Past, a) for a in launch.args), outs=())
 
 
 def spans(launch):
-    """Return {where an array lies: its bytes} of a launch of the past."""
+    """Return {place of an array: its bytes} of a past launch."""
     found = {}
 
     def note(a):
@@ -81,12 +80,12 @@ def spans(launch):
 
 
 def recalled(launch):
-    """Return a launch of the past with the arrays that it had.
+    """Return a past launch with its arrays.
 
     Raises
     ------
     InputError
-        One of them is gone.
+        One of them was freed.
     """
     return launch._replace(
         args=tuple(_each(lambda a: a.recall() if isinstance(a, Past) else a, b) for b in launch.args)

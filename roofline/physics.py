@@ -1,35 +1,33 @@
-"""Test ceilings for orders that no machine can have.
+"""Test ceilings for orders that are impossible for a machine.
 
 A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many
-numbers of 32 bits as of 64, on a CPU just that many; and what a nearer memory level holds need not come from
-a farther one. A roof is the best repeat, which other work on the machine can only lower, so of two in the
-wrong order it is the lower one that is doubtful.
+numbers of 32 bits as of 64, on a CPU exactly twice; and data that a nearer memory level holds need not come
+from a farther one. A roof is the best repeat, which other work on the machine can only lower, so of two
+ceilings in the wrong order the lower one is doubtful.
 """
 
 from portable.roofline.units import scaled
 
-SLACK = 0.97  # of the other: repeats of equal rates differ by so much
-STEADY = 1.02  # of the fastest repeat's time: what lies below has seen the same machine
-SEEN = 3  # such repeats, the fastest among them, make a best that stands
-MANY = (
-    0.25  # of all ceilings: so many that were the best of one moment alone are about the machine's other work
-)
+SLACK = 0.97  # of the other rate: repeats of equal rates differ by as much
+STEADY = 1.02  # of the fastest repeat's time: repeats below it ran under the same conditions
+SEEN = 3  # such repeats, with the fastest, confirm a best
+MANY = 0.25  # of all ceilings: if this share was reached only once, the machine had other work
 
 ORDERS = [(f"fma {dtype}", f"no fma {dtype}") for dtype in ("float64", "float32")]
 ORDERS += [(f"{kind} float32", f"{kind} float64") for kind in ("fma", "no fma")] + [
     ("integer int32", "integer int64")
 ]
-# what a CPU's registers hold half as many of does not take more than twice as long; a GPU has other units
+# half of the numbers that fit into a CPU's registers take at least half of the time; a GPU has separate units
 HALVES = ["fma float", "no fma float", "integer int"]
 
 
 def steady(values):
-    """Return True if others of several times came near the fastest."""
+    """Return True if several times are close to the fastest."""
     return sum(v <= STEADY * min(values) for v in values) >= SEEN
 
 
 def disorder(ceilings):
-    """Return pairs of ceilings in an order that no machine can have.
+    """Return pairs of ceilings in an order that is impossible for a machine.
 
     Parameters
     ----------
@@ -38,7 +36,7 @@ def disorder(ceilings):
     Returns
     -------
     list of (names, sentence)
-        The names of those measurements that are too low, and what shows it.
+        The names of the measurements that are too low, and the evidence.
     """
     found = []
     for more, less in ORDERS:
@@ -68,7 +66,7 @@ def _sentence(more, high, less, low, unit):
 
 
 def doubts(ceilings):
-    """Return the reasons to doubt ceilings, as sentences; none if nothing speaks against them."""
+    """Return the reasons to doubt ceilings, as sentences; an empty list if there is none."""
     found = [sentence for _, sentence in disorder(ceilings)]
     once = [c.name for c in ceilings.items.values() if c.reached_once]
     if len(once) > MANY * len(ceilings.items):

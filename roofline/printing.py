@@ -22,12 +22,12 @@ from portable.roofline.grid import fitted
 
 
 def say(text):
-    """A line on the error stream: what a long command does."""
+    """Print a line on the error stream: the present step of a long command."""
     print(text, file=sys.stderr, flush=True)
 
 
 def wait_for_quiet(seconds):
-    """Wait until other work leaves the cores alone, so long at most."""
+    """Wait until other processes leave the cores idle, at most for `seconds`."""
     end = time.monotonic() + (seconds or 0.0)
     while (left := end - time.monotonic()) > 0 and (
         busy := machine.busy_cores(min(left, 1.0)) or 0
@@ -50,7 +50,7 @@ def progress(text="", total=None):
     Yields
     ------
     callable of description, completed, total
-        Changes what the bar tells.
+        Changes the bar's description and progress.
     """
     columns = (
         SpinnerColumn(),
@@ -76,13 +76,13 @@ def as_json(document):
 
 
 def write_json(options, version, facts, **what):
-    """Write what a command found as JSON, if that was asked for."""
+    """Write a command's result as JSON, if that was requested."""
     head = {"schema": f"roofline-{options.command}", "schema_version": version, "machine": facts}
     return write_file(options.json, as_json(head | what))
 
 
 def write_file(path, text):
-    """Write a file if one was asked for; whether all is well."""
+    """Write a file if `path` is given; return False if it could not be written."""
     if not path:
         return True
     try:
@@ -95,7 +95,7 @@ def write_file(path, text):
 
 
 def write_figures(options, shown):
-    """Write the plots that were asked for; whether all is well."""
+    """Write the requested plots; return False if one could not be written."""
     if not (options.svg or options.pdf):
         return True
     drawing = figure.drawing(shown)

@@ -1,4 +1,4 @@
-"""The processes of `compare --against`: each a revision's own interpreter, asked over a pipe."""
+"""The processes of `compare --against`: each runs a revision's code and answers requests over a pipe."""
 
 import contextlib
 import json
@@ -12,28 +12,28 @@ from pathlib import Path
 from portable.roofline import side
 from portable.roofline.revision import HERE
 
-PATIENCE = 5.0  # seconds that a process gets to end by itself
+PATIENCE = 5.0  # seconds until a process that does not end is killed
 
 
 class SideError(RuntimeError):
-    """A side raised or died; the message says which and why."""
+    """Report that a side raised or died; the message names the side and the reason."""
 
 
 class SideDied(SideError):
-    """Its process is gone, and with it whatever it had prepared."""
+    """Report that a side's process has ended, and its prepared rows are lost."""
 
 
 class Worker:
-    """A process that answers by lines; its error stream is kept for the message of its end.
+    """Run a process that answers in lines; its error stream is kept for a message about its end.
 
     Parameters
     ----------
     command : list of str
-        What the interpreter runs.
+        Arguments of the interpreter.
     tree : Path
-        The folder whose `portable`, `models` and `roofline` it runs.
+        The folder from which `portable`, `models` and `roofline` are imported.
     **environment : str
-        Further variables.
+        Further environment variables.
     """
 
     def __init__(self, command, tree, **environment):
@@ -49,18 +49,18 @@ class Worker:
             text=True,
             encoding="utf-8",
             env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join([str(tree), *others])},
-            start_new_session=True,  # an interruption is for the process that started it
+            start_new_session=True,  # an interruption must not reach it directly
         )
 
     def kill(self):
-        """End the process and all that it started."""
+        """End the process and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def close(self):
-        """End the process: by the end of its input, so that it leaves no temporary files, else with all that
-        it started."""
+        """End the process by closing its input, so that it leaves no temporary files, or kill it with its
+        children."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
@@ -71,7 +71,7 @@ class Worker:
         self.errors.close()
 
     def last_words(self):
-        """Wait for its end; the code that it ended with, and the last line of its error stream."""
+        """Wait for the end of the process; return its exit code and the last line of its error stream."""
         code = self.process.wait()
         self.errors.seek(0)
         lines = [line.strip() for line in self.errors if line.strip()]
@@ -79,14 +79,14 @@ class Worker:
 
 
 class Side(Worker):
-    """A process that holds the prepared rows of one revision, and times one when asked.
+    """Run a process that prepares the rows of one revision, and times one on request.
 
     Parameters
     ----------
     name : str
         For messages.
     tree : Path
-        The folder whose `portable`, `models` and `roofline` it runs.
+        The folder from which `portable`, `models` and `roofline` are imported.
     **case : case, space, n, quick, and of some cases file and programs
         As in `portable.roofline.side.prepare`.
     """
@@ -96,7 +96,7 @@ class Side(Worker):
         super().__init__(["-P", side.__file__, json.dumps({"tree": str(tree), **case})], tree)
 
     def await_rows(self):
-        """Wait until all is prepared; the rows as `portable.roofline.side.row` tells them."""
+        """Wait until all rows are prepared; return them as `portable.roofline.side.row` makes them."""
         self.rows = self._read()
 
     def seconds(self, place, calls):
@@ -104,7 +104,7 @@ class Side(Worker):
         return self._ask(do="time", row=place, calls=calls)
 
     def result(self, place):
-        """Return a row's number, on which both sides should agree."""
+        """Return a row's number, on which both sides must agree."""
         return self._ask(do="result", row=place)
 
     def _ask(self, **request):
@@ -130,7 +130,7 @@ class Side(Worker):
 
 @contextlib.contextmanager
 def sitting(places, **case):
-    """Yield the processes of both revisions, prepared; they end with the block.
+    """Yield the processes of both revisions, with prepared rows; they end with the block.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Explain why a method stays below its roof: the kernels that lose most of its time, each with its causes.
 
-The causes of a kernel are found by `portable.roofline.causes`. A call's reason names those that lose most,
-until most of what it loses is told; what passes outside of kernels is told with them:
+The causes of a kernel are found by `portable.roofline.causes`. A call's reason names the kernels that lose
+most, until most of the loss is explained; time outside of kernels is reported in the same way:
 
-neighbours  the median less the fastest repeat, where that is much; measured
-outside     the part of the call in which no kernel ran; measured
-calls       the same, where what launches cost the host is most of it; measured
+neighbours  the median minus the fastest repeat, if that is much; measured
+outside     the part of the call without a running kernel; measured
+calls       the same, if the host's cost of launches is most of it; measured
 """
 
 import math
@@ -17,11 +17,11 @@ from portable.roofline.causes import HALF, Cause, causes
 from portable.roofline.units import scaled
 from portable.roofline.verdicts import HELP
 
-DISTURBED = 0.7  # of the median: a fastest repeat below says that something else took the time
-# times what passes outside of kernels: launches that one by one would cost so much came from a graph
+DISTURBED = 0.7  # of the median: if the fastest repeat is below, other work took the rest
+# multiple of the time outside of kernels: launches that would cost more one by one came from a graph
 FAR = 4.0
-OUTSIDE = 0.25  # of a call's time, from which what passes outside of kernels is a reason
-# Of what a call loses: told, kernels named for it, and what one of these loses at least.
+OUTSIDE = 0.25  # of a call's time: a larger share outside of kernels is a reason
+# Of a call's loss: the share to explain, the most kernels named for it, and the least share of one of these.
 TOLD, MOST, LEAST = 0.7, 3, 0.05
 
 
@@ -33,15 +33,15 @@ def reason(analysis, ceilings, samples=None):
     analysis : Analysis
     ceilings : Ceilings
     samples : Samples, optional
-        The repeats of the call: where the fastest took far less than the median, other work took the rest.
+        The repeats of the call: if the fastest took far less than the median, other work took the rest.
 
     Returns
     -------
-    dict of "text" (sentences) and "causes" (list, the weightiest first), fit for JSON; or None
+    dict of "text" (sentences) and "causes" (list, the most important first), fit for JSON; or None
     """
     if analysis.share >= LOW:
         return None
-    found = []  # (seconds lost, what is told of, its causes)
+    found = []  # (seconds lost, subject of the sentence, its causes)
     fastest = min(samples.values) if samples else math.inf
     if samples and fastest < DISTURBED * samples.median:
         text = (
@@ -71,8 +71,8 @@ def reason(analysis, ceilings, samples=None):
 
 
 def _named(kernel, analysis):
-    """Return the beginning of a sentence on a kernel: with its part of the call, and how near it comes to
-    its own roof."""
+    """Return the beginning of a sentence on a kernel: with its share of the call, and its share of its own
+    roof."""
     share, own = kernel.seconds / analysis.seconds, kernel.attainable / kernel.seconds
     if len(analysis.kernels) == 1 and share > 0.9:
         return f"kernel {kernel.label}: "
@@ -82,7 +82,7 @@ def _named(kernel, analysis):
 
 
 def _joined(found):
-    """(what is told of, clauses): kernels of which the same is to be told, together."""
+    """Yield (subject, clauses), with one subject for all kernels that have the same clauses."""
     kept = {}
     for _, subject, its in found:
         kept.setdefault(tuple(cause.told for cause in its), []).append(subject)
@@ -92,7 +92,7 @@ def _joined(found):
 
 
 def _outside(analysis, ceilings):
-    """Return the cause of the time while no kernel runs."""
+    """Return the cause of the time without a running kernel."""
     n, each = len(analysis.launches), ceilings.rate("launch call") or ceilings.rate("launch")
     begin = f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its"
     launches = f"{n:,} launch{'es' * (n > 1)}"
@@ -102,14 +102,14 @@ def _outside(analysis, ceilings):
         return Cause("calls", analysis.outside, text, "measured", gain=gain)
     host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
     text = f"{begin} {launches}, in Python, copies and waiting{host}"
-    inside = max(analysis.seconds - analysis.outside, n * each)  # one launch after the other
+    inside = max(analysis.seconds - analysis.outside, n * each)  # launches in sequence
     gain = analysis.seconds / inside if inside > 0.0 else None
     return Cause("outside", analysis.outside, text, "measured", gain=gain)
 
 
 def _in_a_graph(kernel, ceilings):
-    """Return seconds of one launch of a kernel in a graph: of a GPU what it takes by itself; on a CPU its
-    work comes after what launching costs, and one thread does what is done sooner than others are woken."""
+    """Return seconds of one launch of a kernel in a graph: on a GPU the kernel's own time; on a CPU the work
+    follows the launch, and a single thread does work that is shorter than waking the others."""
     if ceilings.space.startswith("cuda"):
         return max(kernel.bound.seconds, kernel.seconds / len(kernel.times))
     work = max((s for name, s in kernel.bound.wants.items() if name != "launch"), default=0.0)
@@ -118,7 +118,7 @@ def _in_a_graph(kernel, ceilings):
 
 
 def _spread(analysis, lost):
-    """Return the places of most of a call's loss, if it is in many places."""
+    """Return the places of most of a call's loss, if it is distributed over many places."""
     parts = [
         (analysis.outside, "outside of kernels"),
         *((k.seconds - k.attainable, f"in {k.label}") for k in analysis.kernels),
@@ -131,13 +131,13 @@ def _spread(analysis, lost):
 
 
 def reasons_of(analysis, ceilings, samples):
-    """(the reason of the call, those of its kernels)."""
+    """Return (the reason of the call, the reasons of its kernels)."""
     return reason(analysis, ceilings, samples), of_kernels(analysis, ceilings)
 
 
 def of_kernels(analysis, ceilings):
-    """Return the reason why each kernel of a call stays below `LOW` of its own roof: a list of sentences,
-    None for one that does not."""
+    """Return the reason of each kernel of a call below `LOW` of its own roof: a list of sentences, None for
+    the other kernels."""
     return [
         _alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None
         for kernel in analysis.kernels
@@ -145,7 +145,7 @@ def of_kernels(analysis, ceilings):
 
 
 def _alone(kernel, ceilings):
-    """Return the causes without the kernel's name, which stands beside them."""
+    """Return the causes without the kernel's name, which is printed next to them."""
     return f"{_sentence('; '.join(cause.told for cause in _of_kernel(kernel, ceilings)))}."
 
 
@@ -154,6 +154,6 @@ def _sentence(text):
 
 
 def _of_kernel(kernel, ceilings):
-    """At most two causes of a kernel's time, the one whose end would gain most first."""
+    """Return at most two causes of a kernel's time, the one with the largest gain first."""
     n = len(kernel.times)
     return [replace(c, seconds=n * min(c.seconds, kernel.seconds / n)) for c in causes(kernel, ceilings)[:2]]

@@ -1,4 +1,4 @@
-"""Another revision of this project: which commit a name means, and its files in a folder of their own."""
+"""Another revision of this project: the commit of a name, and its files in a separate folder."""
 
 import contextlib
 import shutil
@@ -10,33 +10,33 @@ from pathlib import Path
 
 from portable.errors import InputError
 
-HERE = Path(__file__).resolve().parents[1]  # the folder that holds roofline/
+HERE = Path(__file__).resolve().parents[1]  # the folder that contains roofline/
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit, and the name by which it was asked for."""
+    """Store a commit, and the name that requested it."""
 
     name: str
     commit: str
 
 
 def find(name, case=None, asked_as="--against") -> Revision:
-    """Return the commit of a name, in which a case can be run.
+    """Return the commit of a name, after a check that a case can be run in it.
 
     Parameters
     ----------
     name : str
-        Whatever git takes for a commit: a hash, a tag, a branch, HEAD~3.
+        Any name that git accepts for a commit: a hash, a tag, a branch, HEAD~3.
     case : str, optional
     asked_as : str
-        The argument that named it, for messages.
+        The argument that contained it, for messages.
 
     Raises
     ------
     InputError
-        There is no git or no checkout, no such commit, or one that cannot be run: without the case, or with
-        submodules.
+        There is no git or no checkout, no such commit, or a commit that cannot be run: without the case, or
+        with submodules.
     """
     _check_checkout(asked_as)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").stdout.strip()
@@ -60,16 +60,16 @@ def find(name, case=None, asked_as="--against") -> Revision:
 
 
 def current():
-    """Return the working tree, as a JSON object: the commit it stands on, and whether its files were
-    changed since."""
+    """Return the state of the working tree, as a JSON object: its commit, and whether files were changed
+    since."""
     changed = bool(_git("status", "--porcelain").stdout.strip())
     return {"commit": _git("rev-parse", "HEAD").stdout.strip(), "changed": changed}
 
 
 @contextlib.contextmanager
 def unpacked(revision):
-    """Yield a temporary folder with the files of a revision, removed at the end; the checkout is left as
-    it is."""
+    """Yield a temporary folder with the files of a revision, removed at the end; the checkout is not
+    changed."""
     folder = Path(tempfile.mkdtemp(prefix="roofline-against-"))
     try:
         with subprocess.Popen(

@@ -1,7 +1,8 @@
-"""The roofline plot: where measured roofs, marks and labels lie; templates/plot.svg draws them.
+"""The roofline plot: the places of measured roofs, marks and labels; templates/plot.svg draws them.
 
-A page holds a plot twice, wide and narrow, so that letters keep their size on a phone. Plots of one part
-share their axes and roofs, which stand in the page once. The same drawing is a file for papers, and a PDF.
+A page contains a plot twice, wide and narrow, so that letters keep their size on a phone. Plots of one part
+share their axes and roofs, which are in the page once. The same drawing is used as a file for papers, and a
+PDF.
 """
 
 import copy
@@ -21,22 +22,22 @@ SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, 
     "M-.75,-.5H.75L0,.75Z",
     "M-.22,-.65H.22V-.22H.65V.22H.22V.65H-.22V.22H-.65V-.22H-.22Z",
 )
-LEAST, MOST = 9.0, 24.0  # pixels across a mark of none and of all of the time
-LETTER, ABOVE, BELOW = 7.6, 12, 4  # pixels: a wide font's letter, and a line's height over and under its base
-# places of a mark's label
+LEAST, MOST = 9.0, 24.0  # pixels across a mark with none and with all of the time
+LETTER, ABOVE, BELOW = 7.6, 12, 4  # pixels: a wide letter, and a line's height above and below its base
+# places of a mark's label around the mark
 AROUND = (1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)
 
 
 @dataclass(frozen=True)
 class View:
-    """Counts of a plot, and the peaks that bound it."""
+    """Select the counts of a plot, and the peaks that bound them."""
 
     unit: str
     across: str
     peaks: tuple
 
     def roofs(self, ceilings):
-        """{name: rate} of the peaks that were measured."""
+        """Return {name: rate} of the measured peaks."""
         return {name: ceilings.rate(name) for name in self.peaks if ceilings.rate(name)}
 
 
@@ -46,8 +47,8 @@ OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int
 
 @dataclass(frozen=True)
 class Dot:
-    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `levels` are
-    the bytes taken from each memory level, the nearest first, `level` the one that holds the compulsory
+    """Store a mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `levels`
+    are the bytes taken from each memory level, the nearest first, `level` the one that holds the compulsory
     bytes; `tag` is a short name, and `before` the same work in an earlier report."""
 
     number: str
@@ -81,25 +82,25 @@ class Dot:
 
     @property
     def shape(self):
-        """The outline of the mark: neighbours in number differ."""
+        """The outline of the mark, which differs between consecutive numbers."""
         return SHAPES[(int(self.number.rpartition(".")[2]) - 1) % len(SHAPES)]
 
     @property
     def side(self):
-        """Pixels across."""
+        """Width of the mark in pixels."""
         return math.sqrt(LEAST**2 + (MOST**2 - LEAST**2) * min(1.0, max(0.0, self.share)))
 
 
 class Room:
-    """Free space of a drawing, in boxes (left, top, right, bottom)."""
+    """Store the free space of a drawing; boxes are (left, top, right, bottom)."""
 
     def __init__(self, size):
         self.within = LEFT + 1, 0, size[0] - 1, size[1] - BOTTOM
         self.taken = []
 
     def take(self, candidates):
-        """Return the first of (what, boxes) whose boxes are all free, which they no longer are; None where
-        none is."""
+        """Return the first candidate (item, boxes) whose boxes are all free, and mark these as taken; None if
+        there is none."""
         for what, boxes in candidates:
             if all(map(self._free, boxes)):
                 self.taken += boxes
@@ -119,13 +120,14 @@ class Room:
 
 
 class Axes:
-    """Both logarithmic scales, whole powers of ten, that hold all marks of a part and its roofs.
+    """Store both logarithmic scales, over whole powers of ten, that contain all marks of a part and its
+    roofs.
 
     Parameters
     ----------
     dots : list of Dot
     ceilings : dict of name to Ceilings
-        One of a part, without a name; several where reports are laid over each other, the latest last.
+        One of a part, without a name; several if reports are compared in one plot, the latest last.
     view : View
     """
 
@@ -142,42 +144,42 @@ class Axes:
         (self.x0, self.x1), (self.y0, self.y1) = _decades(across), _decades(up)
 
     def sized(self, size):
-        """These axes for a drawing of another size."""
+        """Return these axes for a drawing of another size."""
         other = copy.copy(self)
         other.size = size
         return other
 
     def x(self, value):
-        """Pixels from the left."""
+        """Return pixels from the left."""
         part = (math.log10(value) - self.x0) / (self.x1 - self.x0)
         return LEFT + (self.size[0] - LEFT - RIGHT) * part
 
     def y(self, value):
-        """Pixels from above."""
+        """Return pixels from the top."""
         part = (self.y1 - math.log10(value)) / (self.y1 - self.y0)
         return TOP + (self.size[1] - TOP - BOTTOM) * part
 
     @property
     def columns(self):
-        """(pixels, power of ten, whether it is written) across."""
+        """Return (pixels, power of ten, whether it is printed) of each column."""
         step = max(1, math.ceil((self.x1 - self.x0) / (8 if self.size[0] > 500 else 4)))
         return [(self.x(10.0**k), 10.0**k, (k - self.x0) % step == 0) for k in range(self.x0, self.x1 + 1)]
 
     @property
     def lines(self):
-        """(pixels, power of ten) upwards."""
+        """Return (pixels, power of ten) of each line."""
         return [(self.y(10.0**k), 10.0**k) for k in range(self.y0, self.y1 + 1)]
 
     @property
     def angle(self):
-        """Degrees by which slopes rise."""
+        """The angle of the sloped roofs, in degrees."""
         width, height = self.size
         rise = (height - TOP - BOTTOM) / (self.y1 - self.y0)
         return math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (self.x1 - self.x0)))
 
     def ends(self):
-        """Yield each roof: (its text, whether it is of the latest report, x and y where it begins, x and y
-        where it ends)."""
+        """Yield each roof: (its text, whether it is of the latest report, x and y of its beginning, x and y
+        of its end)."""
         for (name, (levels, peaks)), left in zip(
             self.roofs.items(), range(len(self.roofs) - 1, -1, -1), strict=True
         ):
@@ -199,12 +201,12 @@ class Axes:
                 )
 
     def _named(self, name, rate, unit):
-        """Return a roof's label; small plots leave its value to the large one."""
+        """Return a roof's label; in small plots without the value, which the large plot has."""
         return name if self.size == SMALL else f"{name} {scaled(rate, unit)}"
 
     def labels(self, room):
-        """(text, x, y, degrees) of the roofs, each at its own where there is room, and where no other roof
-        goes through it if there is such a place."""
+        """Yield (text, x, y, degrees) of the roofs, each next to its own roof if there is room, preferably
+        where no other roof crosses it."""
         turn, ends = math.radians(self.angle), list(self.ends())
         lines = [_points(*end[2:]) for end in ends]
         for k, (text, _, x0, y0, x1, y1) in enumerate(ends):
@@ -223,7 +225,7 @@ class Axes:
             yield room.take(sorted(places, key=lambda place: _crossings(place[1], others)))
 
     def _along(self, text, x0, y0, way, turn, up):
-        """Return a label along a slope, `up` pixels over it, that begins some way from the slope's lower
+        """Return a label along a slope, `up` pixels above it, that begins `way` pixels from the slope's lower
         end."""
         x, y = (
             x0 + way * math.cos(turn) - up * math.sin(turn),
@@ -235,7 +237,7 @@ class Axes:
 
 
 def _levels(ceilings):
-    """{name: bandwidth} of the memory levels, the nearest first."""
+    """Return {name: bandwidth} of the memory levels, the nearest first."""
     return {name: ceilings.bandwidth(name) for name, _ in ceilings.near}
 
 
@@ -245,7 +247,7 @@ def _decades(values):
 
 
 def _points(x0, y0, x1, y1, n=100):
-    """Return places along a line."""
+    """Return evenly spaced points of a line."""
     return [(x0 + k / n * (x1 - x0), y0 + k / n * (y1 - y0)) for k in range(n + 1)]
 
 
@@ -254,30 +256,30 @@ def _crossings(boxes, points):
 
 
 def _box(x, y, width):
-    """Return the box of a text that begins at x, with its base at y."""
+    """Return the box of a text that begins at x, with its base line at y."""
     return x, y - ABOVE, x + width, y + BELOW
 
 
 class Plot:
-    """A drawing of `dots` on `axes`.
+    """Place the marks and labels of `dots` on `axes`.
 
     Parameters
     ----------
     axes : Axes
     dots : list of Dot
     label : str
-        What the whole shows, for a screen reader.
+        A description of the whole plot, for a screen reader.
     roofs : str, optional
-        The id of roofs that stand elsewhere in the page, of the same axes and size.
+        The id of roofs elsewhere in the page, with the same axes and size.
     links : bool
-        Marks are links to their row's details; otherwise they only take the focus.
+        Whether marks are links to their row's details; otherwise they can only be focused.
     """
 
     def __init__(self, axes, dots, label="", roofs="", links=True):
         self.axes, self.label, self.roofs, self.links, room = axes, label, roofs, links, Room(axes.size)
         self.labels = [found for found in axes.labels(room) if found]
         placed = []
-        for dot in sorted(dots, key=lambda d: -d.share):  # small ones on top
+        for dot in sorted(dots, key=lambda d: -d.share):  # small marks are drawn on top
             x, y, old = axes.x(dot.intensity), axes.y(dot.rate), dot.before
             levels = [axes.x(at) for at in dot.intensities.values()]
             around = [(x, dot.side / 2)] + [(at, 0.35 * dot.side) for at in levels]
@@ -285,13 +287,12 @@ class Plot:
             room.taken.append((min([x, *levels]), y - 2, max([x, *levels]), y + 2))
             was = old and (axes.x(old.intensity), axes.y(old.rate))
             placed.append((dot, x, y, axes.y(dot.operations / dot.attainable), levels, was))
-        # Of each dot: where it lies, its roof, the bytes taken from each level, the one before, and its
-        # label.
+        # Of each dot: its place, its roof, the bytes taken from each level, the earlier mark, and its label.
         self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
 
     def _texts(self, dot, x, y):
-        """((text, x of its middle, y of its base, how far away), boxes): where the label may be, the best
-        place first."""
+        """Yield ((text, x of its middle, y of its base, distance), boxes): possible places of the label, the
+        best first."""
         names = [f"{dot.number} {dot.tag}"] if dot.tag and self.axes.size == WIDE else []
         for text, away in [*((name, 0) for name in names), *((dot.number, 13 * k) for k in range(7))]:
             half = LETTER * len(text) / 2

@@ -1,4 +1,4 @@
-"""`python -m portable.roofline report SCRIPT`: the launches of any Python program, each kind against its
+"""`python -m portable.roofline report SCRIPT`: compare each kind of launch of any Python program with its
 roof."""
 
 import bisect
@@ -24,15 +24,15 @@ from portable.roofline.reporting import Failure, Result
 from portable.roofline.timing import Samples, tick
 from portable.roofline.units import one_line, scaled
 
-FEW, AGAIN = 4, 5  # sizes of a kernel that have rows of their own, or launches of one size
-KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
-TICKS = 10  # steps of the clock, below which it does not tell a time
-# of the time in launches, below which a kind is not told by itself, unless it is the costliest of its label
+FEW, AGAIN = 4, 5  # the most sizes of a kernel with a row each, or the least launches of a size with a row
+KINDS = 80  # of launches that are reported, the costliest; a page stays readable
+TICKS = 10  # steps of the clock below which a time is not measurable
+# of the time in launches: a smaller kind is not reported, unless it is the costliest of its label
 LEAST = 0.002
 
 
 def check(path):
-    """Refuse what is no Python file, before anything runs.
+    """Raise for a path that is no Python file, before anything runs.
 
     Raises
     ------
@@ -46,16 +46,15 @@ def check(path):
 
 
 def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: None):
-    """Run a program under a profile; a result for each kind of launch that it made goes into the report of
-    its space.
+    """Run a program under a profile; add a result for each kind of launch to the report of its space.
 
-    A program that raises, or that ends by sys.exit, keeps what it had launched.
+    If a program raises, or ends by sys.exit, its launches so far are kept.
 
     Parameters
     ----------
     path : str
     arguments : sequence of str
-        What the program finds in sys.argv behind its name.
+        The program's arguments in sys.argv, after its name.
     part : callable of a space's name, or None for the default space, that gives the Report to fill in place
     ceilings, on_start : as in `portable.roofline.reporting.collect`
 
@@ -80,11 +79,10 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
 
 
 def _rows(kinds):
-    """{kind or group: [kind, ...]}: kinds of launches that are told together, in the order in which they were
-    met.
+    """Return {kind or group: [kind, ...]}: kinds of launches that share a row, in the order of their first
+    launch.
 
-    A kernel over few sizes, or a size that comes again, has a row of its own; sizes that come and go share
-    one.
+    A kernel over few sizes, or a repeated size, has a separate row; the other sizes of a kernel share one.
     """
     groups, rows = {}, {}
     for kind in kinds:
@@ -97,14 +95,14 @@ def _rows(kinds):
 
 
 def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
-    """Each kind of launch of a profile, the costliest first: one kernel over one size, or over many, in one
-    region, on one space.
+    """Add a result for each kind of launch of a profile, the costliest first: one kernel over one size, or
+    over many, in one region, on one space.
 
     Parameters
     ----------
     made : Profile
     source : str
-        Where the launches were made, in words.
+        The place of the launches, in words.
     part, ceilings, on_start : as in `collect`
     """
     kinds, order = {}, []
@@ -155,7 +153,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
 
 
 def _since(order, arrays):
-    """Return {kind: bytes of other arrays that launches reach between its last two launches}.
+    """Return {kind: bytes of other arrays that launches access between the last two launches of a kind}.
 
     Parameters
     ----------
@@ -175,8 +173,8 @@ def _since(order, arrays):
 
 
 def _counted_now(made, parts):
-    """Return the counts of a launch in the mean of its kinds, on the data as they are now; of many sizes
-    some are counted."""
+    """Return the mean counts of a launch over its kinds, on the present data; of many sizes some are
+    counted."""
     step = max(1, len(parts) // SIZES)
     return mean(
         [
@@ -198,12 +196,12 @@ def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
     elif ceilings:
         try:
             counted, took = dataclasses.replace(counts(), since=since), seconds.median
-            if n_sizes > 1:  # in the mean, but for the first, which may hold the compilation
+            if n_sizes > 1:  # the mean without the first, which may include compilation
                 counted = dataclasses.replace(counted, policy=f"{size[0]:,} {size[1]}")
                 took = statistics.fmean(seconds.values[1:])
             roof = _roof(report, launch, counted, took, seconds, notes, ceilings)
             why = reasons_of(roof, report.ceilings, seconds)
-        except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
+        except Exception as error:  # noqa: BLE001 - one kernel's failure must not affect the others
             report.failures.append(Failure("script", launch.label, one_line(error)))
             return
     about = "script", launch.label, source, *size, event.space
@@ -211,11 +209,10 @@ def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
 
 
 def _timed(found):
-    """(Samples, notes) of the launches of a kind: of those too short for the clock the mean, 0.0 where that
-    is too short as well.
+    """Return (Samples, notes) of the launches of a kind: if they are too short for the clock, their mean; 0.0
+    if all together are too short.
 
-    The mean holds where each launch does not: a clock tells the next one more for what it told the last one
-    less.
+    The mean is correct even if single times are not: the clock's rounding errors of consecutive times cancel.
     """
     seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
     if seconds.median >= least:
@@ -231,7 +228,7 @@ def _timed(found):
 
 
 def _seconds(found):
-    """Return seconds of launches of a kind, by their median."""
+    """Return seconds of all launches of a kind, from their median."""
     return len(found) * Samples(tuple(event.seconds / len(event.launches) for event, _ in found)).median
 
 
@@ -244,7 +241,7 @@ def _run(part, path, arguments):
     except SystemExit as stop:
         if stop.code not in (None, 0):
             part(None).failures.append(Failure("script", str(path), f"it ended with exit code {stop.code}"))
-    except Exception as error:  # noqa: BLE001 - what it had launched is still worth telling
+    except Exception as error:  # noqa: BLE001 - its launches so far are still reported
         part(None).failures.append(Failure("script", str(path), one_line(error)))
     finally:
         sys.argv = kept

@@ -1,15 +1,15 @@
-"""One side of `compare --against`: a process that keeps a case's rows prepared, and times one of them when it
-is told to.
+"""One side of `compare --against`: a process that keeps a case's rows prepared, and times one of them on
+request.
 
 The same file runs on both sides, by its path, with the side's own tree first on the path: it imports
-whichever `portable` and `roofline` it finds there. So nothing of roofline is imported at the top, and what is
-used of it is little, and as old as commit d29c9e6: `portable.use`, `portable.roofline.cases.load`,
+`portable` and `roofline` from there. Therefore it imports nothing of roofline at the top, and uses few names
+of it, which exist since commit d29c9e6: `portable.use`, `portable.roofline.cases.load`,
 `portable.roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and `ours` with `label`,
 `call`, `sync` and `result`.
 
-A line of JSON on standard input asks for something, a line on standard output answers: {"answer": ...} or
-{"error": "..."}. The first answer comes unasked: the rows. What else is printed goes to standard error. The
-process ends with its input.
+Each line of JSON on standard input is a request, answered by a line on standard output: {"answer": ...} or
+{"error": "..."}. The first answer comes without a request: the rows. All other output goes to standard error.
+The process ends at the end of its input.
 """
 
 import importlib.util
@@ -21,13 +21,13 @@ from pathlib import Path
 
 
 def no_sync():
-    """Nothing to wait for: the call returns when its work is done."""
+    """Do nothing: for calls that return when their work is done."""
 
 
 def batch_seconds(fn, sync, calls, host_only=False):
     """Return seconds per call of one batch, which begins and ends with no work in flight.
 
-    A call that has an attribute `tells_seconds` returns what counts of its time.
+    The result of a call with an attribute `tells_seconds` is the time that counts.
     """
     if getattr(fn, "tells_seconds", False):
         return sum(fn() for _ in range(calls)) / calls
@@ -43,23 +43,23 @@ def batch_seconds(fn, sync, calls, host_only=False):
 
 
 def prepare(tree, case, space, n, quick, file=None, programs=None):
-    """Return the duels of a case by the packages of a tree; nobody but ours is asked to compete.
+    """Return the duels of a case with the packages of a tree, without peers.
 
     Parameters
     ----------
     file, programs : str, optional
-        The case is in this file, for both sides, and runs the programs of that folder.
+        The case is in this file, on both sides, and runs the programs of that folder.
 
     Raises
     ------
     ImportError
-        A package comes from elsewhere.
+        A package is imported from another folder.
     """
     import portable
 
     try:
         from portable.roofline import cases, peers
-    except ModuleNotFoundError:  # a revision in which these were packages of their own
+    except ModuleNotFoundError:  # a revision in which these were separate packages
         from roofline import cases, peers
 
         for name in filter(importlib.util.find_spec, ("roofline", "models")):
@@ -77,7 +77,7 @@ def prepare(tree, case, space, n, quick, file=None, programs=None):
 
 
 def load(file, programs):
-    """Return a case that runs as it is here on both sides."""
+    """Return a case whose present version runs on both sides."""
     spec = importlib.util.spec_from_file_location("case_of_both", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -113,14 +113,14 @@ def told(error):
 
 
 def serve(tree, **case):
-    """Prepare, tell the rows, and answer until the input ends."""
+    """Prepare the rows, report them, and answer requests until the input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a case prints is no answer
+    os.dup2(2, 1)  # output of a case must not mix with the answers
 
     def reply(made):
         try:
             content = {"answer": made()}
-        except Exception as error:  # noqa: BLE001 - the other process decides what it means
+        except Exception as error:  # noqa: BLE001 - the other process decides how to treat it
             content = {"error": told(error)}
         replies.write(json.dumps(content) + "\n")
         replies.flush()

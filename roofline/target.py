@@ -1,11 +1,11 @@
-"""`python -m portable.roofline report KERNELS.py::name ...`: one kernel of a file, on arguments from the
-command line.
+"""`python -m portable.roofline report KERNELS.py::name ...`: report one kernel of a file, with arguments from
+the command line.
 
     python -m portable.roofline report kernels.py::axpy n=1e5,1e6 n 2.0 "np.ones(n)" "np.ones(n)"
 
-NAME=VALUES first, several values to sweep over; then the policy (a number of indices, or an expression such
-as pk.TeamPolicy(n)), and an expression for each further parameter of the kernel. Expressions are Python, and
-know the file's own names, np, pk and math. Arrays are copied to the space.
+NAME=VALUES come first, several values for a sweep; then the policy (a number of indices, or an expression
+such as pk.TeamPolicy(n)), and an expression for each further parameter of the kernel. Expressions are Python,
+with the file's own names, np, pk and math. Arrays are copied to the space.
 """
 
 import ast
@@ -29,7 +29,7 @@ SEPARATOR = "::"
 
 
 def runs(target, arguments, space):
-    """Return a Run of a kernel for each combination of the values given.
+    """Return a Run of a kernel for each combination of the given values.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def runs(target, arguments, space):
     Raises
     ------
     InputError
-        The file, the kernel or an argument is not what it must be; the message names it.
+        The file, the kernel or an argument is invalid; the message names it.
     """
     kernel, names = _kernel(*target.split(SEPARATOR, 1))
     given = list(itertools.takewhile(lambda text: re.match(r"[A-Za-z_]\w*=(?!=)", text), arguments))
@@ -60,7 +60,7 @@ def runs(target, arguments, space):
 
 
 def _kernel(file, name):
-    """Return the kernel, and the names of its file."""
+    """Return the kernel, and the names that its file defines."""
     if not Path(file).is_file():
         raise InputError(f"report: '{file}' is no file. Write FILE.py::kernel.")
     try:
@@ -85,13 +85,13 @@ def _values(target, name, text):
 
 def _evaluate(text, known):
     try:
-        return eval(text, dict(known))  # noqa: S307 - the user's own words, as in a script
+        return eval(text, dict(known))  # noqa: S307 - the user's own code, as in a script
     except Exception as error:
         raise InputError(f"argument '{text}' cannot be evaluated: {one_line(error)}.") from error
 
 
 def _check(target, kernel, policy, args):
-    """Refuse a number of arguments that the kernel does not have."""
+    """Raise for a number of arguments that does not match the kernel."""
     names = list(kernel.portable_text.params)
     wanted = names[len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1 :]
     if policy is None or len(args) != len(wanted):
@@ -121,7 +121,7 @@ def _run(target, kernel, policy, args, chosen, space):
 
 
 def _on(policy, space):
-    """Return the policy in a space, or InputError where it is none."""
+    """Return the policy in a space; raise InputError if it is no policy."""
     if not isinstance(policy, (pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy)):
         raise InputError(
             f"policy: {policy!r:.60} is none; a number of indices, or pk.RangePolicy, pk.MDRangePolicy,"
@@ -131,5 +131,5 @@ def _on(policy, space):
 
 
 def _silent(word, *launch):
-    """A launch whose result, one number or several, is not the report's to compare."""
+    """Launch a kernel, and discard its result, which the report does not compare."""
     word(*launch)

@@ -1,4 +1,4 @@
-"""The templates of pages and of what notebooks show, and the words that they may use."""
+"""The templates of pages and of notebooks' output, and the functions that they may use."""
 
 import datetime
 import functools
@@ -36,18 +36,18 @@ def _templates():
 
 
 def rendered(template, **what):
-    """Return a template with what it shows, as text."""
+    """Return a template filled with `what`, as text."""
     return _templates().get_template(template).render(**what)
 
 
 def _date(text):
-    """Return a date as people write it: "21 November 2026, 16:07 UTC"."""
+    """Return a date in words: "21 November 2026, 16:07 UTC"."""
     moment = datetime.datetime.fromisoformat(text)
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
 def _wants(roof):
-    """(what, seconds) of what each resource wants, and of the time outside of kernels, the largest first."""
+    """Return (resource, seconds) of each resource, and of the time outside of kernels, the largest first."""
     total, outside = roof["seconds"]["value"], roof["outside_seconds"]["value"]
     wants = [(resource(name), s) for name, s in roof["wants_seconds"].items() if s > 0.001 * total]
     wants += [("measured, outside of kernels", outside)] if outside > 0.01 * total else []
@@ -55,8 +55,8 @@ def _wants(roof):
 
 
 def _listing(kernel, most):
-    """((whether it is in another function, file, number), share, operations in all, place, operations, text)
-    of a kernel's lines: of a long text the costliest, in their order."""
+    """Return ((whether it is in another function, file, number), share, number of operations, place,
+    operations, text) of a kernel's lines: of a long source the costliest, in order."""
     own, lines = kernel["place"].rpartition(":")[0], []
     for place in kernel["source"] | kernel["lines"]:
         file, _, number = place.rpartition(":")

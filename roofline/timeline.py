@@ -1,4 +1,4 @@
-"""A profile over time: as a trace in Chrome's format, which ui.perfetto.dev shows, and as a picture."""
+"""A profile over time: as a trace in Chrome's format, for ui.perfetto.dev, and as a picture."""
 
 import json
 
@@ -8,7 +8,7 @@ WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
 
 
 def tracks(made):
-    """Return the tracks that passed side by side in a profile.
+    """Return the parallel tracks of a profile.
 
     Parameters
     ----------
@@ -17,7 +17,8 @@ def tracks(made):
     Returns
     -------
     dict of name to list of (start in seconds, seconds, label, facts): regions; launches as each queue runs
-    them, a graph being one; on a device also what they cost the host; copies. Empty ones are left out.
+    them, a graph being one; on a device also the launches' costs on the host; copies. Empty ones are left
+    out.
     """
     found = {"regions": [(start, seconds, name, {}) for name, start, seconds in made.regions]}
     for event in made.events:
@@ -51,13 +52,13 @@ def trace(made):
 
 
 def as_json(made):
-    """`trace` as text."""
+    """Return `trace` as text."""
     return json.dumps(trace(made), allow_nan=False) + "\n"
 
 
 def picture(made):
-    """Return blocks of each track: {name: [(x, width, how many, up to four of their labels, seconds), ...]},
-    in pixels; neighbours too small to be seen apart share one."""
+    """Return blocks of each track: {name: [(x, width, number of events, up to four of their labels, seconds),
+    ...]}, in pixels; adjacent events that are too small to be distinguished share a block."""
     passed, found = tracks(made), {}
     ends = (start + seconds for spans in passed.values() for start, seconds, *_ in spans)
     whole = max(made.seconds, *ends)

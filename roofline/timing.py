@@ -1,11 +1,11 @@
 """Timing calls: batches long enough for the clock, medians with quartiles, and alternation for ratios.
 
-Timings of a shared machine move by a factor of two within seconds, so a ratio is only ever taken between
+Timings of a shared machine vary by a factor of two within seconds, so a ratio is only ever taken between
 samples of one round of `alternate`, where the contenders run one right after the other.
 
 Work on a device is timed with the host's clock from the first call of a batch to the end of a
-synchronisation: a batch is long, so the one synchronisation does not count, and the figure includes what a
-caller waits for.
+synchronisation: a batch is long, so the one synchronisation is negligible, and the time is what a caller
+observes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ import numpy as np
 
 from portable.roofline.side import batch_seconds, no_sync
 
-MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
+MIN_SECONDS = 0.05  # of a repeat: ten thousand times the cost of the clock and a synchronisation
 LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
-ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples say nothing
-MORE_SECONDS = 1.0  # of a measurement, after which it is not repeated oftener than it must be
-SLOW_SECONDS = 0.5  # of a round that is repeated no oftener than that: calls so long are averages themselves
+ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples are meaningless
+MORE_SECONDS = 1.0  # of a measurement, after which it is not repeated more often than required
+SLOW_SECONDS = 0.5  # of a round, above which the fewest rounds are enough: long calls are averages themselves
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
-QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
+QUEUE = 500  # launches; CUDA's driver queues about 1,000 before it blocks the caller
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Repeated measurements of one quantity.
+    """Store repeated measurements of one quantity.
 
     Parameters
     ----------
     values : tuple of float
-        One value a repeat: seconds per call, or a ratio.
+        One value for each repeat: seconds per call, or a ratio.
     calls : int
         Calls averaged within each value.
     """
@@ -60,7 +60,7 @@ class Samples:
         return float(np.quantile(self.values, 0.75))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers for JSON."""
+        """Return plain numbers for JSON."""
         return {
             "median": self.median,
             "lower": self.lower,
@@ -72,7 +72,7 @@ class Samples:
 
 
 def tick():
-    """Return the step of the host's clock, seconds: what takes less is told as nothing."""
+    """Return the step of the host's clock in seconds: shorter times are measured as zero."""
     steps = []
     for _ in range(10):
         start = now = time.perf_counter()
@@ -83,12 +83,12 @@ def tick():
 
 
 def calls_that_fill(seconds_of, min_time):
-    """Return how many calls take so long, and the seconds of each.
+    """Return a number of calls that take at least `min_time`, and the seconds of each.
 
     Parameters
     ----------
     seconds_of : callable of int
-        Gives seconds per call of a batch of so many.
+        Returns seconds per call of a batch of so many.
     min_time : float, seconds
     """
     calls = 1
@@ -99,9 +99,11 @@ def calls_that_fill(seconds_of, min_time):
 
 
 def _calibrate(fn, sync, min_time):
-    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
+    """Return calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills
+    caches.
 
-    Unless that took so long that compiling is a small part of it: a call of minutes is not made twice.
+    If the first call took so long that compilation is a small part of it, it is used: a call of minutes is
+    not repeated.
     """
     first = batch_seconds(fn, sync, 1)
     if first >= LONG_SECONDS:
@@ -126,20 +128,20 @@ def measure(
     ----------
     fn : callable without arguments
     sync : callable, optional
-        Waits until the work of the calls before it is done (`portable.fence` of the space).
+        Blocks until the work of the preceding calls is done (`portable.fence` of the space).
     min_time : float, seconds, optional
-        A repeat calls `fn` as often as it takes to last this long; MIN_SECONDS by default.
+        A repeat calls `fn` as often as needed to last this long; MIN_SECONDS by default.
     repeats : int
     max_time : float, seconds
-        No further repeat starts after this long, once there are three.
+        No further repeat starts after this time, once there are three.
     most : int
-        Repeats go on up to so many, and MORE_SECONDS at most, until `enough` of all values is true.
+        Repeats continue up to this number, and MORE_SECONDS at most, until `enough` of all values is true.
     enough : callable of a list of float, optional
 
     Returns
     -------
     Samples
-        Seconds per call, one value a repeat.
+        Seconds per call, one value for each repeat.
     """
     sync = sync or no_sync
     calls, first = _calibrate(fn, sync, min_time)
@@ -162,27 +164,26 @@ def alternate(
     host_only=False,
     pause: float | None = None,
 ) -> dict[str, Samples]:
-    """Time several calls in turn: first, second, ..., first, second, ..., after a pause each.
+    """Time several calls in turn: first, second, ..., first, second, ..., each after a pause.
 
-    Worker threads that found no more work may spin for a while; without the pause the next contender would
-    pay for it.
+    Worker threads without work may spin for a while; without the pause they would slow the next contender.
 
     Parameters
     ----------
     fns : mapping of name to callable without arguments
     rounds : int, optional
         Every callable gives one sample a round, so equal positions in two results were measured together.
-        ROUNDS, or MIN_SAMPLES of slow ones, if not given. Of a single round a call of LONG_SECONDS is made
-        once only.
+        ROUNDS, or MIN_SAMPLES of slow ones, by default. If there is a single round, a call of LONG_SECONDS is
+        made only once.
     sync : mapping of name to callable, optional
         As in `measure`, for each name that needs one.
     min_time : float, seconds, optional
         As in `measure`.
     host_only : bool
-        Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE`
-        calls, since a device makes the caller wait once its queue is full.
+        Stop the clock before the synchronisation, to time the caller only. Samples are then `QUEUE` calls,
+        since a device blocks the caller once its queue is full.
     pause : float, seconds
-        PAUSE if not given; those whose threads do not spin want less.
+        PAUSE by default; contenders whose threads do not spin need less.
 
     Returns
     -------
@@ -213,5 +214,6 @@ def alternate(
 
 
 def ratio(numerator: Samples, denominator: Samples) -> Samples:
-    """Ratios of two results of one `alternate`, round by round, so that they carry their own spread."""
+    """Return the ratios of two results of one `alternate`, round by round, so that they have their own
+    spread."""
     return Samples(tuple(a / b for a, b in zip(numerator.values, denominator.values, strict=True)))
