@@ -56,8 +56,8 @@ class DirichletMixture(Fitted):
         it only once.
     max_iter : int, default 1000
     tol : float, default 1e-6
-        EM ends when the objective per point grows by less, and no move raises it; if `tol` is negative,
-        exactly `max_iter` iterations are made.
+        EM ends when the objective per point grows by less, and no move raises it; if `tol` is negative, EM
+        does not end before `max_iter` iterations.
     reg_covar : float, default 1e-6
         Added to the diagonal of each covariance; maximum likelihood only.
     n_init : int, default 1

@@ -266,7 +266,7 @@ class _State:
             (self._none,) = self.energies(np.zeros(1), self.moments[1][:1], 0.0 * self.moments[2][:1])
 
     def is_active(self, n):
-        """Return True if a component has points: n is about 1 even without any."""
+        """Return True if a component has points: the count of one without points is about 1."""
         return exceeds(n, 2.0)
 
     def empty(self):

@@ -1,8 +1,8 @@
 """TMixture: mixtures of t distributions, and of uniform noise, by EM.
 
-A component of nu_j degrees of freedom has the density of N(mu_j, Sigma_j / u) with u ~ Ga(nu_j / 2, rate nu_j
-/ 2). EM takes both the component and u of each point as missing. Sigma_j is divided by the sum of r_ij u_ij,
-with which EM takes fewer steps (Kent, Tyler and Vardi 1994), and nu_j solves
+A component of nu_j degrees of freedom has the density of N(mu_j, Sigma_j / u), u ~ Ga(nu_j / 2, rate
+nu_j / 2). EM takes both the component and u of each point as missing. Sigma_j is divided by the sum of
+r_ij u_ij, with which EM takes fewer steps (Kent, Tyler and Vardi 1994), and nu_j solves
 
     log(nu / 2) - psi(nu / 2) + 1 + sum_i r_ij (log u_ij - u_ij) / n_j + psi((nu' + p) / 2)
         - log((nu' + p) / 2) = 0,   nu' the previous value                                               (9)

@@ -1,9 +1,9 @@
-"""Cytometry: samples in, populations of their cells out.
+"""Cytometry: find populations of cells in samples.
 
-A sample (`Sample`, `read`) goes through a `Panel`: compensation with the spillover matrix, a scale for each
-channel, points. `fit` describes the points of all samples by one mixture, merges its components into
-`Populations`, and names them by the markers they carry; these `predict` the `Labels` of any sample of the
-panel.
+A sample (`Sample`, `read`) is turned into points by a `Panel`: compensation with the spillover matrix, then a
+transformation of each channel. `fit` describes the points of all samples by one mixture, merges its
+components into `Populations`, and names these by the markers that their cells carry. `Populations.predict`
+returns the `Labels` of any sample of the panel.
 """
 
 from .controls import spillover_of, write_spillover

@@ -1,4 +1,4 @@
-"""Spillover matrices from single stains."""
+"""Estimate spillover matrices from single stains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover
 
-_COFACTOR = 150.0  # of the scale on which stained and unstained cells are parted
-_LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # on either side
+_COFACTOR = 150.0  # of the arcsinh scale on which stained and unstained cells are separated
+_LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # stained cells, and unstained ones, at least: their number and share
 _APART = 3.0  # deviations between stained and unstained cells, at least
-_ENDS = 0.01, 0.99  # quantiles that say in which detector cells differ most
+_ENDS = 0.01, 0.99  # quantiles whose difference measures how much cells differ in a detector
 
 
 def spillover_of(
@@ -29,8 +29,8 @@ def spillover_of(
     Parameters
     ----------
     controls : sequence of Sample, or dict of them by their detector
-        Cells or beads with one dye each. The detector is the one in which a control's cells differ most, if
-        it is not given.
+        Cells or beads with one dye each. If the detector is not given, it is the one in which a control's
+        cells differ most.
     unstained : Sample, optional
         Cells without any dye. If not given, each control holds unstained cells beside the stained ones.
 
@@ -39,13 +39,13 @@ def spillover_of(
     channels : tuple of str
         Detectors that have a control, in the order of the first control's channels.
     matrix : ndarray, shape (n, n)
-        What share of a dye's light (rows) each detector sees (columns), as `Panel.of` takes it.
+        The share of each dye's light (rows) that each detector measures (columns), in the form of `Panel.of`.
 
     Raises
     ------
     InputError
-        Controls of different panels, two for one detector, or one whose stained cells cannot be told from
-        unstained ones.
+        The controls are of different panels, two are for one detector, or the stained cells of one cannot be
+        distinguished from unstained ones.
 
     Warns
     -----
@@ -84,7 +84,7 @@ def spillover_of(
 
 
 def write_spillover(path: PathLike, channels: Sequence[str], matrix: np.ndarray) -> None:
-    """Write a matrix as `read_spillover` reads it, and `--compensation`."""
+    """Write a spillover matrix to a file for `read_spillover` or `--compensation`."""
     write_csv(path, "path", {"": np.array(channels)} | dict(zip(channels, np.asarray(matrix).T)))
 
 
@@ -99,15 +99,15 @@ def _check_same(sample, first, colours):
 
 
 def _light(sample, colours):
-    """Return the intensities of cells that reach no limit, on the linear scale."""
+    """Return the intensities, on the linear scale, of the cells that are not saturated."""
     places = list(map(sample.channels.index, colours))
     light = np.asarray(sample.X, np.float64)[:, places]
     return (light / sample.gains[places])[(light < sample.limits[places]).all(axis=1)]
 
 
 def _row(sample, channel, colours, negative):
-    """Return the detector of a control, and how much brighter all see its stained cells than unstained ones,
-    over what that one sees."""
+    """Return the detector of a control, and the difference between its stained and unstained cells in each
+    detector, as a multiple of the difference in its own."""
     light, name = _light(sample, colours), sample.name
     if channel is None:
         channel = colours[np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax()]
@@ -127,7 +127,8 @@ def _row(sample, channel, colours, negative):
 
 
 def _stained(scaled):
-    """Return which cells are stained, by a mixture of two components, or None where all are alike."""
+    """Return a mask of the stained cells, from a mixture of two components, or None if the cells are all
+    alike."""
     least = max(_LEAST_CELLS, _LEAST_SHARE * len(scaled))
     if len(scaled) < 2 * least or not np.ptp(scaled):
         return None

@@ -1,4 +1,4 @@
-"""Numbers of FCS files from their bytes: whole numbers of 1 to 64 bits and floats, in any order of bytes."""
+"""Decode the numbers of FCS files: integers of 1 to 64 bits and floats, in any byte order."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from portable.errors import InputError
 
-_MOST_PACKED = 50  # bits of a number that begins within a byte
+_MOST_PACKED = 50  # largest number of bits of numbers that may begin within a byte
 
 
 def decode(stream, kinds, bits, order, notes):
-    """Return numbers of each channel.
+    """Decode the numbers of each channel.
 
     Parameters
     ----------
     stream : ndarray of uint8
-        Whole events.
+        Bytes of whole events.
     kinds : str
         "I", "F" or "D" for each channel.
     bits : sequence of int
     order : str
-        $BYTEORD.
+        Value of $BYTEORD.
     notes : list of str
-        Takes what is doubtful.
+        Descriptions of doubtful cases are appended to it.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def decode(stream, kinds, bits, order, notes):
     Raises
     ------
     InputError
-        The order of bytes is missing, or does not say how such numbers are stored.
+        The byte order is missing, or does not determine how such numbers are stored.
     """
     if all(own % 8 == 0 for own in bits):
         return _columns(stream, kinds, bits, [_bytes_of(order, own // 8) for own in bits])
@@ -53,7 +53,7 @@ def decode(stream, kinds, bits, order, notes):
 
 
 def _significance(text):
-    """Return the significance of each byte in turn, from 0; `text` is $BYTEORD."""
+    """Return the significance of each byte, from 0, in the order of storage; `text` is $BYTEORD."""
     order = [int(digit) - 1 for digit in re.findall("[1-9]", text)]
     listed = re.fullmatch(r"\s*[1-9](\s*,\s*[1-9])*\s*", text)
     if not listed or len(order) not in (1, 2, 4, 8) or sorted(order) != list(range(len(order))):
@@ -62,26 +62,27 @@ def _significance(text):
 
 
 def _is_big(order):
-    """Return whether the most significant byte is first; None where the bytes are in neither order."""
+    """Return True if the most significant byte is first, False if it is last; None if the order is neither of
+    these."""
     if len(order) > 1 and order in (sorted(order), sorted(order)[::-1]):
         return order[0] > 0
     return None
 
 
 def _bytes_of(text, width):
-    """Return the places of a number's bytes, the least significant first."""
+    """Return the positions of a number's bytes, the least significant first."""
     if width == 1:
         return [0]
     order = _significance(text)
     if _is_big(order) is not None:
         return sorted(range(width), reverse=_is_big(order))
-    if len(order) != width or list(map(order.index, range(width))) != order:  # else it may mean either of two
+    if len(order) != width or list(map(order.index, range(width))) != order:  # else ambiguous
         raise InputError(f"$BYTEORD is '{text}', which does not say how {width} bytes are ordered")
     return order
 
 
 def _columns(stream, kinds, bits, orders):
-    """Return numbers of whole bytes."""
+    """Return the numbers of channels whose widths are whole bytes."""
     raw, at, found = stream.reshape(-1, sum(bits) // 8), 0, []
     for kind, own, order in zip(kinds, bits, orders):
         width = own // 8
@@ -98,7 +99,7 @@ def _columns(stream, kinds, bits, orders):
 
 
 def _packed(stream, bits, big):
-    """Return numbers without a gap between them."""
+    """Return numbers that are stored without gaps, and may begin within a byte."""
     n_events = 8 * len(stream) // sum(bits)
     every = np.unpackbits(stream, count=n_events * sum(bits), bitorder="big" if big else "little")
     parts = np.split(every.reshape(n_events, sum(bits)), np.cumsum(bits)[:-1], axis=1)

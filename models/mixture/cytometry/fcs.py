@@ -1,4 +1,4 @@
-"""FCS files as samples, in and out."""
+"""Read samples from FCS files, and write them."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .channels import is_mass
 from .parts import number, read_parts
 from .samples import SPILLOVER, Sample, numbered, parse_spillover
 
-_OWN = re.compile(r"p\d+(b|e|n|r|s|datatype)")  # keywords that follow from a sample's other fields
+_OWN = re.compile(r"p\d+(b|e|n|r|s|datatype)")  # keywords that are computed from a sample's other fields
 _STRUCTURE = (
     *("begindata", "enddata", "beginstext", "endstext", "beginanalysis", "endanalysis", "nextdata"),
     *("byteord", "datatype", "mode", "par", "tot"),
 )
-_STANDARD = re.compile(  # keywords of the standard that may be there, which begin with "$"
+_STANDARD = re.compile(  # optional keywords of the standard, which begin with "$"
     r"p\d+\w+|abrt|b?e?tim|(begin|end)datetime|carrier(id|type)|cells|com|comp|cs\w+|cyt|cytsn|date|exp|fil|"
     r"flowrate|g\d+\w+|gat(e|ing)|inst|last_modifi\w+|locationid|lost|op|originality|pkn?\d+|"
     r"plate(id|name)|proj|r\d+[iw]|smno|spillover|src|sys|timestep|tr|unicode|unstained\w+|vol|wellid"
 )
-_DELIMITERS = "/|\\!*~^;:@#%&?=<>\x0c\x1e\x1f\x1d\x1c"  # of which the first that no word holds is written
+_DELIMITERS = "/|\\!*~^;:@#%&?=<>\x0c\x1e\x1f\x1d\x1c"  # the first character that no word contains is used
 _MANTISSA = 2.0**53
-_STRANGE = 1e20  # floats beyond it, or below its inverse, tell of wrong bytes
-_SHARE = 0.1  # of such floats, at least
-_MOST_LOOKED_AT = 10_000  # numbers of a channel
-_DECADES = (1.0, 7.0)  # that logarithmic amplifiers have
+_STRANGE = 1e20  # floats beyond it, or below its inverse, indicate wrong bytes
+_SHARE = 0.1  # share of such floats that is reported
+_MOST_LOOKED_AT = 10_000  # numbers of a channel that are checked, about
+_DECADES = (1.0, 7.0)  # range of the decades of logarithmic amplifiers
 
 
 def read_fcs(path, name, data_set=None):
-    """Return a sample of an FCS file; `name` is the sample's.
+    """Read a sample with the given name from an FCS file.
 
     Raises
     ------
     InputError
-        The file is damaged, ambiguous, or holds several data sets and none is chosen.
+        The file is damaged or ambiguous, or contains several data sets and none is chosen.
 
     Warns
     -----
     UserWarning
-        Something in the file is doubtful; the message says how it was read.
+        Something in the file is doubtful; the message describes how it was read.
     """
     with reading(path):
         try:
@@ -63,22 +63,22 @@ def write(
     extra: dict[str, np.ndarray] | None = None,
     keywords: dict[str, str] | None = None,
 ) -> None:
-    """Write an FCS 3.1 file, in float32, with all keywords and perhaps more columns; it is whole or not
-    there.
+    """Write a sample to an FCS 3.1 file, in float32, with all keywords and optional additional columns. The
+    file is written completely or not at all.
 
     Parameters
     ----------
     sample : Sample
     path : path
     extra : dict of arrays, shape (n_cells,), optional
-        Columns behind the channels, by their names, or in the place of the channel of that name.
+        Columns by name: one with the name of a channel replaces it, the others follow the channels.
     keywords : dict of str, optional
-        More of them.
+        Additional keywords and their values.
 
     Raises
     ------
     InputError
-        Keywords and values leave no character for a delimiter.
+        No character is left for a delimiter: keywords and values contain all candidates.
     StorageError
         The file cannot be written.
     """
@@ -98,13 +98,13 @@ def write(
 
 
 def _header_and_text(words, n_bytes):
-    """HEADER, and TEXT from byte 256 on, right behind which the events begin."""
+    """Return the bytes of HEADER, and of TEXT from byte 256 on; the events follow directly."""
     every = "".join([*words, *words.values()])
     delimiter = next((own for own in _DELIMITERS if own not in every), None)
     if delimiter is None:
         raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; one is wanted as a delimiter")
     begin = last = 0
-    for _ in range(2):  # the offsets, as wide as they can be, are part of the text
+    for _ in range(2):  # the offsets, padded to their largest width, are part of the text
         own = {"$BEGINDATA": f"{begin:015d}", "$ENDDATA": f"{last:015d}"} | words
         parts = [part for key, value in own.items() for part in (key.upper(), value)]
         text = (delimiter + delimiter.join([*parts, ""])).encode()
@@ -115,7 +115,7 @@ def _header_and_text(words, n_bytes):
 
 
 def _described(sample, behind):
-    """Required keywords, those of channels, and the spillover matrix."""
+    """Return the required keywords, those of channels, and the spillover matrix."""
     channels = [*zip(sample.channels, sample.markers), *((name, "") for name in behind)]
     words = {f"${key}": "0" for key in ("BEGINSTEXT", "ENDSTEXT", "BEGINANALYSIS", "ENDANALYSIS", "NEXTDATA")}
     words |= {"$BYTEORD": "1,2,3,4", "$DATATYPE": "F", "$MODE": "L"}
@@ -137,14 +137,14 @@ def _described(sample, behind):
 
 
 def _sample(parts, name):
-    """Return the data set on a linear scale; floats stay as they are, to the bit."""
+    """Return the data set as a Sample on a linear scale; floats remain identical bit for bit."""
     channels, markers = _names(parts)
     X, limits, gains, dropped = _events(parts, channels)
     if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", parts.word("cyt").upper()):
         limits = np.full(len(channels), np.inf)
     spillover = _spillover(parts, channels)
     dropped = {*dropped, *_STRUCTURE, *(() if spillover is None else SPILLOVER)}
-    ranges = {f"p{n}r" for n in range(1, len(channels) + 1)}  # for channels without a limit
+    ranges = {f"p{n}r" for n in range(1, len(channels) + 1)}  # needed for channels without a limit
     kept = {
         key: word
         for key, word in parts.words.items()
@@ -154,7 +154,8 @@ def _sample(parts, name):
 
 
 def _names(parts):
-    """Return channels and markers; those that are missing or occur twice get the channel's number."""
+    """Return the names of channels and markers; a channel whose name is missing or occurs twice gets its
+    number."""
     numbers = range(1, len(parts.kinds) + 1)
     channels, markers = (
         [printable(parts.words.get(f"p{at}{what}", "")).strip() for at in numbers] for what in "ns"
@@ -169,10 +170,10 @@ def _names(parts):
 
 
 def _events(parts, channels):
-    """X, limits, gains, and keywords that no longer hold."""
+    """Return X, limits, gains, and the keywords that are no longer valid for X."""
     numbers, is_time = range(1, len(channels) + 1), [own.lower() == "time" for own in channels]
     gains = np.array([parts.number(f"p{at}g", 1.0) or 1.0 for at in numbers])
-    gains[is_time] = 1.0  # some write $TIMESTEP there
+    gains[is_time] = 1.0  # some programs write $TIMESTEP as the gain of time
     if (gains < 0.0).any():
         at = int(np.argmin(gains)) + 1
         raise InputError(f"$P{at}G is {gains[at - 1]:g}; a positive number is wanted")
@@ -180,7 +181,7 @@ def _events(parts, channels):
     for at in numbers:
         if ranges[at - 1] <= 0.0 and not parts.word(f"p{at}r"):
             parts.notes.append(f"$P{at}R is missing; no cell counts as saturated in {channels[at - 1]}")
-    limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 says nothing
+    limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 carries no information
     scales = [_amplified(parts, at) for at in numbers]
     dtype = np.float32 if set(parts.kinds) == {"F"} else np.float64
     X = np.empty((len(parts.columns[0]), len(channels)), dtype)
@@ -202,7 +203,8 @@ def _events(parts, channels):
 
 
 def _amplified(parts, at):
-    """Decades of a logarithmic amplifier, 0 for a linear one, and the number of its zero."""
+    """Return the number of decades of a logarithmic amplifier, 0 for a linear one, and the intensity at
+    number 0."""
     text, whole = parts.word(f"p{at}e"), parts.kinds[at - 1] == "I"
     if not text:
         if whole:
@@ -223,7 +225,7 @@ def _amplified(parts, at):
 
 
 def _linear(parts, at, column, most, scale):
-    """Return whole numbers on their linear scale; bits above $PnR are not theirs."""
+    """Return integers on their linear scale; bits above $PnR are removed first."""
     n_bits = int(most - 1.0).bit_length() if most > 1.0 else 64
     if n_bits < parts.bits[at - 1]:
         masked = column & column.dtype.type((1 << n_bits) - 1)
@@ -253,7 +255,7 @@ def _exponential(scale, x, most):
 
 
 def _look_at(parts, at, column, scale, most):
-    """Note what in a channel of floats is doubtful."""
+    """Note doubtful values in a channel of floats."""
     own = np.abs(column[:: 1 + len(column) // _MOST_LOOKED_AT])
     strange = int(((own > _STRANGE) | ((own > 0.0) & (own < 1.0 / _STRANGE))).sum())
     if strange > _SHARE * len(own):
@@ -271,7 +273,7 @@ def _look_at(parts, at, column, scale, most):
 
 
 def _spillover(parts, channels):
-    """Return channels and matrix, or None; a note where there is one that cannot be used."""
+    """Return channels and spillover matrix, or None; note a matrix that cannot be used."""
     words = parts.words
     said = [words[key] for key in SPILLOVER if parts.word(key)]
     if len(said) == 2 and said[0].replace(" ", "") != said[1].replace(" ", ""):
@@ -297,7 +299,7 @@ def _like_matrix(key, text):
 
 
 def _above(column):
-    """Return a range, $PnR, that holds a column."""
+    """Return a range, $PnR, that contains all numbers of a column."""
     return _text(np.floor(np.max(column, initial=0.0, where=np.isfinite(column))) + 1.0)
 
 

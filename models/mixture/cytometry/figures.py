@@ -1,5 +1,4 @@
-"""Figures of populations: biaxial plots with ellipses, a heat map of medians, shares of populations in
-samples."""
+"""Draw populations: biaxial plots with ellipses, a heat map of medians, shares of populations in samples."""
 
 from __future__ import annotations
 
@@ -18,19 +17,19 @@ from .labels import Labels, Tally, shares
 from .populations import Populations
 from .samples import Sample
 
-_MOST_CELLS = 20_000  # drawn in a biaxial plot
+_MOST_CELLS = 20_000  # cells in a biaxial plot, at most
 _PAIRS, _COLUMNS = 6, 3
 _WITHIN = (0.0005, 0.9995)  # quantiles of cells that axes span
 _INSIDE = 0.9  # share of a component's cells in its ellipse
-_LEAST_WEIGHT = 0.0002  # components below have no ellipse
+_LEAST_WEIGHT = 0.0002  # components of smaller weight have no ellipse
 _TICKS = (-1e4, -1e3, -1e2, 0.0, 1e2, 1e3, 1e4, 1e5, 1e6)
 _LISTED = 24  # populations in a legend, at most
-_LETTERS = 40  # of a name in a figure, at most
+_LETTERS = 40  # letters of a name in a figure, at most
 NAMES = ("biaxial", "medians", "shares", "marginals")
 
 
 def check_pairs(panel, pairs):
-    """Return places of the channels that biaxial plots show, by names of channels or markers.
+    """Return the positions of the channels of biaxial plots, given the names of channels or markers.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def check_pairs(panel, pairs):
     Raises
     ------
     InputError
-        Not two names, or one that the panel has not.
+        A pair does not have two names, or the panel does not have one of them.
     """
     found = []
     for pair in pairs or ():
@@ -64,8 +63,7 @@ def biaxial(
     labels: Sequence[Labels],
     pairs: Sequence[Sequence[str]] | None = None,
 ):
-    """Return cells in pairs of channels, coloured by population, with an ellipse that holds 90 % of each
-    component.
+    """Draw cells in pairs of channels, coloured by population, with an ellipse around 90 % of each component.
 
     Parameters
     ----------
@@ -73,7 +71,7 @@ def biaxial(
     samples : sequence of Sample
     labels : sequence of Labels, one of each sample
     pairs : sequence of pairs of str, optional
-        Names of markers or channels; if not given those that part the populations most.
+        Names of markers or channels; if not given, the pairs that separate the populations most.
 
     Returns
     -------
@@ -96,7 +94,7 @@ def biaxial(
 
 
 def _draw_cells(axes, panel, drawn, colours, at):
-    """Cells on the scales of two channels, which the axes show."""
+    """Draw cells on the scales of two channels, which label the axes."""
     axes.scatter(*drawn.T, s=1.5, c=colours, linewidths=0, rasterized=True)
     low, high = np.quantile(drawn, _WITHIN, axis=0)
     margin = 0.05 * (high - low)
@@ -116,8 +114,8 @@ def _draw_ellipses(axes, populations, at, colours):
 
 
 def medians(populations: Populations):
-    """Return a heat map: the median of each channel in each population, from the lowest (0) to the highest
-    (1) of a channel.
+    """Draw a heat map of the median of each channel in each population, from the lowest (0) to the highest
+    (1) of the channel.
 
     Returns
     -------
@@ -140,7 +138,7 @@ def medians(populations: Populations):
 
 
 def shares_of(labels: Sequence[Labels | Tally]):
-    """Stacked bars: which share of the cells of each sample each population has.
+    """Draw the share of each population in the cells of each sample as stacked bars.
 
     Returns
     -------
@@ -160,7 +158,7 @@ def shares_of(labels: Sequence[Labels | Tally]):
 
 
 def draw(folder, populations, samples, labels, tallies, pairs=None):
-    """Write all figures, one .png each, and figures.pdf, a page each.
+    """Write all figures, each to a .png file and to a page of figures.pdf.
 
     Parameters
     ----------
@@ -168,11 +166,11 @@ def draw(folder, populations, samples, labels, tallies, pairs=None):
     populations : Populations
     samples : sequence of Sample
     labels : sequence of Labels
-        Of the cells that are drawn.
+        Labels of the cells that are drawn.
     tallies : sequence of Labels or Tally
-        Of all cells, for the samples' shares.
+        Counts of all cells, for the shares of populations in samples.
     pairs : sequence of pairs of str, optional
-        As of `biaxial`.
+        As in `biaxial`.
 
     Raises
     ------
@@ -204,16 +202,14 @@ def _levels(populations):
 
 
 def _telling(populations):
-    """Return pairs of channels, from those whose medians differ most between populations to those that
-    differ least."""
+    """Return pairs of channels, those whose medians differ most between populations first."""
     levels = _levels(populations) / populations.panel.spreads
     order = np.argsort(-levels.var(axis=0), kind="stable").tolist()
     return list(zip(order[::2], [*order[1::2], order[0]]))[:_PAIRS]
 
 
 def _some(panel, samples, labels):
-    """Return points and populations of some cells, as many of each sample as of the others in
-    proportion."""
+    """Return points and populations of a random subset of the cells, with the same share of each sample."""
     random, points, own = np.random.default_rng(0), [], []
     share = min(_MOST_CELLS / max(sum(sample.n_cells for sample in samples), 1), 1.0)
     for sample, label in zip(samples, labels):
@@ -224,7 +220,7 @@ def _some(panel, samples, labels):
     points, own = np.concatenate(points), np.concatenate(own)
     if not len(points):
         raise InputError("no cell is left to draw: all are saturated, or hold no number")
-    mixed = random.permutation(len(points))  # so that no population hides another by coming later
+    mixed = random.permutation(len(points))  # so that no population hides another because it is drawn later
     return points[mixed], own[mixed]
 
 
@@ -236,7 +232,7 @@ def _ellipse(mean, matrix):
 
 
 def _label(axis, scale, name, span):
-    """Limits, and ticks at powers of ten of the instrument's scale."""
+    """Set an axis's limits, and ticks at powers of ten of the instrument's scale."""
     axis.axes.set(**{f"{axis.axis_name}lim": span})
     axis.set_label_text(_shown(name))
     if scale.kind != "none":
@@ -251,7 +247,7 @@ def _power(tick):
 
 
 def _colours(n):
-    """Colours that differ as far as so many can, shape (n, 3)."""
+    """Return n colours that differ as much as possible, shape (n, 3)."""
     table = need("matplotlib", "plot", "figures").colormaps["tab20"].colors
     number = np.arange(max(n - 20, 0))
     hues = number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)
@@ -260,11 +256,11 @@ def _colours(n):
 
 
 def _numbered(names):
-    """Return names of populations with their numbers, by which labels and tables call them."""
+    """Return the names of populations preceded by their numbers, which labels and tables use."""
     return [f"{number}  {_shown(name)}" for number, name in enumerate(names)]
 
 
 def _shown(name):
-    """Return text that Matplotlib takes for no formula, and that leaves room."""
+    """Return a name, shortened if it is long, in which Matplotlib finds no formula."""
     name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..."
     return name.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Samples and matrices from files."""
+"""Read samples and spillover matrices from files."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ KINDS = (".fcs", ".lmd", ".npz", ".csv", ".csv.gz")
 
 
 def read(path: PathLike, *, data_set: int | None = None) -> Sample:
-    """Read a sample.
+    """Read a sample from a file.
 
     Parameters
     ----------
     path : path
-        FCS 2.0 to 3.2, a .csv or .csv.gz file whose first line names the channels, or an
-        .npz file with X, shape (n_cells, n_channels), `channels`, and `markers` if known. Integer channels
-        of FCS, and those on a logarithmic amplifier, are put on their linear scale.
+        FCS 2.0 to 3.2, a .csv or .csv.gz file whose first line names the channels, or an .npz file with X,
+        shape (n_cells, n_channels), `channels`, and `markers` if known. Integer channels of FCS, including
+        those of a logarithmic amplifier, are converted to a linear scale.
     data_set : int, optional
-        Which of several data sets of an FCS file, from 1.
+        Number of the data set, from 1, if an FCS file has several.
 
     Returns
     -------
     Sample
-        Called as the file is, without its ending.
+        Its name is that of the file without its ending.
 
     Raises
     ------
     InputError
-        No such file, not one of these kinds, damaged, ambiguous, or of several data sets where none is
-        chosen; the message names it.
+        The file does not exist, has another format, is damaged or ambiguous, or has several data sets of
+        which none is chosen; the message names the file.
 
     Warns
     -----
     UserWarning
-        Something in an FCS file is doubtful; the message says how it was read.
+        Something in an FCS file is doubtful; the message describes how it was read.
     """
     kind, path, name = check_file(path, KINDS), Path(path), stem_of(path)
     if data_set is not None:
@@ -59,14 +59,14 @@ def read(path: PathLike, *, data_set: int | None = None) -> Sample:
 
 
 def stem_of(path):
-    """Return the name of a sample in a file: the file's without its ending."""
+    """Return the name of the sample in a file: the file's name without its ending."""
     name = Path(path).name
     kind = next((kind for kind in KINDS[::-1] if name.lower().endswith(kind)), "")
     return printable(name.removesuffix(name[len(name) - len(kind) :]))
 
 
 def _of_arrays(path):
-    """X, channels and markers of an .npz file."""
+    """Return X, channels and markers of an .npz file."""
     data = read_npz(path, lambda names: {"X", "channels", "markers"}.intersection(names))
     if "X" not in data or "channels" not in data:
         raise InputError(
@@ -79,7 +79,7 @@ def _of_arrays(path):
 
 
 def _of_table(path):
-    """X, channels and no markers of a .csv file."""
+    """Return X, channels and no markers of a .csv file."""
 
     def rename(names):
         found, notes = numbered(names)
@@ -101,13 +101,13 @@ def _stacked(columns, path):
 
 
 def read_spillover(path: PathLike) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return channels and spillover matrix of a .csv file: a line of names, and a line for each of them,
-    perhaps with its name in front.
+    """Read channels and spillover matrix from a .csv file: a line of names, then a line for each channel,
+    which may begin with its name.
 
     Raises
     ------
     InputError
-        No such file, or no square table of numbers with an inverse.
+        The file does not exist, or is not a square table of numbers with an inverse.
     """
     check_file(path, (".csv",))
     columns = read_csv(path)
@@ -121,7 +121,7 @@ def read_spillover(path: PathLike) -> tuple[tuple[str, ...], np.ndarray]:
 
 @contextlib.contextmanager
 def _naming(path):
-    """Messages that do not name the file yet begin with it."""
+    """Put the file's name in front of error messages that do not yet contain it."""
     try:
         yield
     except InputError as error:

@@ -1,5 +1,5 @@
-"""Populations of samples of which nothing is known: a mixture of their cells, and one of those that it
-misses."""
+"""Find populations of samples without prior knowledge, by a mixture of their cells and a second one of the
+cells that it describes badly."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .samples import Sample
 Covariance: TypeAlias = Literal["full", "tied", "diag", "spherical"]
 Start: TypeAlias = Literal["k-means++", "random"]
 DTYPES = ("float64", "float32")
-_WORST = 0.02  # share of the cells, those of least density, among which rare populations are looked for
-_RARE_COMPONENTS = 30  # offered to these
-_GENEROUS = 5.0  # how much wider than components are the prior then expects them, so that they cost less
-_TOL = 1e-5  # growth of the objective a cell at which EM ends: populations are settled by then
-_FEWEST_HALVED = 200  # cells
-_CELLS_A_COORDINATE = 5  # of those that are described worst, at least
+_WORST = 0.02  # share of the cells, those of least density, to which a second mixture is fitted
+_RARE_COMPONENTS = 30  # components of the second mixture, at most
+_GENEROUS = 5.0  # the prior of EM from both mixtures is wider by this factor, so that components cost less
+_TOL = 1e-5  # growth of the objective per cell at which EM ends; populations no longer change then
+_FEWEST_HALVED = 200  # cells; fewer are not divided into halves
+_CELLS_A_COORDINATE = 5  # cells for the second mixture, at least
 
 
 def fit(
@@ -52,15 +52,15 @@ def fit(
     checkpoint: PathLike | None = None,
     client: object = None,
 ) -> Populations:
-    """Return populations of the cells of one or several samples.
+    """Find populations of the cells of one or several samples.
 
     Parameters
     ----------
     samples : sequence of Sample
         Stained and measured alike; their cells are fitted together.
     n_components : int, default 60
-        Components of the mixture, at most. So many are offered to a mixture under a prior; see
-        `DirichletMixture`.
+        Components of the mixture, at most. Under the prior of `DirichletMixture`, superfluous ones lose their
+        cells.
     panel : Panel, optional
         Channels, compensation, scales; `Panel.of(samples)` if not given.
     method : {"entropy", "modes", "none"}, default "entropy"
@@ -75,14 +75,14 @@ def fit(
         Fit at most so many cells of each sample, drawn at random, so that large samples do not outweigh small
         ones.
     rare : bool, default True
-        Look for rare populations by a second mixture. The two per cent of the cells that the mixture
-        describes worst are fitted by one of their own, and with its components EM goes on from both, under a
-        prior by which they cost less. Not with tied covariances.
+        Look for rare populations by a second mixture. It is fitted to the two per cent of the cells of least
+        density under the first mixture. EM then continues from the components of both mixtures, under a prior
+        by which components cost less. Not with tied covariances.
     halves : bool, default False
-        Say how stable each population is: fit both halves of the cells too. It takes as long again. A
-        population's `stability` is the share of cells that it has in common with the most similar population
-        of a half's fit, among the cells of either: the lesser of both halves (Hennig 2007); NaN with fewer
-        than 200 cells.
+        Say how stable each population is: fit both halves of the cells too. This doubles the time. A
+        population's `stability` is its similarity to the most similar population of a half's fit: the number
+        of cells in both populations over the number of cells in either; the smaller value of both halves
+        (Hennig 2007). NaN with fewer than 200 cells.
     covariance : {"full", "tied", "diag", "spherical"}
         Kind of the components' covariance matrices.
     n_starts : int, default 1
@@ -132,7 +132,7 @@ def fit(
 
 
 def _made(panel, merging, first, options, where, points, stage=""):
-    """Return the populations of some points; `stage` begins the names of the folders of checkpoints."""
+    """Return the populations of points; the names of checkpoint folders begin with `stage`."""
     rare, checkpoint, client = where
     model = DirichletMixture(**first, **options)
     model.fit(points, checkpoint=folder_of(checkpoint, f"{stage}first"), client=client)
@@ -144,7 +144,7 @@ def _made(panel, merging, first, options, where, points, stage=""):
 
 
 def folder_of(checkpoint, stage):
-    """Return the folder of a stage, in one that is made where there is none."""
+    """Return the folder of a stage within the checkpoint folder, which is created if it does not exist."""
     if checkpoint is None:
         return None
     folder = Path(checkpoint)
@@ -154,7 +154,8 @@ def folder_of(checkpoint, stage):
 
 
 def _stability(found, points, made, seed):
-    """Return the least similarity (Jaccard's) of each population to its best match in fits to two halves."""
+    """Return, for each population, the smaller of its largest Jaccard similarities to populations of fits to
+    two halves of the cells."""
     if len(points) < _FEWEST_HALVED:
         return np.full(found.n_populations, np.nan)
     own, similar = found.members[found.model.predict(points)], []
@@ -169,8 +170,8 @@ def _stability(found, points, made, seed):
 
 
 def _with_rare(model, points, n_worst, options, checkpoint, client):
-    """EM that goes on from the mixture's components and those of a mixture of the cells that it describes
-    worst."""
+    """Return a mixture after EM from the components of `model` together with those of a mixture of the cells
+    that `model` describes worst."""
     prior = replace(model.prior_, scale=_GENEROUS * model.prior_.scale)
     worst = points[np.argpartition(model.score_samples(points), n_worst)[:n_worst]]
     theirs = DirichletMixture(min(_RARE_COMPONENTS, n_worst), prior=prior, **options).fit(worst)

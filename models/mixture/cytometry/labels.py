@@ -1,4 +1,4 @@
-"""Populations of single cells: counted, and written for other programs."""
+"""Labels of single cells by population: count them, and write them for other programs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FORMATS = {
     "csv": None,
     "parquet": ("pyarrow.parquet", "files"),
     "h5ad": ("anndata", "anndata"),
-}  # and the module that each wants, with the extra that brings it
+}  # with the module that each format requires, and the extra that installs it
 
 
 @dataclass(frozen=True, eq=False)
 class Tally(Result):
-    """Counts of a sample's cells.
+    """Counts of a sample's cells by population and component.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Tally(Result):
     counts : ndarray of int, shape (n_populations,)
     components : ndarray of int, shape (n_components,)
     names : tuple of str
-        Of the populations.
+        Names of the populations.
     """
 
     sample: str
@@ -66,7 +66,7 @@ class Labels(Result):
     component : ndarray of int, shape (n_cells,)
         The most probable component of that population.
     names : tuple of str
-        Of the populations.
+        Names of the populations.
     probabilities : ndarray of float32, shape (n_cells, n_populations), optional
         Of every population.
     """

@@ -1,4 +1,4 @@
-"""From components to populations: which components describe the same cells."""
+"""Merge the components of a mixture that describe the same cells into populations."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..estimator import DirichletMixture
 from .modes import groups_by_mode
 
 METHODS = ("entropy", "modes", "none")
-LEAST_CELLS = 20  # of a population: what counting of cells takes for the limit of detection
+LEAST_CELLS = 20  # cells of a population, at least: the usual limit of detection in cell counting
 Merging: TypeAlias = Literal["entropy", "modes", "none"]
-_UNCERTAIN = 0.25  # share of a pair's entropy left by the places of cells, from which two groups are one
+_UNCERTAIN = 0.25  # groups are joined if at least this share of their entropy remains
 
 
 @dataclass(frozen=True)
 class Join:
-    """Two groups of components became one.
+    """The join of two groups of components to one.
 
     Parameters
     ----------
     components : tuple of two tuples of int
     uncertainty : float
-        Share of the entropy of being in the one or the other that the places of cells leave: 0 for groups
-        that are told apart, 1 for groups at the same place.
+        Share of the entropy of membership in the two groups that remains given the cells' positions: 0 for
+        groups that are distinguished, 1 for groups in the same place.
     n_groups : int
-        How many were left.
+        Number of groups after the join.
     """
 
     components: tuple[tuple[int, ...], tuple[int, ...]]
@@ -47,38 +47,38 @@ def merge(
     least_cells: int = LEAST_CELLS,
     least_share: float = 0.0,
 ) -> tuple[np.ndarray, list[Join]]:
-    """Return the population of each component.
+    """Merge components into populations, and return the population of each component.
 
     Parameters
     ----------
     model : DirichletMixture, fitted
     X : array-like, shape (n_cells, n_features)
-        Cells that it was fitted to, or others like them.
+        Cells to which the model was fitted, or similar ones.
     method : {"entropy", "modes", "none"}
-        How components become populations. "entropy" joins the two groups of components that cells tell apart
-        least, one pair after the other, until all pairs are told apart: up to a quarter of the entropy of
-        being in the one or the other may be left. "modes" joins components whose means lie on slopes of the
-        same mode of the mixture's density. With "none" every component is a population.
+        How components become populations. "entropy" repeatedly joins the two groups of components that the
+        cells' positions distinguish least, until all pairs are distinguished: less than a quarter of the
+        entropy of membership in the two groups remains. "modes" joins components whose means lie on slopes of
+        the same mode of the mixture's density. With "none" every component is a population.
     n_populations : int, optional
-        Merge by entropy until so many are left, whatever the entropies.
+        Merge by entropy until this number is left, regardless of the entropies.
     least_cells : int, default 20
-        Groups to which fewer cells belong are no populations: their components are counted to the population
-        that is most probable at their mean. If all are so small, the largest is one.
+        Groups with fewer cells are not populations: their components join the population that is most
+        probable at their mean. If all groups are this small, only the largest is a population.
     least_share : float, default 0
-        The same for groups to which a smaller share of the cells belongs.
+        The same for groups with a smaller share of the cells.
 
     Returns
     -------
     members : ndarray of int, shape (n_components,)
-        Populations from 0, the largest, on; at least one, however few cells there are. Components that
-        hardly any cell belongs to are counted to the population that is most probable at their mean.
+        Populations, numbered from 0, the largest; at least one, even for few cells. Components with hardly
+        any cells join the population that is most probable at their mean.
     joins : list of Join
-        In the order in which they were made; of "entropy" only.
+        Joins in the order in which they were made; only for "entropy".
 
     Raises
     ------
     InputError
-        An option out of its range.
+        An option is out of its range.
 
     References
     ----------
@@ -93,7 +93,7 @@ def merge(
     share = check_number(least_share, "least_share", least=0.0)
     least_cells = max(check_count(least_cells, "least_cells", 1), share * len(X))
     cells = np.bincount(model.predict(X), minlength=len(model.weights_))
-    # Of a number that is asked for none is spent on a group that is too small in the end.
+    # A given number of populations shall not include groups that would be dropped in the end as too small.
     active = _large_enough(model.weights_ * len(X), 1.0 if n_populations is None else least_cells)
     groups, joins = [(j,) for j in active.tolist()], []
     if method == "entropy":
@@ -105,12 +105,13 @@ def merge(
 
 
 def _large_enough(cells, least):
-    """Return the places of those of at least so many cells, or that of the largest."""
+    """Return the positions of groups with at least `least` cells, or of the largest group if there are
+    none."""
     return np.flatnonzero(cells >= min(least, cells.max()))
 
 
 def check_merging(method, n_populations):
-    """Refuse what `merge` would."""
+    """Check arguments of `merge`; raise the errors that it would raise."""
     check_choice(method, "method", METHODS)
     if n_populations is not None:
         check_count(n_populations, "n_populations", 1)
@@ -121,13 +122,14 @@ def check_merging(method, n_populations):
 
 
 def _by_entropy(model, X, groups, n_populations):
-    """Groups of components, and how they came about; of each pair what is left of its entropy is kept."""
+    """Return groups of components and the joins that formed them; the remaining share of entropy is stored
+    for each pair."""
     points, components, joins = model._points(X), model._fitted(), []
     left = np.full((len(groups), len(groups)), -np.inf)
     pairs = np.argwhere(np.tri(len(groups), k=-1))
     while len(groups) > (n_populations or 1):
         both, one, other = points.group_entropies(components, groups, pairs).T
-        # over that of pairs at the same place, with so many cells each
+        # relative to the entropy of two groups with these numbers of cells in the same place
         share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
         left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
         a, b = sorted(divmod(int(left.argmax()), len(groups)))
@@ -141,8 +143,8 @@ def _by_entropy(model, X, groups, n_populations):
 
 
 def _members(model, groups):
-    """Return the population of each component, the largest first; components without cells join the one that
-    is most probable where they are."""
+    """Return the population of each component, the largest first; a component without cells joins the
+    population that is most probable at its mean."""
     members = np.full(len(model.weights_), -1)
     groups.sort(key=lambda group: -model.weights_[list(group)].sum())
     for number, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""Modes of a mixture's density, and which components lie on their slopes."""
+"""Find the modes of a mixture's density, and the components on the slope of each."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from .. import covariance
 
-_STEPS, _STILL = 1000, 1e-10  # of a climb to a mode, at most; squared standard deviations that are no step
-_SAME = 0.1  # squared standard deviations between two ends of climbs to one mode, at most
+_STEPS, _STILL = 1000, 1e-10  # steps of a climb, at most; squared deviations of a step that ends it
+_SAME = 0.1  # squared standard deviations between ends of climbs to the same mode, at most
 
 
 def groups_by_mode(model, active):
-    """Groups of components from whose means the same mode is reached.
+    """Return groups of components: climbs from the means of a group end at the same mode.
 
     Parameters
     ----------
     model : DirichletMixture, fitted
     active : ndarray of int
-        Components to look at; the others count for nothing.
+        Components to group; the others are ignored, also in the density.
     """
     at, widths = _climbed(model, active)
     groups, free = [], np.ones(len(active), bool)
@@ -30,7 +30,7 @@ def groups_by_mode(model, active):
 
 
 def _climbed(model, active):
-    """Return the ends of climbs from the means, and the inverse covariance there, by modal EM (Li, Ray and
+    """Return the ends of climbs from the means, and the inverse covariances there, by modal EM (Li, Ray and
     Lindsay 2007)."""
     k, p = model.means_.shape
     each = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)[active]

@@ -1,4 +1,5 @@
-"""From what an instrument wrote to points that a mixture can be fitted to, the same way for every sample."""
+"""Convert an instrument's values to points to which a mixture can be fitted, in the same way for every
+sample."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
 COMPENSATIONS = ("file", "none")
 _FLUORESCENT, _METAL = 150.0, 5.0  # usual cofactors of an instrument of 18 bits and of a mass cytometer
 _BITS_18 = 2.0**18
-_TOP, _DECADES, _WIDTH = 262144.0, 4.5, 0.5  # T, M and W of a logicle scale where a channel tells no better
-_NEGATIVE = 0.05  # quantile of the negative values that W makes room for (Parks, Roederer and Moore 2006)
+_TOP, _DECADES, _WIDTH = 262144.0, 4.5, 0.5  # T, M and W of a logicle scale without an estimate
+_NEGATIVE = 0.05  # quantile of the negative values from which W follows (Parks, Roederer and Moore 2006)
 _LEAST_NEGATIVE = 20  # negative values from which W is estimated
-_MOST_LEFT_OUT = 0.2  # share of saturated cells in a channel from which a limit is not believed
+_MOST_LEFT_OUT = 0.2  # share of saturated cells in a channel above which its limit is taken to be wrong
 _NO_MATRIX = (), np.eye(0)  # channels that are compensated, and their matrix
 _SAY_WHICH = "say by compensation= which matrix to use for all, or none"
 
@@ -65,20 +66,20 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Channels of samples to be used, and their transformations to points.
+    """The channels of samples that are used, and their transformations to points.
 
     Parameters
     ----------
     channels, names : tuples of str
-        Detectors, and what they are called in results: the marker, or the channel where it has none.
+        Detectors, and their names in results: the marker, or the channel if it has none.
     scales : tuple of Scale
     centres, spreads : ndarrays, shape (n_channels,)
-        Mean and standard deviation on these scales of the cells that the panel was made of: points are less
-        the one, over the other.
+        Mean and standard deviation, on these scales, of the cells from which the panel was made: points are
+        less the mean, divided by the deviation.
     compensation : {"file", "none"} or (sequence of str, ndarray)
-        Whose spillover matrix is used: each sample's own, none, or this one.
+        Spillover matrix that is used: each sample's own, none, or this one.
     saturation : float, optional
-        What detectors give at most, where the samples' own limits are not used.
+        The largest value of detectors, if the samples' own limits are not used.
     """
 
     channels: tuple[str, ...]
@@ -125,8 +126,8 @@ class Panel:
         Raises
         ------
         InputError
-            Samples of different channels; a channel that is not there, or constant; a limit that a fifth of
-            the cells reach; a matrix of a file that cannot be used.
+            Samples have different channels; a channel is missing or constant; more than a fifth of the cells
+            reach a limit; a file's matrix cannot be used.
 
         Warns
         -----
@@ -151,13 +152,13 @@ class Panel:
         return replace(bare, centres=centres, spreads=spreads)
 
     def _scaled(self, X, how="apply"):
-        """Put columns on their scales, in place, or back."""
+        """Transform columns to their scales in place, or back."""
         for number, scale in enumerate(self.scales):
             X[..., number] = getattr(scale, how)(X[..., number])
         return X
 
     def _good(self, sample):
-        """Intensities of the cells that are used, of which there must be enough."""
+        """Return the intensities of the cells that are used; raise InputError if there are too few."""
         X, good = self.values(sample)
         self._check_limits(sample)
         if not good.any():
@@ -165,14 +166,14 @@ class Panel:
         return X[good]
 
     def values(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """Compensated intensities on the instrument's scale.
+        """Return compensated intensities on the instrument's scale.
 
         Returns
         -------
         X : ndarray, shape (n_cells, n_channels), float64
         good : ndarray of bool, shape (n_cells,)
-            Whether a cell is saturated in no detector of the sample, scatter included, and holds numbers
-            only.
+            True for cells that are not saturated in any detector of the sample, including scatter, and have
+            only finite numbers.
 
         Raises
         ------
@@ -183,7 +184,7 @@ class Panel:
         if missing:
             raise InputError(f"{sample.name} lacks {', '.join(missing)}; it has {', '.join(sample.channels)}")
         names, matrix = self._spillover(sample)
-        used = list(dict.fromkeys([*names, *self.channels]))  # those of the matrix are in front
+        used = list(dict.fromkeys([*names, *self.channels]))  # channels of the matrix come first
         places = list(map(sample.channels.index, used))
         linear = sample.X[:, places].astype(np.float64) / sample.gains[places]
         good = np.isfinite(linear).all(axis=1) & ~self._saturated(sample).any(axis=1)
@@ -194,7 +195,7 @@ class Panel:
         return linear[:, list(map(used.index, self.channels))], good
 
     def points(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """Return cells as points for a mixture; those of which `good` is False are not to be used.
+        """Return cells as points for a mixture; points with `good` False must not be used.
 
         Returns
         -------
@@ -209,14 +210,14 @@ class Panel:
         return X, good
 
     def intensities(self, points: np.ndarray) -> np.ndarray:
-        """Return points, shape (..., n_channels), on the instrument's scale."""
+        """Return the intensities of points, shape (..., n_channels), on the instrument's scale."""
         return self._scaled(np.array(points, np.float64) * self.spreads + self.centres, "invert")
 
     def _saturated(self, sample):
         limits = sample.limits
         if self.saturation is not None:
             limits = np.where([*map(is_detector, sample.channels)], self.saturation, np.inf)
-        exact = sample.X.dtype if sample.X.dtype.kind == "f" else np.float64  # limits are rounded as X was
+        exact = sample.X.dtype if sample.X.dtype.kind == "f" else np.float64  # limits are rounded like X
         with np.errstate(invalid="ignore"):
             return sample.X >= limits.astype(exact)
 
@@ -232,7 +233,7 @@ class Panel:
             )
 
     def _spillover(self, sample):
-        """Return channels and matrix, none and nothing where nothing is to be compensated."""
+        """Return channels and matrix; both are empty if nothing is to be compensated."""
         if self.compensation == "none":
             return _NO_MATRIX
         names, matrix = _own_matrix(sample) if self.compensation == "file" else self.compensation
@@ -262,7 +263,7 @@ def _check_samples(samples):
 
 
 def _places(sample, channels):
-    """Return the places of the given channels, or of all colours."""
+    """Return the positions of the given channels, or of all colours."""
     if channels is not None:
         return list(dict.fromkeys(map(sample.place, channels)))
     places = colours_of(sample.channels)
@@ -282,7 +283,7 @@ def _places(sample, channels):
 
 
 def _standard(points, names):
-    """Return mean and deviation of each column; an error for one that is constant."""
+    """Return mean and standard deviation of each column; raise InputError if a column is constant."""
     centres, spreads = points.mean(axis=0), points.std(axis=0)
     least = 1e-12 * max(1.0, np.abs(points).max())
     still = [name for name, spread in zip(names, spreads) if not spread > least]
@@ -292,8 +293,8 @@ def _standard(points, names):
 
 
 def _own_matrix(sample):
-    """Return a sample's own matrix; none where a program compensated it, gave channels other names, and
-    left it there. An error where it cannot be used."""
+    """Return a sample's own matrix; an empty one if the sample was compensated by a program that renamed the
+    channels and kept the matrix. Raise InputError if it cannot be used."""
     if sample.spillover is None:
         for text in filter(str.strip, (sample.keywords.get(key, "") for key in SPILLOVER)):
             try:
@@ -306,7 +307,7 @@ def _own_matrix(sample):
 
 
 def _compensation(compensation, samples):
-    """Checked; "none" where the samples have no matrix."""
+    """Return the checked argument; "none" if the samples have no matrix."""
     if isinstance(compensation, str):
         if check_choice(compensation, "compensation", COMPENSATIONS) == "none":
             return compensation
@@ -334,7 +335,7 @@ def _scale(sample, place, values, transform, cofactor):
         most = values.max() if np.isinf(top) else top
         usual = _METAL if np.isinf(top) and most < _BITS_18 else _FLUORESCENT * max(most / _BITS_18, 1.0)
         return Scale("arcsinh", (float(usual if cofactor is None else cofactor),))
-    _logicle_scales()  # said now if they are missing
+    _logicle_scales()  # raises an error now if they are missing
     top = float(top if np.isfinite(top) else max(values.max(), _TOP))
     below, width = values[values < 0.0], _WIDTH
     if len(below) >= _LEAST_NEGATIVE:

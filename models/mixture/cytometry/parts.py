@@ -1,8 +1,8 @@
-"""Parts of an FCS file: HEADER, TEXT and DATA, versions 2.0 to 3.2 (Spidlen et al. 2010, 2021).
+"""Read the parts of an FCS file: HEADER, TEXT and DATA, versions 2.0 to 3.2 (Spidlen et al. 2010, 2021).
 
-HEADER says at which bytes the other segments begin and end, TEXT holds keywords and values between
-delimiters, DATA the events. Offsets of DATA stand in HEADER and in TEXT and are often wrong in one of
-them, so those are believed that agree with the number of events and the width of each.
+HEADER contains the offsets of the first and last bytes of the other segments, TEXT keywords and values
+between delimiters, DATA the events. The offsets of DATA are in HEADER and in TEXT, and one of the two is
+often wrong. The offsets used are those that agree with the number of events and the width of each.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .decoding import decode
 VERSIONS = ("2.0", "3.0", "3.1", "3.2")
 _HEADER = 58  # bytes
 _BLANK = b" \0\r\n\t"
-_MOST_SEEN = 1 << 20  # bytes outside of all segments in which lost keywords are looked for
+_MOST_SEEN = 1 << 20  # bytes outside of all segments that are searched for lost keywords, at most
 _KEYWORD = rb"\$[A-Z]+[0-9]*[A-Z0-9]*"
-_BITS = {"I": None, "F": 32, "D": 64}  # whatever $PnB says
+_BITS = {"I": None, "F": 32, "D": 64}  # regardless of $PnB
 _CHECKSUM = re.compile(rb"([0-9A-Fa-f ]{8})?[ \0\r\n\t]*")
 _NEEDED = re.compile(
     r"\$(P[0-9]+(B|E|G|N|R|DATATYPE)|PAR|TOT|DATATYPE|BYTEORD|MODE|NEXTDATA|(BEGIN|END)\w+)", re.IGNORECASE
@@ -41,11 +41,11 @@ class Parts:
     words : dict of str
         Keywords in lower case without the "$", and their values.
     notes : list of str
-        What in the file is doubtful, and how it was read.
+        Descriptions of doubtful parts of the file, and of how these were read.
     kinds : str
         "I", "F" or "D" for each channel.
     bits : list of int
-        Of the numbers of each channel.
+        Width of the numbers of each channel.
     columns : list of ndarrays, shape (n_events,)
         Numbers as they are stored: unsigned integers, float32 or float64.
     """
@@ -57,11 +57,11 @@ class Parts:
     columns: Sequence[np.ndarray] = ()
 
     def word(self, key):
-        """Return a keyword's value without blanks at its ends; "" where the keyword is missing."""
+        """Return a keyword's value without blanks at its ends; "" if the keyword is missing."""
         return self.words.get(key, "").strip()
 
     def whole(self, key, default=None):
-        """Return a keyword's whole number; `default` where the keyword is missing or empty."""
+        """Return the integer value of a keyword; `default` if the keyword is missing or empty."""
         text = self.word(key)
         if not text:
             return default
@@ -70,24 +70,24 @@ class Parts:
         return int(text)
 
     def wanted(self, key):
-        """Return a keyword's whole number, which must be there."""
+        """Return the integer value of a required keyword."""
         found = self.whole(key)
         if found is None:
             raise InputError(f"the keyword ${key.upper()} is missing")
         return found
 
     def offset(self, key):
-        """Return a keyword's offset; 0 where it is missing or no number, since HEADER may know it."""
+        """Return a keyword's offset; 0 if it is missing or not a number, since HEADER may contain it."""
         return _offset(self.words.get(key, "").encode())
 
     def number(self, key, default):
-        """Return a keyword's number; `default` where the keyword is missing or empty."""
+        """Return the number of a keyword; `default` if the keyword is missing or empty."""
         text = self.word(key)
         return number(text, f"${key.upper()}") if text else default
 
 
 def number(text, name):
-    """Return a finite number of a keyword's text.
+    """Return the finite number that a keyword's value represents.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def number(text, name):
 
 @dataclass
 class _Extent:
-    """Bytes from `begin` to before `stop`, by one of the parts that say so."""
+    """Bytes `begin` to `stop` - 1, according to the part `by` of the file."""
 
     begin: int
     stop: int
@@ -119,12 +119,13 @@ def read_parts(path, data_set=None):
     ----------
     path : path
     data_set : int, optional
-        Which one, from 1; if not given there must be one only.
+        Its number, from 1; if not given, the file must have only one.
 
     Raises
     ------
     InputError
-        No FCS of these versions, damaged, or ambiguous; without such a data set, or with several.
+        The file is not FCS of these versions, is damaged or ambiguous, does not have this data set, or has
+        several.
     OSError
     """
     with open(path, "rb", opener=ordinary) as file:
@@ -141,7 +142,7 @@ def read_parts(path, data_set=None):
 
 
 class _DataSet:
-    """HEADER and TEXT at `base` of a file."""
+    """HEADER and TEXT of the data set that begins at byte `base` of a file."""
 
     def __init__(self, file, base, size):
         self.file, self.base, self.size = file, base, size - base
@@ -166,18 +167,18 @@ class _DataSet:
         self.analysis = (begin, last) if begin else tuple(self.header[4:])
 
     def read(self, begin, stop):
-        """Return bytes of the data set, fewer at the end of the file."""
+        """Return bytes `begin` to `stop` - 1 of the data set; fewer at the end of the file."""
         self.file.seek(self.base + begin)
         return self.file.read(max(0, min(stop, self.size) - begin))
 
     def following(self):
-        """Return the place of the next data set in the file; 0 if there is none."""
+        """Return the offset of the next data set in the file; 0 if there is none."""
         text = self.found.word("nextdata")
         at = int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
         return self.base + at if at > 0 and self.read(at, at + 3) == b"FCS" else 0
 
     def _supplement(self, words):
-        """Add the keywords of supplemental TEXT; its bytes."""
+        """Add the keywords of supplemental TEXT to `words`; return the offsets of its first and last byte."""
         own = _unique(words)
         begin, last = own.whole("beginstext", 0), own.whole("endstext", 0)
         if begin == last or self.text[0] <= begin <= last <= self.text[1]:
@@ -192,7 +193,7 @@ class _DataSet:
         return place
 
     def parts(self, end):
-        """Return all of the data set, which ends before byte `end` of the file."""
+        """Return the complete data set, which ends before byte `end` of the file."""
         self.size = min(self.size, end - self.base)
         found = self.found
         mode = found.word("mode").upper() or "L"
@@ -208,8 +209,8 @@ class _DataSet:
         return found
 
     def _note_lost(self, extent):
-        """Note keywords, a data set, or more than a checksum outside of all segments."""
-        # behind HEADER stand offsets of a program's own segments
+        """Note bytes outside of all segments that contain keywords, a data set, or more than a checksum."""
+        # HEADER is followed by offsets of a program's private segments
         other, notes = _offsets(self.read(_HEADER, self.text[0])), self.found.notes
         known = [(0, _HEADER - 1), (extent.begin, extent.stop - 1), self.text, self.more, self.analysis]
         known += [own for own in zip(other[::2], other[1::2]) if own[0]]
@@ -231,7 +232,7 @@ class _DataSet:
 
 
 def _offset(text):
-    """Return an offset of HEADER; 0 where it is blank or no number."""
+    """Return an offset of HEADER; 0 if it is blank or not a number."""
     text = text.strip(_BLANK)
     return int(text) if text.isdigit() and len(text) <= 18 else 0
 
@@ -245,10 +246,10 @@ def _either(places):
 
 
 def _keywords(own, begin, last, after, wanted=None):
-    """Part a segment of TEXT into keywords and values.
+    """Split a segment of TEXT into keywords and values.
 
-    A doubled delimiter is one letter of a value; directly behind a keyword it is an empty value, which the
-    standard forbids and instruments write. A keyword is taken to hold no delimiter.
+    A doubled delimiter is one character of a value; directly after a keyword it is an empty value, which the
+    standard forbids but instruments write. Keywords are assumed to contain no delimiter.
 
     Parameters
     ----------
@@ -256,14 +257,14 @@ def _keywords(own, begin, last, after, wanted=None):
     begin, last : int
         Offsets of the first and the last byte.
     after : sequence of int
-        Where other segments begin.
+        Offsets at which other segments begin.
     wanted : bytes, optional
-        The delimiter, if it is known.
+        The delimiter, if it is already known.
 
     Returns
     -------
     (begin, last)
-        As they are.
+        Offsets of the first and the last byte, after corrections.
     delimiter : bytes
     words : list of (str, str)
 
@@ -296,13 +297,13 @@ def _keywords(own, begin, last, after, wanted=None):
     except InputError:
         if behind != delimiter:
             raise
-        body += behind  # it ends one early, within an empty value
+        body += behind  # the last offset is one too small, within an empty value
         pairs = _pairs(body, delimiter)
     return (begin, begin + len(body) - 1), delimiter, pairs
 
 
 def _pairs(body, delimiter):
-    """Keywords and values, as they stand."""
+    """Return keywords and values as they are written."""
     body, apart, found, at = body.lstrip(delimiter), re.escape(delimiter), [], 0
     other = b"[^" + apart + b"]"
     doubt = re.compile(apart + apart + _KEYWORD, re.IGNORECASE)
@@ -310,7 +311,7 @@ def _pairs(body, delimiter):
     pair = re.compile(b"(%b+)%b((?:%b++|%b%b)*+)(?:%b|\\Z)" % (other, apart, other, apart, apart, apart))
     for match in iter(lambda: pair.match(body, at), None):
         key, value, at = match[1].strip(), match[2], match.end()
-        if at == len(body):  # behind a last value one delimiter too many, or a keyword with nothing
+        if at == len(body):  # after the last value one delimiter too many, or a keyword without a value
             value = value.removesuffix(delimiter * 2)
             at -= (len(match[1]) + 1) * (match[0] == match[1] + delimiter)
             if at < len(body):
@@ -339,8 +340,8 @@ def _decoded(text):
 
 
 def _unique(words):
-    """Return keywords by names in lower case without "$"; those of the standard count before others of that
-    name."""
+    """Return Parts with keywords in lower case without "$"; a keyword of the standard has precedence over
+    another one of the same name."""
     found, notes = {}, []
     for key, value in words:
         key = key.lower()
@@ -353,7 +354,8 @@ def _unique(words):
 
 
 def _layouts(found):
-    """Kinds of the channels, and their bits: as TEXT says, and as files have them that say it wrongly."""
+    """Return the kinds of the channels, and possible widths of their numbers in bits: those in TEXT, and
+    those of files in which TEXT is wrong."""
     kind = found.word("datatype").upper()
     kinds, bits, n = [], [], found.wanted("par")
     if not 0 < n <= len(found.words):
@@ -370,13 +372,13 @@ def _layouts(found):
             raise InputError(f"$P{at}B is {width}; 1 to 64 bits are read")
         kinds.append(own)
         bits.append(width)
-    # 10 bits may be those of a number that stands in a word of 16
+    # a number of 10 bits may be stored in a word of 16
     rounded = [max(8, 1 << (width - 1).bit_length()) for width in bits]
     return "".join(kinds), [bits] + [rounded] * (rounded != bits)
 
 
 def _located(own, layouts):
-    """Return the place of DATA, the bits of a number, and the number of events."""
+    """Return the extent of DATA, the widths of the numbers in bits, and the number of events."""
     found, total, behind = own.found, own.found.whole("tot"), own.text[1] + 1
     places = [
         _Extent(found.offset("begindata"), found.offset("enddata") + 1, "TEXT"),
@@ -402,8 +404,8 @@ def _located(own, layouts):
 
 
 def _agrees(own, place, n_bytes, width, grade):
-    """Return whether DATA is there: as long as its events, one byte longer, longer by less than an event,
-    or of no length that can be meant."""
+    """Return True if DATA may be at `place`. Its length is that of the events (grade 0), one byte more (1),
+    more by less than an event (2), or impossible, while only blanks surround the events (3)."""
     more = place.stop - place.begin - n_bytes
     if place.begin <= own.text[1] or place.begin + n_bytes > own.size:
         return False
@@ -414,7 +416,7 @@ def _agrees(own, place, n_bytes, width, grade):
 
 
 def _doubts(found, right, places, bits, layouts, grade, total):
-    """Refuse two places that are equally right; note where one is not quite."""
+    """Raise InputError if two places fit equally well; note a place that does not fit exactly."""
     if len({place.begin for place in right}) > 1:
         raise InputError(f"DATA is {_either(right)}, and both would hold {total} events")
     if bits != layouts[0]:
@@ -430,8 +432,8 @@ def _doubts(found, right, places, bits, layouts, grade, total):
 
 
 def _alone(own, begin, stop):
-    """Return True if only blanks, and a checksum of 8 bytes at the end, lie between TEXT and these bytes
-    and behind them."""
+    """Return True if the bytes between TEXT and `begin`, and those after `stop`, are blank, except for a
+    checksum of 8 bytes at the end."""
     others = sorted(at for at in (own.more[0], own.header[4]) if at > own.text[1])
     if begin <= own.text[1] or any(begin <= at < stop for at in others) or stop > own.size:
         return False
@@ -443,7 +445,7 @@ def _alone(own, begin, stop):
 
 
 def _counted(own, places, bits):
-    """Return the same without $TOT, from the length of DATA."""
+    """Return the same as `_located` if $TOT is missing, with the number of events from the length of DATA."""
     width, excess = divmod(sum(bits), 8)
     for over in (0, 1) if not excess else ():
         ends = {

@@ -1,4 +1,5 @@
-"""Many files, one after the other: what a mixture finds in each, kept so that an interrupted run goes on."""
+"""Label the cells of many files one after the other, and store the counts of each so that an interrupted run
+continues."""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ def tally(
     populations : Populations
     paths : sequence of paths
     prepare : callable, optional
-        Of a sample: what to use instead, as `clean`.
+        Called with each sample, returns the sample to label instead, such as `clean`.
     write : callable, optional
-        Of a sample and its labels: called once each file is labelled.
+        Called with each sample and its labels.
     probabilities : bool, default False
         Whether these labels have the probabilities of every population.
     checkpoint : path, optional
         A folder that keeps what was found in each file: the same call goes on from there. A file that has
-        changed since is read again; more files may be added.
+        changed is read again; more files may be added.
     progress : bool, default False
         Show a bar of files on standard error.
 
@@ -53,7 +54,7 @@ def tally(
     Raises
     ------
     InputError
-        A file cannot be read, or lacks a channel; a checkpoint of another mixture, or in use.
+        A file cannot be read, or lacks a channel; the checkpoint belongs to another mixture, or is in use.
     StorageError
         The checkpoint cannot be written.
     """
@@ -80,10 +81,10 @@ def tally(
 
 
 def _counted(store, path, label, names):
-    """Return the tally of a file: what was kept, unless its size or time has changed since."""
+    """Return the tally of a file: the stored one, unless the file's size or modification time has changed."""
     whole, about = Path(path).absolute(), []
     part = f"file-{hashlib.sha256(str(whole).encode()).hexdigest()[:24]}"
-    with contextlib.suppress(OSError):  # `read` says what is wrong
+    with contextlib.suppress(OSError):  # `read` raises the error
         found = whole.stat()
         about = [found.st_size, found.st_mtime_ns]
     kept = store.get(part)

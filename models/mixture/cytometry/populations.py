@@ -1,4 +1,4 @@
-"""A mixture of cells with its populations, used on any sample of its panel."""
+"""A mixture of cells and its populations, which label any sample of its panel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .panel import Panel, Scale
 from .samples import Sample
 from .signatures import signatures
 
-_AT_ONCE = 1 << 17  # cells whose probabilities are held together
+_AT_ONCE = 1 << 17  # cells whose probabilities are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +33,14 @@ class Populations(Result):
     members : ndarray of int, shape (n_components,)
         The population of each component.
     names, signatures : tuples of str
-        Of the populations: the markers that cells carry, and all markers with + or -.
+        Names of the populations: the markers that cells carry, and all markers with + or -.
     medians : ndarray, shape (n_populations, n_channels)
-        Of the intensities, compensated, of the cells that were fitted.
+        Medians of the compensated intensities of the cells that were fitted.
     cells : ndarray of int, shape (n_populations,)
-        How many they were.
+        Number of fitted cells in each population.
     joins : tuple of Join
     stability : ndarray, shape (n_populations,), optional
-        How far fits to halves of the cells find each population again, 0 to 1; see `fit`.
+        Similarity of each population to one of the fits to halves of the cells, 0 to 1; see `fit`.
     """
 
     panel: Panel
@@ -63,14 +63,14 @@ class Populations(Result):
         Parameters
         ----------
         sample : Sample
-            Of the panel's channels, in any order and with others beside them.
+            A sample with the panel's channels, in any order, and possibly others.
         probabilities : bool, default False
-            Whether to keep those of every population.
+            Whether to store the probabilities of every population.
 
         Returns
         -------
         Labels
-            -1 for cells that are saturated in some detector, or hold no number.
+            The label is -1 for cells that are saturated in a detector, or have a value that is not a number.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Populations(Result):
         Parameters
         ----------
         samples : sequence of Sample
-            Whose cells say which components are told apart.
+            Samples whose cells determine which components are distinguished.
         method, n_populations, least_cells, least_share
             As in `merge`.
 
@@ -115,7 +115,7 @@ class Populations(Result):
         Raises
         ------
         InputError
-            An option out of its range; samples of another panel.
+            An option is out of its range, or a sample is of another panel.
         """
         how = method, n_populations, least_cells, least_share
         return populations_of(self.panel, self.model, pooled(self.panel, samples), how)
@@ -137,7 +137,7 @@ class Populations(Result):
         Raises
         ------
         InputError
-            No such file, not one of `save`, or of a later version.
+            The file does not exist, was not written by `save`, or is of a later version.
         """
         found = super().load(path)
         found.model.space = space
@@ -154,7 +154,8 @@ class Populations(Result):
 
     @classmethod
     def _earlier(cls, header, arrays):
-        """Read a file of the mixture with text and arrays of the panel and the populations beside it."""
+        """Read a file of an earlier format: that of the mixture, with text and arrays of the panel and the
+        populations in addition."""
         if "cytometry" not in arrays:
             return None
         about = json.loads(str(arrays["cytometry"]))
@@ -175,12 +176,13 @@ class Populations(Result):
 
 
 def populations_of(panel, model, points, how):
-    """Return the populations of a mixture that was fitted to points of a panel; `how`: arguments of
+    """Return the populations of a mixture that was fitted to points of a panel; `how` holds arguments of
     `merge`."""
     members, joins = merge(model, points, *how)
     own, n = members[model.predict(points)], members.max() + 1
     cells = np.bincount(own, minlength=n)
-    # A population that is no cell's most probable one has the mean of its components, and others' deviations.
+    # A population to which no cell is assigned gets the mean of its components instead of a median, and the
+    # deviations of other populations.
     of = model.weights_ * (members == np.arange(n)[:, None])
     medians = of @ model.means_ / of.sum(axis=1, keepdims=True)
     deviations = np.full(medians.shape, np.nan)
@@ -194,7 +196,7 @@ def populations_of(panel, model, points, how):
 
 
 def pooled(panel, samples, cells_per_sample=None, random_state=0):
-    """Return the points of all samples, shape (n, n_channels), at most so many of each."""
+    """Return the points of all samples, shape (n, n_channels), at most `cells_per_sample` of each."""
     most = np.inf if cells_per_sample is None else check_count(cells_per_sample, "cells_per_sample", 1)
     random, parts = check_random_state(random_state), []
     for sample in samples:

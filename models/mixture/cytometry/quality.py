@@ -1,5 +1,5 @@
-"""Cells that no mixture should describe: two that passed as one, and those of times at which a sample did
-not run evenly."""
+"""Find cells that should not be fitted: doublets, that is, two cells measured as one, and cells from times at
+which the sample did not run evenly."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ...shared.warned import warn
 from .channels import colours_of, is_clock, is_scatter
 from .samples import Sample
 
-REASONS = ("used", "doublet", "unsteady")  # by the numbers in `Sample.left_out`
+REASONS = ("used", "doublet", "unsteady")  # index: number in `Sample.left_out`
 _DOUBLET = 4.0  # deviations from the median of area over height (Emmaneel et al. 2022)
-_UNSTEADY = 6.0  # deviations of a stretch of time from the median of all
-_CELLS, _MOST = 500, 200  # of a stretch, at least; stretches, at most
-_FEWEST = 10  # stretches, below which nothing is said of time
-_DEVIATION = 1.4826  # of a normal distribution, in median absolute deviations
-_OF_MEDIAN = 1.2533  # standard error of a median, in those of a mean
+_UNSTEADY = 6.0  # deviations of a stretch of time from the median of all stretches
+_CELLS, _MOST = 500, 200  # cells of a stretch, at least; stretches, at most
+_FEWEST = 10  # with fewer stretches, unsteady times are not searched for
+_DEVIATION = 1.4826  # standard deviation of a normal distribution, in median absolute deviations
+_OF_MEDIAN = 1.2533  # standard error of a median, in standard errors of a mean
 _COFACTOR = 150.0
 
 
 def clean(sample: Sample) -> Sample:
     """Find doublets and times at which the sample did not run evenly; such cells are labelled -1.
 
-    A cell is a doublet if the area of its scatter is large for its height, or its width is large: by four
-    robust deviations from the median. Cells are cut into stretches of time with as many cells each. A
-    stretch is unsteady if its duration, or its median in some colour, is six robust deviations away from the
-    median of all stretches. A slow drift is not found: it moves the deviation as well.
+    A cell is a doublet if its ratio of area to height of scatter, or its width, exceeds the median by four
+    robust deviations. Cells are divided into stretches of time with equal numbers of cells. A stretch is
+    unsteady if its duration, or its median in some colour, is six robust deviations away from the median of
+    all stretches. A slow drift is not found, since it also increases the deviation.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ def clean(sample: Sample) -> Sample:
     Returns
     -------
     Sample
-        With `left_out`.
+        The sample with `left_out` set.
 
     Warns
     -----
     RuntimeWarning
-        There is no height or width of scatter, or no time, or there are too few cells to look at time.
+        There is no height or width of scatter, or no time, or there are too few cells to check time.
 
     References
     ----------
@@ -64,7 +64,8 @@ def clean(sample: Sample) -> Sample:
 
 
 def _shape(sample):
-    """Return area over height of the first scatter that has both, or its width, or None; NaN in the dark."""
+    """Return area over height of the first scatter that has both, or its width, or None; NaN if area or
+    height is not positive."""
     places = {name.strip().upper(): place for place, name in enumerate(sample.channels) if is_scatter(name)}
     for name, place in places.items():
         height = places.get(f"{name[:-1]}H")
@@ -78,12 +79,12 @@ def _shape(sample):
 
 
 def _spread(values):
-    """Return the robust deviation of values, down the first axis."""
+    """Return the robust standard deviation of values along the first axis."""
     return _DEVIATION * np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0)
 
 
 def _unsteady(sample, time):
-    """Return which cells lie in unsteady stretches, a bool for each."""
+    """Return a mask of the cells in unsteady stretches."""
     light = np.arcsinh(np.nan_to_num(sample.X[:, colours_of(sample.channels)]) / _COFACTOR)
     parts = np.array_split(np.argsort(time, kind="stable"), min(len(time) // _CELLS, _MOST))
     middles, errors, took = map(np.array, zip(*(_looked_at(light[part], time[part]) for part in parts)))
@@ -97,5 +98,5 @@ def _unsteady(sample, time):
 
 
 def _looked_at(light, time):
-    """Return medians of a stretch, their standard errors, and the time that it took."""
+    """Return the medians of a stretch, their standard errors, and the stretch's duration."""
     return np.median(light, axis=0), light.std(axis=0) * _OF_MEDIAN / np.sqrt(len(light)), float(np.ptp(time))

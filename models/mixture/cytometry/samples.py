@@ -1,4 +1,4 @@
-"""A sample: cells as an instrument wrote them."""
+"""A sample: cells in the form in which an instrument wrote them."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from portable.errors import InputError, ShapeError
 
 from .channels import is_detector, is_mass
 
-SPILLOVER = ("spillover", "spill")  # keywords of a matrix
+SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
 _BITS = (10, 18, 22)  # of instruments' analog to digital converters
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Cells of one tube or well, as the instrument wrote them.
+    """Cells of one tube or well, with the values that the instrument wrote.
 
     Parameters
     ----------
     X : array-like, shape (n_cells, n_channels)
-        Not compensated, not transformed.
+        Intensities, neither compensated nor transformed.
     channels : sequence of str
         The detectors' names, $PnN, each once.
     markers : sequence of str, optional
-        What was stained, $PnS; "" where nothing was.
+        The stained markers, $PnS; "" if there is none.
     name : str
     limits : array-like, shape (n_channels,), optional
-        What detectors give at most, $PnR - 1: a cell that reaches it is saturated. If not given, the
-        largest number of 10, 18 or 22 bits, the fewest that hold what detectors gave; infinity for a mass
-        cytometer. Time and what else is no detector's has none.
+        The largest values of detectors, $PnR - 1: a cell that reaches one is saturated. If not given, the
+        largest number of 10, 18 or 22 bits, the fewest bits that hold all values of detectors; infinity for a
+        mass cytometer. Time and other channels that are not detectors have no limit.
     spillover : (sequence of str, array-like of shape (n, n)), optional
-        Channels, and what share of the light of each (rows) each detector sees (columns).
+        Channels, and the share of the light of each (rows) that each detector measures (columns).
     gains : array-like, shape (n_channels,), optional
         $PnG, by which X is divided for a linear scale; 1 if not given.
     keywords : dict of str, optional
-        What else the file says, names in lower case without the "$". A matrix that cannot be used stays
-        here, as "spillover" or "spill".
+        The file's other keywords, in lower case without the "$". A matrix that cannot be used remains here as
+        "spillover" or "spill".
     left_out : array-like of int, shape (n_cells,), optional
-        Cells that are not to be used: those of a number other than 0. See `clean`.
+        Cells with a number other than 0 are not used. See `clean`.
 
     Raises
     ------
     ShapeError, InputError
-        Lengths disagree; a channel occurs twice; a spillover matrix without inverse.
+        Lengths disagree, a channel occurs twice, or the spillover matrix has no inverse.
     """
 
     X: np.ndarray
@@ -87,17 +87,17 @@ class Sample:
         return len(self.X)
 
     def take(self, cells: np.ndarray) -> Sample:
-        """Return the same sample of some of its cells, by their numbers or a mask."""
+        """Return the sample with only some of its cells, selected by numbers or a mask."""
         left_out = None if self.left_out is None else self.left_out[cells]
         return replace(self, X=self.X[cells], left_out=left_out)
 
     def place(self, channel: str) -> int:
-        """Return the place of a channel, by its name or its marker's.
+        """Return the position of a channel, given its name or that of its marker.
 
         Raises
         ------
         InputError
-            There is none, or there are several.
+            There is no such channel, or there are several.
         """
         if channel in self.channels:
             return self.channels.index(channel)
@@ -112,7 +112,8 @@ class Sample:
 
 
 def numbered(channels):
-    """Put the channel's number behind names that several have; what was done, a sentence for each name."""
+    """Append the channel's number to names that occur more than once; return the names, and a sentence about
+    each change."""
     times = {own: n for own, n in Counter(channels).items() if n > 1 and own}
     found = [f"{own} {at}" if own in times else own for at, own in enumerate(channels, 1)]
     return found, [
@@ -150,7 +151,7 @@ def parse_spillover(text, channels):
     words, wanted = list(map(str.strip, rest.split(","))), n + n * n
     while len(words) > wanted and not words[-1]:
         del words[-1]
-    if len(words) > wanted > 0:  # names of channels may hold commas
+    if len(words) > wanted > 0:  # names of channels may contain commas
         words = _with_commas(words, n, channels)
     if n < 1 or len(words) != wanted:
         raise InputError(
@@ -168,7 +169,7 @@ def parse_spillover(text, channels):
 
 
 def _with_commas(words, n, channels):
-    """Return the words, where some of the first are parts of the names of channels."""
+    """Return the words of a matrix after parts of channel names that contain commas are joined again."""
     names = {tuple(map(str.strip, name.split(","))): name for name in channels}
     longest_first, found = sorted(names, key=len, reverse=True), []
     while len(found) < n and words:
@@ -179,7 +180,8 @@ def _with_commas(words, n, channels):
 
 
 def check_spillover(name, channels, matrix):
-    """Return channels and a matrix that can be solved for; an error that begins with `name` otherwise."""
+    """Return channels and a matrix that is invertible; raise an error whose message begins with `name`
+    otherwise."""
     channels, matrix = tuple(map(str, channels)), np.asarray(matrix, np.float64)
     if matrix.shape != (len(channels),) * 2 or len(set(channels)) < len(channels):
         raise ShapeError(
@@ -191,7 +193,7 @@ def check_spillover(name, channels, matrix):
 
 
 def _limits(X, channels):
-    """Return the limits of an instrument whose numbers have as many bits as hold them."""
+    """Return limits from the smallest usual number of bits that holds all values of the detectors."""
     seen = X[:, [*map(is_detector, channels)]]
     most = seen.max(initial=0.0, where=np.isfinite(seen))
     bits = next((bits for bits in _BITS if most < 2.0**bits), np.inf)

@@ -1,18 +1,19 @@
-"""Names of populations: which markers their cells carry."""
+"""Name populations by the markers that their cells carry."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_TOLD_APART = 2.0  # deviations within populations between those with and those without a marker, at least
+# least distance between populations with and without a marker, in deviations within populations
+_TOLD_APART = 2.0
 
 
 def thresholds(medians, deviations):
     """Return thresholds between populations with a marker and those without it, shape (n_channels,); NaN
     if there is none.
 
-    Populations, large or small alike, are parted in two by the place that leaves the least squares within
-    the parts; the threshold is in the middle between them.
+    Populations are divided in two by the cut with the smallest sum of squares within the two parts, without
+    regard to their sizes; the threshold is the midpoint of the gap.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def thresholds(medians, deviations):
 
 
 def signatures(medians, deviations, names):
-    """Return names of populations.
+    """Return names and signatures of populations.
 
     Parameters
     ----------
@@ -42,9 +43,9 @@ def signatures(medians, deviations, names):
     Returns
     -------
     short : list of str
-        The markers that a population carries, "CD3+ CD4+"; those of the same ones are numbered.
+        The markers that a population carries, "CD3+ CD4+"; populations with the same name are numbered.
     whole : list of str
-        All markers that part the populations, with + or -.
+        All markers that divide the populations, with + or -.
     """
     limits = thresholds(medians, deviations)
     telling = np.flatnonzero(np.isfinite(limits))

@@ -1,4 +1,4 @@
-"""Panels whose populations are known: what an instrument would have measured of them."""
+"""Simulate samples with known populations, as an instrument would measure them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _DETECTORS = (
     "B530-A V450-A R780-A G575-A G780-A V525-A B710-A R660-A "
     "V605-A V655-A V705-A R710-A G610-A V780-A G660-A G710-A"
 ).split()
-RANGE = 262144.0  # of an instrument with 18 bits
+RANGE = 262144.0  # range of an instrument with 18 bits
 # Mean intensity of cells without a marker, and with it: dim to bright.
 _LEVELS = (0.0, 10.0**2.6, 10.0**3.4, 10.0**4.2)
-_CHANGED = (1, 3)  # markers in which a population differs from the one that it is descended from
-_OFFSET, _JITTER = 0.2, 0.1  # log10: of a marker's levels, and of a population's
-_SPREAD = (0.1, 0.3)  # log10: of the cells of a population in a marker
-_SIZE = 0.1  # log10: of cells, which acts on all markers
-_SKEW = 4.0  # largest shape of a skew normal distribution
-_FLOOR, _PHOTONS = 30.0, 6.0  # noise: deviation without light, variance for each unit of it
-_SPILL, _SPILLS = 0.08, 0.4  # largest share that a detector sees of another's light; how many pairs do
+_CHANGED = (1, 3)  # least and largest number of markers in which a population differs from its ancestor
+_OFFSET, _JITTER = 0.2, 0.1  # log10: shift of a marker's levels, and deviation of a population's
+_SPREAD = (0.1, 0.3)  # log10: deviation of the cells of a population in a marker
+_SIZE = 0.1  # log10: deviation of the size of cells, which affects all markers
+_SKEW = 4.0  # largest shape parameter of a skew normal distribution
+_FLOOR, _PHOTONS = 30.0, 6.0  # noise: deviation without light, variance per unit of light
+_SPILL, _SPILLS = 0.08, 0.4  # spillover: largest share of light; share of pairs of detectors
 
 
 def simulate(
@@ -36,20 +36,20 @@ def simulate(
     n_samples: int = 1,
     seed: int = 0,
 ) -> tuple[list[Sample], list[np.ndarray]]:
-    """Return samples of one panel, not compensated, with the population of each cell.
+    """Simulate samples of one panel, not compensated, and return them with the population of each cell.
 
-    Populations differ in which markers they carry, and how much. Intensities of their cells are skewed
-    around the logarithm of a mean; light spills over to other detectors, and is counted with noise. Shares
-    of populations vary between samples, but for those of the rare ones.
+    Populations differ in the levels of the markers that they carry. The logarithms of their cells'
+    intensities have a skew distribution about a mean; light spills over to other detectors, and is counted
+    with noise. Shares of populations vary between samples, except for those of the rare ones.
 
     Parameters
     ----------
     n_cells : int
-        Of each sample.
+        Number of cells of each sample.
     n_populations : int
     n_markers : int, 3 to 16
     n_rare : int
-        How many populations, the last ones, have the share `rare` each.
+        Number of rare populations, the last ones, which have the share `rare` each.
     rare : float
     n_samples : int
     seed : int, default 0
@@ -63,7 +63,7 @@ def simulate(
     Raises
     ------
     InputError
-        A count out of its range.
+        A count is out of its range.
     """
     check_count(n_cells, "n_cells", 1)
     check_count(n_samples, "n_samples", 1)
@@ -92,10 +92,11 @@ def _check_populations(n_populations, n_markers, n_rare, rare):
 
 
 def _stained(random, n_populations, n_markers):
-    """Make a function that draws the light of cells of some populations, shape (n_cells, n_markers).
+    """Make a function that draws the light of cells from the numbers of their populations, shape (n_cells,
+    n_markers).
 
-    Each population has a level in each marker, and log10 of its cells' mean about that, their deviation and
-    the shape of a skew normal distribution.
+    Each population has a level in each marker, and, on a log10 scale, its cells' mean relative to the level,
+    their deviation, and the shape of a skew normal distribution.
     """
     levels = _patterns(random, n_populations, n_markers)
     offset = random.uniform(-_OFFSET, _OFFSET, n_markers)
@@ -112,7 +113,8 @@ def _stained(random, n_populations, n_markers):
 
 
 def _instrument(random, n_populations, n_markers):
-    """Make a function that measures cells of some populations, from which such light comes, as a sample."""
+    """Make a function that returns the measurements of cells as a Sample, given their populations and their
+    light."""
     scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
     shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
     spill = np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS)
@@ -132,15 +134,16 @@ def _instrument(random, n_populations, n_markers):
 
 
 def _with_rare(shares, n_rare, rare):
-    """Return shares of all populations: the common ones are at least twice as frequent as the rare
+    """Return the shares of all populations; the common ones are at least twice as frequent as the rare
     ones."""
     shares = np.maximum(shares, 2.0 * rare)
     return np.append(shares * ((1.0 - n_rare * rare) / shares.sum()), np.full(n_rare, rare))
 
 
 def _patterns(random, n_populations, n_markers):
-    """Levels of the markers of each population, shape (n_populations, n_markers): each, but the first, is
-    another one with some markers changed, as cells descend from each other."""
+    """Return the levels of the markers of each population, shape (n_populations, n_markers): each population
+    except the first is a copy of an earlier one with some markers changed, as cells descend from each
+    other."""
     found = random.integers(0, len(_LEVELS), (1, n_markers))
     while len(found) < n_populations:
         new = found[random.integers(len(found))].copy()

@@ -1,4 +1,4 @@
-"""Tables of components, populations and samples, as CSV."""
+"""Write tables of components, populations and samples as CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .labels import shares
 
 
 def _each(names, what, values):
-    """Return the columns of a table by names and what they are."""
+    """Return the columns of a table, named by `names` followed by `what`."""
     return {f"{name}{what}": own for name, own in zip(names, values.T)}
 
 
@@ -23,7 +23,7 @@ def write_components(path, populations, tallies):
     path : path
     populations : Populations
     tallies : sequence of Tally
-        Of the samples.
+        Counts of the samples' cells.
     """
     model, panel = populations.model, populations.panel
     k, p = model.means_.shape
@@ -37,7 +37,8 @@ def write_components(path, populations, tallies):
 
 
 def write_populations(path, populations):
-    """Write names, components, cells that were fitted, and medians of compensated intensities."""
+    """Write the names, components and numbers of fitted cells of populations, and medians of compensated
+    intensities."""
     names, cells = populations.names, populations.cells
     numbers = np.arange(len(names))
     members = [" ".join(map(str, np.flatnonzero(populations.members == number))) for number in numbers]
@@ -49,8 +50,8 @@ def write_populations(path, populations):
 
 
 def write_shares(path, labels):
-    """Write the cells of each sample, those that were left out, and each population's cells and share of the
-    others."""
+    """Write, for each sample, the number of cells, the number of cells left out, and each population's cells
+    and share of the cells used."""
     names, counts = labels[0].names, np.array([own.counts for own in labels])
     columns = {"sample": np.array([own.sample for own in labels])}
     columns["cells"] = np.array([own.n_cells for own in labels])
