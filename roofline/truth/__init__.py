@@ -1,7 +1,7 @@
-"""A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it
+"""A corpus of known causes: pairs of launches with the same work, one of which has a planted cause that costs
 time.
 
-What `portable.roofline.reasons` says of them is held against the clock by `portable.roofline.truth.validate`.
+`portable.roofline.truth.validate` compares the reasons of `portable.roofline.reasons` with measured times.
 Sizes and data are drawn when a pair is made, so that no rule can be fitted to them.
 """
 
@@ -13,15 +13,15 @@ from portable.roofline.truth import arithmetic, before, last, later, machine, pa
 
 @dataclass(frozen=True)
 class Pair:
-    """Two launches, or calls, of one work.
+    """Store two launches, or calls, of the same work.
 
     Attributes
     ----------
     name : str
     causes : tuple of str
-        Names that `portable.roofline.reasons` may give what was planted.
-    make : callable of (space, Generator, scale) that gives the launch with the cause and the one without,
-    (policy, kernel, *args); or two callables without arguments, of which each makes launches
+        Names that `portable.roofline.reasons` may give to the planted cause.
+    make : callable of (space, Generator, scale) that returns the launch with the cause and the one without,
+    (policy, kernel, *args); or two callables without arguments, each of which makes launches
     """
 
     name: str
@@ -30,7 +30,7 @@ class Pair:
 
 
 def corpus():
-    """Return all pairs, a list in the order in which they are reported: functions with `causes`."""
+    """Return all pairs, in the order in which they are reported: a list of functions with `causes`."""
     every = [
         make
         for module in (pairs, arithmetic, machine, later, before, last, programs)

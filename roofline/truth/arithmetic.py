@@ -55,7 +55,7 @@ def faded(x):
 
 @planted("special")
 def an_exponential_in_every_step(space, random, scale):
-    """Against one exponential, and a product in every step."""
+    """Plant an exponential in every step, against one exponential and a product in every step."""
     n, steps = draw(random, 3_000, scale), int(random.integers(60, 90))
     x = random.uniform(0.1, 1.0, n)
     return launches(space, n, (decay_anew, steps, x), (powers_by_products, faded, steps, x))
@@ -88,7 +88,7 @@ def counted_in_floats(i, trips, x, out):
 
 @planted("conversions")
 def counts_that_are_used_as_floats(space, random, scale):
-    """Integers that grow, against floats that stay what they are."""
+    """Plant integer counters that are converted in every step, against constant floats."""
     n, trips = draw(random, 20_000, scale), int(random.integers(20, 30))
     x = 100.0 * random.random(n)
     return launches(space, n, (counted_in_integers, trips, x), (counted_in_floats, trips, x))
@@ -100,7 +100,7 @@ def by_float64(a):
 
 
 def two_steps(space, n, trips, x, *steps):
-    """Return launches of eight chains, each by its own step."""
+    """Return launches of eight chains, each with its own step."""
     return [by_chains(space, n, step, trips, x, (8, 8), out=x.dtype.name)[0] for step in steps]
 
 
@@ -117,26 +117,26 @@ def squared(v):
 
 @planted("waiting")
 def a_map_that_is_applied_again(space, random, scale):
-    """Return one number, whose every step waits for the one before, against twelve side by side."""
+    """Plant one chain, whose every step depends on the step before, against twelve independent chains."""
     n, trips = draw(random, 20_000, scale), int(random.integers(20, 40))
     x = random.uniform(0.1, 0.9, n).astype("float32")
     return by_chains(space, n, squared, trips, x, (1, 12), apart=0.01, out="float32")
 
 
 def many(space):
-    """Return more numbers than registers hold: 32 packs on most CPUs, 127 of 64 bits for a thread of a
-    GPU."""
+    """Return a number of values that exceeds the registers: 32 packs on most CPUs, 127 of 64 bits for a
+    thread of a GPU."""
     return 192 if on_device(space) else 64
 
 
 def shared_out(space, n, trips):
-    """Return indices and trips of as much work, by as many threads as a GPU has room for."""
+    """Return a number of indices and of iterations with the same work, in enough threads to fill a GPU."""
     return (32 * n, max(1, trips // 6)) if on_device(space) else (n, trips)
 
 
 @planted("spills")
 def more_chains_than_registers(space, random, scale):
-    """Against sixteen at a time."""
+    """Plant more chains at a time than registers hold, against sixteen at a time."""
     n, trips = shared_out(space, draw(random, 4_000, scale), int(random.integers(60, 90)))
     return by_chains(space, n, towards_one, trips, random.random(n), (many(space), 16), turns=True)
 
@@ -157,13 +157,13 @@ def filters(i, width, turns, trips, x, out):
 
 
 def at_once(space, n, kernel, trips, x, widths):
-    """Return two launches of a kernel that keeps as many numbers at once as `widths` says, in turns."""
+    """Return two launches of a kernel that keeps `widths` numbers at a time, in several turns."""
     sides = ((kernel, pk.static(w), max(widths) // w, trips, x) for w in widths)
     return launches(space, n, *sides)
 
 
 @planted("spills")
 def filters_that_no_registers_hold(space, random, scale):
-    """Against eight at a time."""
+    """Plant more filters at a time than registers hold, against eight at a time."""
     n, trips = shared_out(space, draw(random, 4_000, scale), int(random.integers(60, 90)))
     return at_once(space, n, filters, trips, random.random(n), (many(space) // 2, 8))

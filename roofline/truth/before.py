@@ -1,4 +1,5 @@
-"""Ten pairs of all kinds that an earlier set of rules was held against last; rules have seen them since."""
+"""Ten pairs of all kinds, the test set of an earlier set of rules; later rules were made with knowledge of
+them."""
 
 import functools
 import math
@@ -22,7 +23,7 @@ def shrunk(i, x, steps):
 
 @planted("divergence")
 def numbers_that_shrink_to_one(space, random, scale):
-    """In no order, against the largest first."""
+    """Plant numbers in random order, against the largest first."""
     n = draw(random, 50_000, scale)
     x = 10.0 ** random.uniform(0.0, 4.0, n)
     return in_order(space, n, shrunk, [], [x], -x, "int64")
@@ -35,7 +36,7 @@ def of_two_tables(i, place, x, y, out):
 
 @planted(*APART)
 def products_from_two_tables(space, random, scale):
-    """At places in no order, against places in their order."""
+    """Plant places in random order, against places in ascending order."""
     n = draw(random, 5_000_000, scale)
     x, y = random.random(n), random.random(n)
     return pairs.at_places(space, n, of_two_tables, random.permutation(n), x, y)
@@ -53,7 +54,8 @@ def with_straight(i, j, a, b, out):
 
 @planted(*APART)
 def a_matrix_and_a_transpose(space, random, scale):
-    """Added, one of them read across, against both read along their rows."""
+    """Plant the sum of a matrix and a transpose, one of them read across its rows, against two read along
+    their rows."""
     n = max(64, int(scale**0.5 * (300 + random.integers(1, 60))) * 8)
     args = *random.random((2, n, n)), np.zeros((n, n))
     box = pk.MDRangePolicy((0, 0), (n, n), space=space)
@@ -72,7 +74,7 @@ def own_channels(i, x, out):
 
 @planted(*APART)
 def two_channels_of_a_picture(space, random, scale):
-    """That lies pixel by pixel, against one that lies channel by channel."""
+    """Plant a picture that is stored by pixels, against one that is stored by channels."""
     n, channels = draw(random, 6_000_000, scale), int(random.integers(9, 13))
     pixels, rows = np.ones(n * channels), np.ones((2, n))
     return launches(space, n, (two_channels, channels, pixels), (own_channels, rows))
@@ -85,7 +87,7 @@ def largest(i, place, x, most):
 
 @planted("together")
 def a_maximum_that_all_ask_for(space, random, scale):
-    """Plant a maximum of all numbers at one place, against one for each."""
+    """Plant a maximum of all numbers at one place, against a place for each."""
     n = draw(random, 1_200_000, scale)
     return pairs.in_one_place(space, random, n, largest, random.integers(0, 10**9, n))
 
@@ -98,7 +100,7 @@ def cubic(i, x, out):
 
 @planted("launch")
 def a_polynomial_of_few(space, random, scale):
-    """Return numbers, against that of many."""
+    """Plant a polynomial of few numbers, against that of many."""
     few, n = int(random.integers(10, 50)), draw(random, 250_000, scale)
     return launches(space, (few, n), (cubic, random.random(n)))
 
@@ -113,7 +115,7 @@ def by_power(i, steps, x, out):
 
 @planted("special")
 def a_series_of_half_powers(space, random, scale):
-    """Return a power in every step, against a product."""
+    """Plant a power in every step, against a product in every step."""
     n, steps = draw(random, 2_000, scale), int(random.integers(60, 90))
     x = random.uniform(0.3, 0.99, n)
     return launches(space, n, (by_power, steps, x), (powers_by_products, math.sqrt, steps, x))
@@ -121,7 +123,7 @@ def a_series_of_half_powers(space, random, scale):
 
 @functools.cache
 def _levels(kind):
-    """Return sums of a type."""
+    """Return a kernel that sums in a type."""
 
     @pk.kernel
     def levels(i, trips, x, out):
@@ -140,7 +142,7 @@ def _levels(kind):
 
 @planted("conversions")
 def levels_that_are_summed_as_integers(space, random, scale):
-    """Against sums of the floats themselves."""
+    """Plant sums of floats converted to integers, against sums of the floats."""
     n, trips = draw(random, 15_000, scale), int(random.integers(30, 50))
     x = 100.0 * random.random(n)
     return launches(space, n, *((_levels(kind), trips, x) for kind in (pk.int64, pk.float64)))
@@ -153,13 +155,13 @@ def norm(x):
 
 @planted("parallelism")
 def one_team_in_thirty_two(space, random, scale):
-    """Plant one team of 32 that the space has room for, one at least, against four for each."""
+    """Plant a team for 32 teams that the space has room for, at least one, against four for each."""
     return pairs.few_teams(space, random, draw(random, 400_000, scale), pk.concurrency(space) // 32, norm)
 
 
 @planted("outside")
 def a_search_on_the_host_between_launches(space, random, scale):
-    """Plant a search in Python for the least number that a launch gave, against launches alone."""
+    """Plant a search in Python for the least result of a launch, against launches only."""
 
     def search(x):
         min(enumerate(x.to_numpy().tolist()), key=lambda item: item[1])

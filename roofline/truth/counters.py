@@ -1,7 +1,7 @@
-"""`python -m portable.roofline counters`: executed operations as counted, beside those that the GPU's own
-counters saw.
+"""`python -m portable.roofline counters`: compare counts of executed operations with the GPU's hardware
+counters.
 
-NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it; nothing else in this package
+NVIDIA's `ncu` reads the counters, if it is installed and the driver permits it; nothing else in this package
 needs it.
 """
 
@@ -30,19 +30,19 @@ FLOPS = {
     for kind in "df"
     for name, each in (("add", 1), ("mul", 1), ("fma", 2))
 }
-# what first caches ask of L2, in sectors: loads that they do not hold, and stores; L2 itself counts several
-# that ask for the same at once as one
+# requests of the first caches to L2, in sectors: loads that they do not hold, and stores; L2's own counter
+# counts simultaneous requests for the same sector as one
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
 SECTORS = f"{_GLOBAL}ld_lookup_miss.sum", f"{_GLOBAL}st.sum"
 BYTES = {"L1": "l1tex__t_bytes.sum", "HBM": "dram__bytes.sum"}
-NEAR = 0.15  # of the bytes that were seen: a prediction that is right
-SECONDS = 300  # more than the whole takes by far
+NEAR = 0.15  # of the measured bytes: a closer prediction is right
+SECONDS = 300  # far more than the whole run takes
 
 
 @dataclass(frozen=True)
 class Row:
-    """One launch: Counts, and what the hardware told: flops, and transferred bytes by memory level; of L2 and
-    HBM also those that the counts predict."""
+    """Store one launch: Counts, and the measured flops and transferred bytes by memory level; for L2 and HBM
+    also the bytes that the counts predict."""
 
     label: str
     counts: Counts
@@ -52,12 +52,12 @@ class Row:
 
     @property
     def executed(self):
-        """Executed flops as counted, those inside special functions among them."""
+        """Counted executed flops, including those inside special functions."""
         totals = self.counts.executed_totals
         return sum(totals["flops"].values()) + sum(totals["inside_flops"].values())
 
     def as_dict(self):
-        """Return the JSON object."""
+        """Return the row as a JSON object."""
         hardware = {"flops": self.flops, "bytes": self.bytes, "provenance": "hardware counters"}
         return {
             "label": self.label,
@@ -74,7 +74,7 @@ def rows():
     Raises
     ------
     SpaceUnavailableError
-        There is no GPU, no `ncu`, or it may not read the counters; the message says which, and what to do.
+        There is no GPU, no `ncu`, or it may not read the counters; the message names the reason and a remedy.
     """
     reason = pk.unavailable_because("cuda")
     if reason:
@@ -99,7 +99,7 @@ def rows():
 
 
 def capacity():
-    """Return bytes of L2, as it is seen."""
+    """Return the measured bytes of L2."""
     with pk.use("cuda") as space:
         return measuring.gpu_levels(space, quick=False)[0][1]
 
@@ -133,7 +133,7 @@ def _ncu(command):
 
 
 def parse(text):
-    """{metric: number} of each kernel in ncu's CSV, in the order of their launches."""
+    """Return {metric: number} of each kernel in ncu's CSV, in the order of their launches."""
     start = text.find('"ID"')
     if start < 0:
         raise SpaceUnavailableError("counters: ncu reported no kernel")
@@ -145,7 +145,7 @@ def parse(text):
 
 
 def table(found):
-    """Return the terminal's table."""
+    """Return the table for the terminal."""
     caption = (
         "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by"
         " ncu, for which a sign that no operand takes up is an addition, and a division or a root several"

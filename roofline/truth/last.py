@@ -1,6 +1,6 @@
-"""Ten pairs that were written when the rules stood: what reasons say of them shows what the rules are worth.
+"""Ten pairs that were written after the rules were fixed: their results show the quality of the rules.
 
-Rules are not to be fitted to them.
+Rules must not be fitted to them.
 """
 
 import math
@@ -25,7 +25,7 @@ def bisected(i, x, width, root):
 
 @planted("divergence")
 def bisections_to_other_widths(space, random, scale):
-    """Cube roots to as many digits as each wants, in no order, against the finest first."""
+    """Plant cube roots to different numbers of digits, in random order, against the finest first."""
     n = draw(random, 60_000, scale)
     x, width = random.uniform(0.0, 60.0, n), 10.0 ** random.uniform(-14.0, -0.5, n)
     return in_order(space, n, bisected, [], (x, width), width)
@@ -38,8 +38,8 @@ def relaxed(i, left, right, x, out):
 
 @planted(*APART)
 def a_mesh_numbered_at_random(space, random, scale):
-    """Return a ring of points, each with its two neighbours, against one that is numbered along the
-    ring."""
+    """Plant a ring of points with their two neighbours, numbered at random, against a ring numbered in
+    order."""
     n = draw(random, 4_000_000, scale)
     x = random.random(n)
 
@@ -59,7 +59,7 @@ def third_moment(x):
 
 @planted("parallelism")
 def one_team_in_twenty(space, random, scale):
-    """Plant one team of 20 that the space has room for, one at least, against four for each."""
+    """Plant a team for 20 teams that the space has room for, at least one, against four for each."""
     n, few = draw(random, 1_000_000, scale), pk.concurrency(space) // 20
     return pairs.few_teams(space, random, n, few, third_moment)
 
@@ -71,7 +71,7 @@ def counted_votes(i, choice, weight, votes):
 
 @planted("together")
 def votes_for_one(space, random, scale):
-    """Return all with their weights, against as many candidates as votes."""
+    """Plant weighted votes for one candidate, against as many candidates as votes."""
     n = draw(random, 1_500_000, scale)
     return pairs.in_one_place(space, random, n, counted_votes, random.integers(1, 9, n))
 
@@ -83,14 +83,14 @@ def reciprocal(i, x, out):
 
 @planted("launch")
 def reciprocals_of_few(space, random, scale):
-    """Return numbers, against those of many."""
+    """Plant reciprocals of few numbers, against those of many."""
     few, n = int(random.integers(5, 60)), draw(random, 250_000, scale)
     return launches(space, (few, n), (reciprocal, random.random(n)))
 
 
 @planted("outside")
 def medians_on_the_host_between_launches(space, random, scale):
-    """Plant medians of a launch's results on the host, against launches alone."""
+    """Plant medians of a launch's results on the host, against launches only."""
     return pairs.beside_the_host(
         space, random, 200_000, scale, (512, 4), 4, lambda x: np.median(x.to_numpy())
     )
@@ -123,7 +123,7 @@ def by_one_logarithm(i, steps, step, x, out):
 
 @planted("special")
 def logarithms_in_every_step(space, random, scale):
-    """Against those of eight products."""
+    """Plant a logarithm in every step, against the logarithms of eight products."""
     n, steps = draw(random, 3_000, scale), int(random.integers(60, 90))
     args = steps, 1e-4, random.random(n)
     return launches(space, n, (by_logarithms, *args), (by_one_logarithm, *args))
@@ -141,7 +141,7 @@ def plain_step(w):
 
 @planted("conversions")
 def weights_that_are_rounded_in_every_step(space, random, scale):
-    """To float32, against float64 throughout."""
+    """Plant a rounding to float32 in every step, against float64 throughout."""
     n, trips = draw(random, 15_000, scale), int(random.integers(40, 60))
     return two_steps(space, n, trips, random.random(n), rounded_step, plain_step)
 
@@ -164,7 +164,7 @@ def oscillators(i, width, turns, trips, x, out):
 
 @planted("spills")
 def oscillators_that_no_registers_hold(space, random, scale):
-    """Against eight at a time."""
+    """Plant more oscillators at a time than registers hold, against eight at a time."""
     n, trips = shared_out(space, draw(random, 3_000, scale), int(random.integers(60, 90)))
     return at_once(space, n, oscillators, trips, random.random(n), (many(space) // 2, 8))
 
@@ -187,7 +187,7 @@ def by_mask(i, trips, mask, x, out):
 
 @planted("integer division")
 def a_generator_by_remainders(space, random, scale):
-    """Plant a generator by a division's remainder, against one by a mask of bits."""
+    """Plant a generator that takes remainders by division, against one that masks bits."""
     n, trips, bits = draw(random, 20_000, scale), int(random.integers(20, 40)), int(random.integers(12, 20))
     x, size = random.integers(0, 1 << bits, n), 1 << bits
     sides = (by_remainder, trips, size, x), (by_mask, trips, size - 1, x)

@@ -1,4 +1,5 @@
-"""Ten pairs of all kinds, the last of an earlier set of rules; rules have seen them since."""
+"""Ten pairs of all kinds, the last of an earlier set of rules; later rules were made with knowledge of
+them."""
 
 import math
 
@@ -22,7 +23,7 @@ def first_row(i, x, out):
 
 @planted(*APART)
 def records_of_which_one_number_is_used(space, random, scale):
-    """Against the same numbers in a row of their own."""
+    """Plant records of which one number is used, against the same numbers in a separate row."""
     n, width = draw(random, 7_000_000, scale), int(random.integers(8, 12))
     return launches(space, n, (first_numbers, np.ones((n, width))), (first_row, np.ones((1, n))))
 
@@ -50,7 +51,7 @@ def length(x):
 
 @planted("parallelism")
 def half_as_many_teams_as_have_room(space, random, scale):
-    """Plant half as many teams as a CPU's threads; a sixteenth of a GPU's, against four for each."""
+    """Plant half as many teams as a CPU's threads, or a sixteenth of a GPU's, against four for each."""
     n, few = draw(random, 500_000, scale), pk.concurrency(space) // (16 if on_device(space) else 2)
     return pairs.few_teams(space, random, n, few, length)
 
@@ -62,7 +63,7 @@ def next_number(s):
 
 @planted("waiting")
 def one_generator_of_an_index(space, random, scale):
-    """Return steps of integers, each of which waits for the one before, against eight generators."""
+    """Plant integer steps, each of which depends on the step before, against eight independent generators."""
     n, trips = draw(random, 20_000, scale), int(random.integers(40, 80))
     x = random.integers(0, 1000, n)
     return pairs.by_chains(space, n, next_number, trips, x, (1, 8), out="int64")
@@ -76,7 +77,7 @@ def found(i, place, x, counts):
 
 @planted("together")
 def a_count_of_what_is_found(space, random, scale):
-    """By one counter, against one for each."""
+    """Plant one counter for all, against a counter for each index."""
     n = draw(random, 1_500_000, scale)
     return pairs.in_one_place(space, random, n, found, random.random(n))
 
@@ -88,7 +89,7 @@ def halved(i, j, k, x, out):
 
 @planted("launch")
 def a_small_cube(space, random, scale):
-    """Against a large one."""
+    """Plant a launch over a small cube, against one over a large cube."""
     few, many = int(random.integers(2, 4)), max(16, int(70 * scale ** (1 / 3)))
     x = random.random((many, many, many))
     boxes = tuple(pk.MDRangePolicy((0, 0, 0), (n, n, n), space=space) for n in (few, many))
@@ -97,7 +98,7 @@ def a_small_cube(space, random, scale):
 
 @planted("outside")
 def arrays_that_come_and_go(space, random, scale):
-    """Copied to NumPy, sorted there and copied back between launches, against launches alone."""
+    """Plant copies to NumPy, a sort there and copies back between launches, against launches only."""
 
     def sort(x):
         pk.deep_copy(x, np.sort(x.to_numpy())[::-1].copy())
@@ -119,7 +120,7 @@ def turned_by_products(i, steps, x, out):
     first[0], first[1] = 0.0, 0.5 * math.sin(2.0 * x[i])
     for m in range(7):
         first[m + 2] = twice * first[m + 1] - first[m]
-    for _ in range(3):  # of twice the angle, three times
+    for _ in range(3):  # three doublings of the angle
         twice = twice * twice - 2.0
     total, now, before = pk.local(8, x.dtype), pk.local(8, x.dtype), pk.local(8, x.dtype)
     for m in range(8):
@@ -137,7 +138,8 @@ def turned_by_products(i, steps, x, out):
 
 @planted("special")
 def sines_and_cosines_in_every_step(space, random, scale):
-    """Against a recurrence: of angles a step apart each product follows from the two before."""
+    """Plant sines and cosines in every step, against a recurrence over equidistant angles: each product
+    follows from the two before."""
     n, steps = draw(random, 1_500, scale), int(random.integers(40, 60))
     x = random.random(n)
     return launches(space, n, (turned_by_angles, steps, x), (turned_by_products, steps, x))
@@ -167,7 +169,7 @@ def float_states(i, trips, x, out):
 
 @planted("conversions")
 def whole_numbers_that_are_halved_as_floats(space, random, scale):
-    """Return states that are int64, against float64."""
+    """Plant int64 states that are halved as floats, against float64 states."""
     n, trips = draw(random, 15_000, scale), int(random.integers(40, 60))
     x = random.uniform(0.0, 1e6, n)
     return launches(space, n, (integer_states, trips, x), (float_states, trips, x))
@@ -175,7 +177,7 @@ def whole_numbers_that_are_halved_as_floats(space, random, scale):
 
 @pk.kernel
 def products(i, width, turns, trips, x, out):
-    """Sums of the products of two small vectors, width x width at once, in as many blocks as remain."""
+    """Sum the products of two small vectors, width x width at a time, in as many blocks as there are."""
     total = 0.0
     a, u, v = pk.local(width * width, x.dtype), pk.local(width, x.dtype), pk.local(width, x.dtype)
     for block in range(turns * turns):
@@ -194,6 +196,7 @@ def products(i, width, turns, trips, x, out):
 
 @planted("spills")
 def products_of_vectors_all_at_once(space, random, scale):
-    """Eight times eight on a CPU, sixteen times sixteen on a GPU; against four times four."""
+    """Plant eight times eight products at a time on a CPU, sixteen times sixteen on a GPU, against four times
+    four."""
     n, trips = shared_out(space, draw(random, 2_000, scale), int(random.integers(60, 90)))
     return at_once(space, n, products, trips, random.random(n + 32), (16 if on_device(space) else 8, 4))

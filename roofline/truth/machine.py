@@ -1,6 +1,6 @@
-"""Pairs about what the machine gives: threads, atomic operations, launches, the host, a GPU's shared memory.
+"""Pairs about the machine's resources: threads, atomic operations, launches, the host, a GPU's shared memory.
 
-Those about the host are calls, not launches: each side is a callable without arguments.
+Pairs about the host are calls, not launches: each side is a callable without arguments.
 """
 
 import math
@@ -26,7 +26,7 @@ def strided_sums(i, step, rounds, x, out):
 
 @planted("parallelism")
 def long_sums_of_few_indices(space, random, scale):
-    """Eight indices, a pack of a CPU, against thousands; of a GPU one in 64."""
+    """Plant eight indices, one pack of a CPU, or one index in 64 on a GPU, against thousands."""
     pairs.check_threads(space)
     many, rounds = 128 * pk.concurrency(space) if scale else 64, scale * random.uniform(80, 120)
     few, rounds = (many // 64, rounds / 16) if scale and on_device(space) else (8, rounds)
@@ -42,7 +42,7 @@ def added_up(i, level, x, sums):
 
 @planted("together")
 def sums_that_meet_in_one_place(space, random, scale):
-    """Floats, against as many to places of their own."""
+    """Plant sums of floats at one place, against as many sums at separate places."""
     n = draw(random, 1_000_000, scale)
     return pairs.in_one_place(space, random, n, added_up, random.random(n), out="float64")
 
@@ -54,7 +54,7 @@ def smoothed(i, j, a, out):
 
 @planted("launch")
 def a_box_of_few(space, random, scale):
-    """Return a launch over a small square, against one over a large one."""
+    """Plant a launch over a small square, against one over a large square."""
     few, many = int(random.integers(3, 6)), max(64, int(600 * scale**0.5))
     a, out = random.random((many + 1, many + 1)), np.zeros((many, many))
     boxes = tuple(pk.MDRangePolicy((0, 0), (n, n), space=space) for n in (few, many))
@@ -68,14 +68,14 @@ def step(i, x):
 
 @planted("calls")
 def launches_one_by_one(space, random, scale):
-    """Against the same launches in a graph."""
+    """Plant launches one by one, against the same launches in a graph."""
     n, times = int(random.integers(3000, 5000)), int(random.integers(100, 200)) if scale else 3
     return pairs.in_a_graph(space, n, step, times)
 
 
 @planted("outside")
 def sums_in_python_between_launches(space, random, scale):
-    """Plant sums in Python of numbers that a launch gave, against a reduction in the launch."""
+    """Plant sums in Python of a launch's results, against a reduction in the launch."""
     n, times = draw(random, 100_000, scale), 3 if scale else 1
     launch, _ = launches(space, n, (exps, 1024 if on_device(space) else 32, random.random(n)))
     policy, _, *args, out = launch
@@ -111,7 +111,7 @@ def exp_of(i, rounds, x):
 
 
 def _check_banks(space):
-    """Refuse where nothing is banked.
+    """Raise for a space without banks of shared memory.
 
     Raises
     ------
@@ -122,8 +122,8 @@ def _check_banks(space):
 
 
 def _banked(space, random, scale, dtype, *sides):
-    """Return two launches of as many teams as fill the space: kernels with their arguments, then trips, and
-    an array with a number for each member."""
+    """Return two launches of as many teams as fill the space: kernels with their arguments, then iterations,
+    and an array with a number for each member."""
     _check_banks(space)
     league = pk.concurrency(space) if scale else 4
     policy, out = pk.TeamPolicy(league, WARP, space=space), np.zeros((league, WARP), dtype)
@@ -148,7 +148,7 @@ def by_columns(team, width, trips, out):
 
 @planted("banks")
 def a_tile_whose_rows_share_their_banks(space, random, scale):
-    """Return rows of 32 numbers, each member its own, against rows of 33."""
+    """Plant rows of 32 numbers, one for each member, against rows of 33."""
     return _banked(space, random, scale, "float32", *((by_columns, width) for width in (32, 33)))
 
 
@@ -169,7 +169,7 @@ def every_so_many_doubles(team, stride, trips, out):
 
 @planted("banks")
 def doubles_a_stride_apart(space, random, scale):
-    """Sixteen apart, all in two banks, against seventeen."""
+    """Plant numbers sixteen apart, all in two banks, against seventeen apart."""
     sides = ((every_so_many_doubles, stride) for stride in (16, 17))
     return _banked(space, random, scale, "float64", *sides)
 
@@ -189,7 +189,7 @@ def own_bins(team, of_member, of_bin, first, trips, out):
 
 @planted("banks")
 def a_histogram_of_each_member(space, random, scale):
-    """Return all counts of a member side by side, against those of a bin."""
+    """Plant counts that are contiguous for each member, against counts that are contiguous for each bin."""
     first = int(random.integers(0, 32))
     sides = ((own_bins, *ways, first) for ways in ((32, 1), (1, 32)))
     return _banked(space, random, scale, "int32", *sides)

@@ -1,6 +1,6 @@
-"""The pairs: each a function that draws its data, and what was planted.
+"""The pairs: functions that draw their data, each with its planted causes.
 
-`scale` is how many times as much work there is as two cores of a CPU want; with 0 there is next to none.
+`scale` is a multiple of the work that occupies two cores of a CPU; with 0 there is next to none.
 """
 
 import math
@@ -15,7 +15,7 @@ APART = ("overfetch", "scattered")
 
 
 def planted(*causes):
-    """Return a decorator that names the causes of a pair: see `portable.roofline.truth.Pair`."""
+    """Return a decorator that states the causes of a pair: see `portable.roofline.truth.Pair`."""
 
     def named(make):
         make.causes = causes
@@ -36,11 +36,11 @@ def launches(space, sizes, *sides, out="float64"):
     ----------
     space : str or Space
     sizes : int or policy, or a pair of these
-        What they run over.
+        The launches' extents.
     *sides : (kernel, *arguments)
         One for both launches, or one for each; arrays are copied to the space, once.
     out : str, optional
-        The dtype of an array for the larger size that stands behind the arguments; None for no such array.
+        The dtype of an array of the larger size that is appended to the arguments; None for no such array.
     """
     sizes, there = sizes if isinstance(sizes, tuple) else (sizes, sizes), {}
     written = [pk.zeros(max(sizes), out, space)] if out else []
@@ -60,8 +60,8 @@ def launches(space, sizes, *sides, out="float64"):
 
 
 def in_order(space, n, kernel, fixed, arrays, by=None, out="float64"):
-    """Return a launch over arrays as they are, behind the arguments `fixed`, and one over the same arrays
-    sorted by `by`, or by the result of the first."""
+    """Return a launch over arrays in their given order, after the arguments `fixed`, and one over the same
+    arrays sorted by `by`, or by the result of the first launch."""
     mixed, _ = launches(space, n, (kernel, *fixed, *arrays), out=out)
     if by is None:
         pk.parallel_for(*mixed)
@@ -71,7 +71,7 @@ def in_order(space, n, kernel, fixed, arrays, by=None, out="float64"):
 
 
 def at_places(space, n, kernel, place, *arrays, out="float64"):
-    """Return a launch that reaches elements at these places, and one that reaches them in order."""
+    """Return a launch that accesses elements at these places, and one that accesses them in order."""
     return launches(space, n, *((kernel, at, *arrays) for at in (place, np.arange(n))), out=out)
 
 
@@ -99,7 +99,7 @@ def row_sums(team, function, x, out):
 
 def few_teams(space, random, n, few, function):
     """Return a launch of few teams that sum a function of about n numbers, and one of four teams for each
-    that the space has room for.
+    team that the space has room for.
 
     Raises
     ------
@@ -130,8 +130,8 @@ def settled(i, rounds, x):
 
 
 def beside_the_host(space, random, n, scale, rounds, times, host):
-    """Return a call that makes launches, and gives its array to the function `host` after each, and one that
-    makes them alone. `rounds` is the work of an index on a device and on a host."""
+    """Return a call that makes launches, and passes its array to the function `host` after each, and a call
+    that only makes the launches. `rounds` is the work of an index on a device and on a host."""
     times, x = times if scale else 1, pk.copy_of(random.random(draw(random, n, scale)), space)
     launch, _ = launches(space, len(x), (settled, rounds[not on_device(space)], x), out=None)
 
@@ -144,7 +144,7 @@ def beside_the_host(space, random, n, scale, rounds, times, host):
 
 
 def in_a_graph(space, n, kernel, times):
-    """Return a call that launches a kernel so many times, and the replay of these launches in a graph."""
+    """Return a call that launches a kernel `times` times, and the replay of these launches in a graph."""
     launch, _ = launches(space, n, (kernel,))
 
     def one_by_one():
@@ -171,8 +171,8 @@ def chains(i, width, step, apart, turns, trips, x, out):
 
 
 def by_chains(space, n, step, trips, x, widths, apart=1, turns=None, out="float64"):
-    """Return two launches of `chains`, each with as many chains at once as `widths` says, over so many turns,
-    or else so many times `trips` long that both do the same work."""
+    """Return two launches of `chains`, each with `widths` chains at a time, over several turns or else with
+    more iterations, so that both do the same work."""
 
     def side(width):
         more = max(widths) // width
@@ -192,7 +192,7 @@ def on_device(space):
 
 
 def check_threads(space):
-    """Refuse what needs others to run beside.
+    """Raise for a space without several threads.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def escape(i, limit, cx, cy, steps):
 
 @planted("divergence")
 def mandelbrot_points_in_no_order(space, random, scale):
-    """Against the same points sorted by their steps."""
+    """Plant points in random order, against the same points sorted by their steps."""
     n = draw(random, 40_000, scale)
     points = random.uniform(-2.0, 0.6, n), random.uniform(-1.2, 1.2, n)
     return in_order(space, n, escape, [TRIPS], points, out="int64")
@@ -332,7 +332,7 @@ def a_gather_from_all_over_memory(space, random, scale):
 
 @planted(*APART)
 def a_gather_of_float32_from_a_large_table(space, random, scale):
-    """Few of its elements, each once."""
+    """Plant accesses to few elements, each once, in random order, against accesses in order."""
     n = draw(random, 700_000, scale)
     table = pk.zeros(max(24 * n, int(32e6 * min(scale, 1))), "float32", space)
     pk.deep_copy(table, 1.0)
@@ -363,7 +363,7 @@ def side_by_side(i, x, out):
 
 @planted(*APART)
 def elements_far_apart(space, random, scale):
-    """Return one element of each line or two, against as many side by side."""
+    """Plant one element of each line or two, against as many adjacent elements."""
     n, stride = draw(random, 7_000_000, scale), int(random.integers(8, 12))
     x = pk.zeros(n * stride, space=space)
     pk.deep_copy(x, 1.0)
@@ -382,7 +382,7 @@ def straight(i, j, a, out):
 
 @planted(*APART)
 def a_matrix_written_across(space, random, scale):
-    """Return its transpose, an element of each line at a time, against a copy."""
+    """Plant the transpose of a matrix, written an element of each line at a time, against a copy."""
     n = max(64, int(scale**0.5 * (320 + random.integers(1, 100))) * 8)
     a, out = random.random((n, n)), np.zeros((n, n))
     box = pk.MDRangePolicy((0, 0), (n, n), space=space)
@@ -396,8 +396,8 @@ def one_team_for_all(space, random, scale):
 
 @planted("waiting")
 def one_chain_of_operations(space, random, scale):
-    """Plant one chain of as many multiplications and additions, each waiting for the one before, against
-    twelve chains side by side."""
+    """Plant one chain of multiplications and additions, each dependent on the one before, against twelve
+    independent chains with as many operations."""
     n = draw(random, 20_000, scale)
     return by_chains(space, n, towards_one, 70, random.random(n), (1, 12))
 
@@ -409,8 +409,8 @@ def bins(i, level, counts):
 
 @planted("together")
 def all_to_one_bin(space, random, scale):
-    """Atomic additions that meet, against as many that have a bin each: of few bins the lines would go to and
-    fro between cores."""
+    """Plant atomic additions to one bin, against a bin for each: with a few bins, their lines would move
+    between cores."""
     return in_one_place(space, random, draw(random, 2_000_000, scale), bins)
 
 
@@ -463,6 +463,6 @@ def again_and_again(i, n_passes, x, out):
 
 @planted("launch")
 def a_launch_for_few(space, random, scale):
-    """Return a launch of some ten indices, against one of many."""
+    """Plant a launch of some ten indices, against one of many."""
     few, n = int(random.integers(8, 33)), draw(random, 300_000, scale)
     return launches(space, (few, n), (again_and_again, 1, random.random(n)))

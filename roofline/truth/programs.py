@@ -1,6 +1,7 @@
-"""Ten pairs of programs: what passes between launches, in Python, NumPy, copies and many small launches.
+"""Ten pairs of programs: work between launches in Python, NumPy, copies and many small launches.
 
-They were written when the rules stood, for reports of anybody's program; rules are not to be fitted to them.
+They were written after the rules were fixed, for reports of arbitrary programs; rules must not be fitted to
+them.
 """
 
 import functools
@@ -14,7 +15,8 @@ from portable.roofline.truth.pairs import beside_the_host, in_a_graph, launches,
 
 
 def with_step(space, random, scale, step, n=100_000):
-    """Return a program that calls `step` with its array after each of four launches, and the same without."""
+    """Return a program that calls `step` with its array after each of four launches, and one without
+    `step`."""
     return beside_the_host(space, random, n, scale, (256, 4), 4, step)
 
 
@@ -25,7 +27,7 @@ def rows_that_are_written_as_json(space, random, scale):
 
 @planted("outside")
 def a_histogram_by_numpy(space, random, scale):
-    """Plant a histogram by NumPy of each launch's result."""
+    """Plant a histogram of each launch's result in NumPy."""
     return with_step(space, random, scale, lambda x: np.histogram(x.to_numpy(), 100))
 
 
@@ -36,7 +38,7 @@ def ranks_by_numpy(space, random, scale):
 
 @planted("outside")
 def a_dictionary_of_counts(space, random, scale):
-    """In a loop of Python."""
+    """Plant a dictionary of counts that is filled in a Python loop."""
 
     def count(x):
         found = {}
@@ -48,20 +50,20 @@ def a_dictionary_of_counts(space, random, scale):
 
 @planted("outside")
 def arrays_that_are_saved(space, random, scale):
-    """Compressed, in memory, as a program keeps its states."""
+    """Plant compressed copies in memory, as of a program that saves its states."""
     return with_step(space, random, scale, lambda x: np.savez_compressed(io.BytesIO(), x=x.to_numpy()))
 
 
 @planted("outside")
 def inputs_that_are_copied_each_time(space, random, scale):
-    """From lists, against an array that stays where it is."""
+    """Plant copies from lists, against an array that stays on the space."""
     values = random.random(50_000 if scale else 500).tolist()
     return with_step(space, random, scale, lambda x: pk.copy_of(np.array(values), space), n=50_000)
 
 
 @planted("outside")
 def random_numbers_by_numpy(space, random, scale):
-    """Drawn on the host and copied before each launch."""
+    """Plant random numbers that are drawn on the host and copied before each launch."""
 
     def refill(x):
         pk.deep_copy(x, np.random.default_rng(1).normal(size=len(x)))
@@ -94,7 +96,7 @@ def halved(i, x):
 
 @planted("calls")
 def steps_of_a_recursion(space, random, scale):
-    """Return each a launch, against a graph of them."""
+    """Plant a launch for each step, against a graph of them."""
     return in_a_graph(
         space, int(random.integers(500, 900)), halved, int(random.integers(300, 500)) if scale else 3
     )

@@ -1,11 +1,11 @@
-"""Bytes that a GPU moves in a launch, predicted by what its text touches.
+"""Bytes that a GPU moves in a launch, predicted from the elements that its source touches.
 
-L2    what its multiprocessors ask for: what each block of threads touches, once, since the first cache
-      keeps it as long as the block runs; an array that this cache holds as a whole once a
-      multiprocessor at most; of elements at scattered places a sector each
-HBM   what one cache for all, which keeps what was used last, fetches and writes back, in lines of 64 bytes,
-      which is what memory gives; where it holds everything, what is read; else it keeps in the end as much
-      of what was written as that is of all that went through it
+L2    requests of the multiprocessors: the touched bytes of each block of threads, once, since the first cache
+      keeps them while the block runs; an array that fits into this cache at most once for each
+      multiprocessor; a sector for each element at scattered places
+HBM   bytes that one least-recently-used cache for all fetches and writes back, in lines of 64 bytes, the
+      unit of memory; if it holds everything, the read bytes; otherwise the part of the written bytes stays in
+      it at the end that corresponds to their share of all bytes that passed
 """
 
 import math
@@ -18,26 +18,26 @@ from portable.roofline.arguments import Data
 from portable.roofline.counting import blocks_of, count
 from portable.roofline.counts import LINE
 
-SECTOR = 32  # bytes that a GPU's caches move at least
+SECTOR = 32  # the unit of a GPU's caches in bytes
 FIRST = 128 << 10  # bytes of a multiprocessor's first cache, at least
-AGAIN = 1.1  # times what is touched: so much is asked for where blocks, or their threads, share it
-TEAMS = 16  # that `pk.concurrency` tells for each multiprocessor
+AGAIN = 1.1  # multiple of the touched bytes: larger requests mean that blocks, or their threads, share data
+TEAMS = 16  # reported by `pk.concurrency` for each multiprocessor
 
 
 def _touched(policy, kernel, args, reducer=()):
-    """Return the counts of a launch on the host, by one thread."""
+    """Return the counts of a launch on the host, with one thread."""
     return count(replace(policy, space="serial"), kernel, *args, reducer=reducer, executed=False)
 
 
 def predicted(policy, kernel, args, reducer, second):
-    """Return bytes that a launch moves on a GPU whose caches are empty in the beginning.
+    """Return bytes that a launch moves on a GPU whose caches are empty at the beginning.
 
     Parameters
     ----------
     policy, kernel, args, reducer
         The launch.
     second : int, bytes
-        Of L2.
+        Size of L2.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def predicted(policy, kernel, args, reducer, second):
 
 
 def _on_lines(args, kept):
-    """Return the arguments, arrays copied to where a line of memory begins, as a device's do; one that
-    comes twice, once."""
+    """Return the arguments with arrays copied to the beginning of a memory line, as a device's arrays are; an
+    array that occurs twice is copied once."""
     found = []
     for a in args:
         if isinstance(a, np.ndarray) and id(a) not in kept:
@@ -67,10 +67,10 @@ def _on_lines(args, kept):
 
 
 def of_blocks(whole, blocks, n_blocks, n_processors):
-    """Return bytes from L2: of a launch, by some of its `n_blocks` blocks."""
+    """Return bytes from L2 of a launch, estimated from some of its `n_blocks` blocks."""
     found, asked = 0.0, whole.asked
     for names, lines in whole.lines.items():
-        # mostly reached on another line than before
+        # arrays whose accesses are mostly on another line than the preceding one
         jumps = [asked[name] for name in names.split(", ") if 2 * whole.moves.get(name, 0) > asked[name]]
         if jumps and LINE * max(lines) > FIRST:
             found += SECTOR * sum(jumps)
@@ -82,7 +82,7 @@ def of_blocks(whole, blocks, n_blocks, n_processors):
 
 
 def of_memory(whole, second):
-    """Return bytes from memory, and back: of a launch, with an L2 of so many bytes."""
+    """Return bytes from and to memory of a launch, with an L2 of `second` bytes."""
     read, written = (LINE * sum(lines[way] for lines in whole.lines.values()) for way in (0, 1))
     if read + written <= second or not whole.beyond:
         return read + max(written - second, 0)

@@ -1,10 +1,10 @@
-"""`python -m portable.roofline validate`: are the reasons true? Pairs with and without a planted cause,
-counted, timed and judged.
+"""`python -m portable.roofline validate`: check the reasons on pairs with and without a planted cause, which
+are counted, timed and judged.
 
-There is as much work as the space wants: so much that the clean launch takes many times what launching it
-costs. Both launches of a pair are timed alternately. The reason of the one with the cause should name it,
-that of the clean one should not, and the gain that is predicted should be the one that is measured: the time
-with over the time without, for as much work.
+The work is scaled until the clean launch takes many times the cost of launching it. Both launches of a pair
+are timed alternately. The reason of the one with the cause should name it, that of the clean one should not,
+and the predicted gain should be the measured one: the time with the cause over the time without, for the same
+work.
 """
 
 import functools
@@ -29,37 +29,37 @@ from portable.roofline.reasons import reason
 from portable.roofline.side import batch_seconds
 from portable.roofline.units import one_line, picked, scaled, times
 
-NEAR = 1.3  # times as much or as little: a predicted gain that is right
-# short samples of each side, of which the fastest counts: longer ones would all hold other work; on a quiet
-# machine few of them show that it stands
+NEAR = 1.3  # the largest ratio between a predicted gain that counts as right and the measured one
+# short samples of each side, of which the fastest counts: longer ones would all include other work; on a
+# quiet machine a few samples confirm it
 ROUNDS, AT_ONCE = 25, 5
-AMPLE = 6  # times the cost of a launch: a clean one that takes so long is about its own work
-LASTS, FEW = 1e-3, 5  # seconds of a sample, at least; single launches, of which the quickest tells its cost
+AMPLE = 6  # multiple of the cost of a launch: a clean launch that takes longer is dominated by its work
+LASTS, FEW = 1e-3, 5  # the least seconds of a sample; single launches, of which the quickest has its cost
 SIDES = "with", "without"
-STEP, LARGEST = 16, 4096  # times as much work at once, and in all
+STEP, LARGEST = 16, 4096  # the largest increase of the work at once, and in all
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Verdict on a pair, and the truth.
+    """Store the verdict on a pair, and the measurements.
 
     Attributes
     ----------
     pair : Pair
     named, of_clean : str
-        The first cause that was named of each launch; "" of one that is near its roof.
+        The first cause that was named for each launch; "" for one that is near its roof.
     predicted, measured : float or None
-        How many times as fast without the cause.
+        The speedup without the cause.
     text : str
     seconds : (float, float)
         Of the launch with the cause and of the clean one.
-    error : str, where it could not be run
+    error : str, the reason if the pair could not be run
     refused : bool
-        The pair wants what the space does not have, or its cause costs nothing there.
+        Whether the pair requires a feature that the space does not have, or its cause costs nothing there.
     launches : tuple of dict
-        The one with the cause and the clean one: what was counted, what its roof wants, and every candidate
-        with the time that it would explain, believed or not.
+        The one with the cause and the clean one: the counts, the times of the roof, and every candidate with
+        the time that it would explain, even if it was rejected.
     """
 
     pair: truth.Pair
@@ -80,12 +80,12 @@ class Judged:
 
     @property
     def accused(self):
-        """Return True if the clean launch was said to have it."""
+        """Return True if the planted cause was also named for the clean launch."""
         return self.of_clean in self.pair.causes
 
     @property
     def near(self):
-        """Return True if the predicted gain is near the measured one."""
+        """Return True if the predicted gain is close to the measured one."""
         return (
             self.right
             and bool(self.predicted)
@@ -93,7 +93,7 @@ class Judged:
         )
 
     def as_dict(self):
-        """Return the JSON object."""
+        """Return the verdict as a JSON object."""
         return {
             "pair": self.pair.name,
             "causes": list(self.pair.causes),
@@ -114,9 +114,9 @@ def judge(pair, space, known, random, quick=False):
     pair : Pair
     space : str
     known : callable of special functions that gives Ceilings
-    random : callable that gives a numpy Generator, each time in the same state
+    random : callable that returns a numpy Generator, each time in the same state
     quick : bool
-        Tiny inputs: shows that everything runs.
+        Tiny inputs, to test that everything runs.
 
     Returns
     -------
@@ -128,10 +128,10 @@ def judge(pair, space, known, random, quick=False):
         told = [_told(launch, took, known) for launch, took in zip(launches, each, strict=True)]
     except InputError as error:
         return Judged(pair, error=str(error), refused=True)
-    except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
+    except Exception as error:  # noqa: BLE001 - the other pairs are still judged
         return Judged(pair, error=one_line(error))
     measured = each[0] / each[1]
-    if pair.causes == ("launch",):  # over other sizes
+    if pair.causes == ("launch",):  # the two launches have different sizes
         measured *= _work(launches[1][0]) / _work(launches[0][0])
     (first, text, gain, _), (clean, *_) = told
     made = Judged(pair, first, clean, gain, measured, text, tuple(each), launches=tuple(t[-1] for t in told))
@@ -144,8 +144,8 @@ def judge(pair, space, known, random, quick=False):
 
 
 def _ample(pair, space, known, random):
-    """Return both launches, with so much work that the clean one takes AMPLE times what launching it
-    costs: the least that a launch costs, or what this one costs the host where the device works by itself."""
+    """Return both launches with so much work that the clean one takes AMPLE times the cost of launching it:
+    the least cost of a launch, or this launch's cost on the host if the device works asynchronously."""
     on_device, scale = str(space).startswith("cuda"), 1.0
     while True:
         launches = pair.make(space, random(), scale)
@@ -161,13 +161,13 @@ def _ample(pair, space, known, random):
 
 
 def _call(side):
-    """Return one side of a pair as a call: a launch, or what is one already."""
+    """Return one side of a pair as a call: a launch, or the side itself if it is a call."""
     return side if callable(side) else functools.partial(pk.parallel_for, *side)
 
 
 def _seconds(launches, space, quick):
-    """[seconds of the one with the cause, seconds of the clean one]: the fastest of samples in turn, until
-    they stand."""
+    """Return [seconds of the launch with the cause, seconds of the clean one]: the fastest of alternating
+    samples, until it is confirmed."""
     wait = functools.partial(pk.fence, space)
     calls = {name: _call(launch) for name, launch in zip(SIDES, launches)}
     values, batches = {name: [] for name in SIDES}, {}
@@ -177,7 +177,7 @@ def _seconds(launches, space, quick):
         batches[name] = max(1, math.ceil(LASTS / batch_seconds(call, wait, 1)))
     for done in range(3 if quick else ROUNDS):
         for name, call in calls.items():
-            call()  # its data where it finds them when it is called again and again
+            call()  # moves its data to the caches in which repeated calls find them
             wait()
             values[name].append(batch_seconds(call, wait, batches[name]))
         if done >= AT_ONCE and all(map(steady, values.values())):
@@ -186,13 +186,13 @@ def _seconds(launches, space, quick):
 
 
 def _told(launch, seconds, known):
-    """(name, clause, gain, all that led to them) of the first cause of a launch, or a call, that took so
-    long; of one near its roof none, but its special functions."""
+    """Return (name, clause, gain, all evidence) of the first cause of a launch, or a call, that took
+    `seconds`; for one near its roof the name is empty unless special functions explain its time."""
     if callable(launch):
         return _told_of_call(launch, seconds, known)
     counts = count(*launch)
     roofs = known(set(counts.special))
-    # timed as it was launched, one by one, not in a graph
+    # timed as separate launches, not in a graph
     by_call = replace(roofs, items=roofs.items | {"launch": roofs.items["launch call"]})
     analysis = analyse_launch(launch[1].name, counts, seconds, roofs)
     (kernel,) = analysis.kernels
@@ -212,7 +212,7 @@ def _told(launch, seconds, known):
 
 
 def _told_of_call(call, seconds, known):
-    """Return the same of a call, as a report tells it, by the quietest of several profiles."""
+    """Return the same of a call, as in a report, from the fastest of several profiles."""
     profiles = []
     for _ in range(AT_ONCE):
         with profile(apart=True) as made:
@@ -228,12 +228,12 @@ def _told_of_call(call, seconds, known):
 
 
 def _work(policy):
-    """Return indices of a policy that is launched over other sizes."""
+    """Return the number of indices of a policy whose size differs between the sides."""
     return math.prod(policy.extents) if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
 
 
 def chosen(only):
-    """[(place in the corpus, Pair)] of the pairs that were asked for; all, if nothing was.
+    """Return [(place in the corpus, Pair)] of the requested pairs; all by default.
 
     Raises
     ------
@@ -256,10 +256,10 @@ def chosen(only):
 
 
 def run(space, seed, quick=False, only=None, on_start=lambda name: None, on_end=lambda found: None):
-    """Return the pairs that were asked for, a list of Judged; `on_end` is told what there is after each of
+    """Return the requested pairs as a list of Judged; `on_end` is called with the list so far after each of
     them.
 
-    A pair's data depend on the seed and on its place in the corpus, not on what else is run.
+    A pair's data depend on the seed and on its place in the corpus, not on the other requested pairs.
     """
 
     def known(special):
@@ -275,12 +275,12 @@ def run(space, seed, quick=False, only=None, on_start=lambda name: None, on_end=
 
 
 def rates(space, quick=False):
-    """{name: rate} of the ceilings that the reasons stand on."""
+    """Return {name: rate} of the ceilings on which the reasons are based."""
     return {name: one.best for name, one in ceilings(space, quick=quick).items.items()}
 
 
 def table(found, space, seed):
-    """Return the terminal's table."""
+    """Return the table for the terminal."""
     judged = [j for j in found if not j.refused]
     n = len(judged)
     right, accused, near = (sum(getattr(j, what) for j in judged) for what in ("right", "accused", "near"))
