@@ -2,8 +2,8 @@
 simulation.
 
 A run is a sequence of gaps x_1..x_K, K >= 1. R Erlang branches have orders r_i and rates lambda_i; a run
-starts in branch i with probability alpha_i, goes on from i to j with probability pi_ij, and ends after i with
-probability pi_i0 = 1 - sum_j pi_ij.
+starts in branch i with probability alpha_i, continues from i to j with probability pi_ij, and ends after i
+with probability pi_i0 = 1 - sum_j pi_ij.
 
     f_i(x)  = lambda_i^r_i x^(r_i - 1) exp(-lambda_i x) / (r_i - 1)!                               (1) density
     a_i[0]  = alpha_i;                  a_j[k] = sum_i a_i[k-1] f_i(x_k) pi_ij             k < K         (2)
@@ -13,16 +13,16 @@ probability pi_i0 = 1 - sum_j pi_ij.
     N_i     = sum q_i;   M_ij = sum q_ij;   X_i = sum x_k q_i[k]                                           (6)
     lambda_i = r_i N_i / X_i;   pi_ij = M_ij / N_i;   alpha_i = mean over runs of q_i[1]           (7) EM step
 
-The run of a record that ends before it does has an open last gap, longer than x_K: its f_i and pi_i0 are
+A run that continues after the end of the record has an open last gap, longer than x_K: its f_i and pi_i0 are
 replaced by the probability of a longer gap and by 1, its x_K in (6) by the mean of longer gaps, and (7)
-divides M_ij by the gaps whose end was seen.
+divides M_ij by the number of gaps with an observed end.
 
 Gaps may be zero: then f_i is lambda_i for r_i = 1 and 0 for higher orders. The unit of time is the user's.
 
 References
 ----------
 Brazenas, Horvath and Telek on EM for transient Markovian arrival processes. Their recursions are given here
-with the last gap's density in b[K] and the switches counted up to k = K - 1.
+with the last gap's density included in b[K] and the switches counted up to k = K - 1.
 """
 
 from .files import from_events, from_frame, read

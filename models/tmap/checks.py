@@ -1,4 +1,4 @@
-"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+"""Checks of users' arguments, all of which run before any computation or copy to a device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
-MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
+MOST_BRANCHES = 16  # a GPU team's sums are in shared memory, and grow with the square
 
 
 def given_lengths(lengths, space=None):
-    """Run lengths in a space, or where they were given, a View of whole numbers, (n_runs,)."""
+    """Return run lengths in a space, or in their present one, as a View of whole numbers, (n_runs,)."""
     given = where_given(lengths, "lengths")
     if not given.size:
         raise ShapeError("lengths is empty; at least one run is wanted")
@@ -31,8 +31,8 @@ def given_lengths(lengths, space=None):
 
 
 def check_lengths(given, n_gaps):
-    """Return the same as a View of int64 of their own, that add up to the number of gaps; and the keys and
-    beginnings of `own_lengths`."""
+    """Check run lengths, which must add up to the number of gaps; return a View of int64 copies, and the keys
+    and starts of `own_lengths`."""
     lengths, starts, found = own_lengths(given, n_gaps)
     n_ends, before = found.to_numpy().tolist()
     empty = NOWHERE - before
@@ -44,9 +44,9 @@ def check_lengths(given, n_gaps):
 
 
 def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: None):
-    """Return gaps from number `first` on in a space, or where they were given, a View of float64 of their
-    own; and what `gaps.look_at` knows of them. Refuses what is neither zero nor a positive number of ordinary
-    size. `meanwhile` is as of `gaps.own_gaps`."""
+    """Check gaps from number `first` on, in a space or in their present one; return a View of float64 copies,
+    and the results of `gaps.look_at`. Gaps that are neither zero nor a positive number within range are
+    refused. `meanwhile` is as in `gaps.own_gaps`."""
     values, (refused, *known) = own_gaps(given, space, meanwhile)
     if refused >= given.size:
         return values, known
@@ -64,7 +64,7 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: Non
 
 
 def check_censored(censored, n_runs):
-    """Return True or False for each run, shape (n_runs,)."""
+    """Check the flags of open runs; return True or False for each run, shape (n_runs,)."""
     if censored is None:
         return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
@@ -78,7 +78,7 @@ def check_censored(censored, n_runs):
 
 
 def check_rounded(values, resolution, complete, n_complete):
-    """Refuse complete gaps that are no multiples of `resolution`, but for rounding."""
+    """Raise an error if complete gaps are not multiples of `resolution`, up to rounding."""
     at, n_off = off_multiples(values, resolution, complete)
     if n_off:
         raise InputError(
@@ -88,7 +88,7 @@ def check_rounded(values, resolution, complete, n_complete):
 
 
 def check_orders(orders):
-    """Return branch orders as an int64 array, shape (n_branches,)."""
+    """Check branch orders; return them as an int64 array, shape (n_branches,)."""
     array = as_numbers(orders, "orders", 1)
     if not array.size:
         raise ShapeError("orders is empty; at least one branch is wanted")
@@ -102,12 +102,12 @@ def check_orders(orders):
 
 
 def check_dtype(dtype):
-    """Return NumPy's type of that name."""
+    """Return NumPy's type for "float32" or "float64"."""
     return {"float32": np.float32, "float64": np.float64}[
         check_choice(dtype, "dtype", ("float32", "float64"))
     ]
 
 
 def check_memory(memory_mb):
-    """Return MiB as bytes, or None."""
+    """Convert MiB to bytes; None stays None."""
     return None if memory_mb is None else int(2**20 * check_number(memory_mb, "memory_mb", above=0.0))

@@ -1,5 +1,5 @@
-"""The EM iteration, for several models of the same orders at once: sums of shards, and the M-step on a space
-of this process."""
+"""The EM iteration, for several models of the same orders at once: E-steps of shards, and the M-step on a
+space of this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .model import TransientMAP
 from .packed import check_range, log_factorials, log_unit, parts_of, unit_of
 from .saved_starts import SavedStarts
 
-_BATCH = 10  # iterations between two looks at whether the starts have come to rest
+_BATCH = 10  # iterations between two checks of convergence
 SHORTEST = 1e-3  # a branch's mean gap is at least this share of the shortest positive gap
 
 
@@ -34,8 +34,8 @@ class Sums:
     ----------
     loglik : float
     first, last, opened, time : ndarray, shape (n_branches,)
-        Expected numbers of runs that begin in each branch, of those that end there, of open gaps, and time
-        spent.
+        Expected numbers of runs that begin in each branch, of runs that end there, of open gaps, and the
+        expected time in each branch.
     moves : ndarray, shape (n_branches, n_branches)
         Expected numbers M_ij of switches.
     """
@@ -49,7 +49,7 @@ class Sums:
 
     @property
     def seen(self):
-        """Expected number of gaps of each branch whose end was seen."""
+        """Expected number of gaps of each branch with an observed end."""
         return self.moves.sum(axis=1) + self.last
 
     @property
@@ -68,7 +68,7 @@ class End(NamedTuple):
         The log-likelihood before each step and after the last.
     converged : bool
     visits : ndarray, shape (n_branches,), or None
-        `Sums.visits` of the model, where its last E-step was made in this run, in a space of this process.
+        `Sums.visits` of the model, if its last E-step was in this run, in a space of this process.
     """
 
     model: TransientMAP
@@ -78,7 +78,7 @@ class End(NamedTuple):
 
 
 class EM:
-    """Runs in a space, and models that EM fits there side by side.
+    """Runs in a space, and models that EM fits to them concurrently.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ class EM:
     orders : ndarray of int, shape (n_branches,)
     n_models : int
     dtype : type
-        Of the recursions. Sums and the M-step are in float64.
+        Dtype of the recursions. Sums and the M-step are in float64.
     space : str, Space or a list of them
     memory_bytes : int, optional
-        Bytes of the space that gaps may take, packed. What is more is streamed: the parts wait on the host,
-        and each E-step copies them to the space in turn.
+        Bytes of the space for packed gaps. If they need more, they are streamed: the parts are kept on the
+        host, and each E-step copies them to the space in turn.
     client : distributed.Client, optional
-        Whose workers have the runs. The M-step is made here.
+        Its workers hold the runs. The M-step runs in this process.
     """
 
     def __init__(self, runs, orders, n_models, dtype, space, memory_bytes=None, client=None):
@@ -129,22 +129,22 @@ class EM:
 
     @functools.cached_property
     def _own(self):
-        """The method and shards of a space of this process, prepared when they are first asked for: behind
-        that launch Python has left the caches. Else None."""
+        """The method and the prepared shards of a space of this process, or None. They are prepared at first
+        use: during that launch Python's memory leaves the caches."""
         own = self._shards.own()
         if own is None:
             n_sums = kernels.row_of(kernels.MOVE, self.n_branches, self.n_branches**2)
             self._total = pk.zeros((self.n_models, n_sums), np.float64, self.space)
-        else:  # the first piece's, to which others are added
+        else:  # views of the first piece, to whose sums the others are added
             method, pieces = own
             method.views, self._total = (self._exact, self._models, self._state), pieces[0].total[0]
         return own
 
     def expect(self):
-        """Run the E-step: `_total` from the models."""
+        """Run the E-step: compute `_total` from the models."""
         if self._own is None:
             sums = self._shards.reduce("sums", *map(self._given, self._loaded), stay=True)[0]
-            if isinstance(sums, pk.View):  # the first place's, in this space
+            if isinstance(sums, pk.View):  # sums of the first place, in this space
                 self._total = sums
             else:
                 pk.deep_copy(self._total, sums)
@@ -153,7 +153,7 @@ class EM:
             add_up(nodes(method.sums(pieces), 0, len(pieces)))
 
     def load(self, models):
-        """Start from these, at most n_models; branches in the order of `orders`."""
+        """Set the start models, at most n_models; branches are in the order of `orders`."""
         exact = np.empty(self._exact.shape)
         for k in range(self.n_models):
             exact[k] = models[k if k < len(models) else 0].rows(self.unit)
@@ -163,7 +163,7 @@ class EM:
             pk.deep_copy(target, source)
 
     def expectation(self, models):
-        """Return the Sums of each model, any number of them."""
+        """Compute the Sums of each model, for any number of models."""
         found = []
         for some in self._batches(models):
             self.load(some)
@@ -172,7 +172,7 @@ class EM:
         return found
 
     def _batches(self, models):
-        """Yield models that run side by side."""
+        """Yield batches of models that run concurrently."""
         for begin in range(0, len(models), self.n_models):
             yield models[begin : begin + self.n_models]
 
@@ -189,7 +189,7 @@ class EM:
     def run_em(self, models, max_iter, tol, store=NOWHERE):
         """Run EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
 
-        A store keeps where they have come to.
+        The store keeps the models reached so far.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class EM:
         history, iterations = self._batch(max_iter, tol)
         saved = SavedStarts(store, self._exact, self._models, self._state, history)
         ended, n = 0, len(models)
-        # of a store some have come to rest
+        # starts loaded from a store may have converged already
         state = None if store.path is None else self._state.to_numpy()
         stepped = running = np.ones(n, bool) if state is None else _running(state[:n])
         while running.any():
@@ -219,7 +219,7 @@ class EM:
         found = []
         for k in range(n):
             model = self._model(exact[k])
-            known = stepped[k] and totals is not None  # that step was an E-step alone, of this model
+            known = stepped[k] and totals is not None  # the last step was only an E-step, of this model
             found.append(
                 End(
                     model,
@@ -231,8 +231,8 @@ class EM:
         return found
 
     def _batch(self, max_iter, tol):
-        """Return a history of zeros, and iterations that write it: those of the models before, if they
-        went as far."""
+        """Return a history of zeros, and iterations that write it; those of the previous batch are reused if
+        max_iter and tol are the same."""
         asked, history, iterations = self._last
         if asked == (max_iter, tol):
             pk.deep_copy(history, 0.0)
@@ -244,13 +244,13 @@ class EM:
         return history, iterations
 
     def _show(self, before, ended):
-        """Advance the bar to so many models that have come to rest."""
+        """Advance the progress bar from `before` to `ended` converged models."""
         if self.shown is not None:
             self.shown.advance(self.shown.tasks[0].id, ended - before)
         return ended
 
     def iterations(self, n_iterations, max_iter, tol, history):
-        """Return that many EM iterations, to be replayed: Iterations."""
+        """Make n_iterations EM iterations that can be replayed: Iterations."""
         policy = pk.TeamPolicy(self.n_models, 32, space=self.space)
         fixed = (
             kernels.branches(self.n_branches)[1],
@@ -268,8 +268,7 @@ class EM:
         return Iterations(iterate, n_iterations, None if self._own is None else self.space)
 
     def _model(self, rows):
-        """Return a model of the rows that the M-step has left; its probabilities sum to 1 but for
-        rounding."""
+        """Make a model from the rows of the M-step; its probabilities sum to 1 up to rounding."""
         switching, exits = rows[kernels.SWITCHING :], rows[kernels.EXIT]
         whole = switching.sum(axis=1) + exits
         alpha = rows[kernels.ALPHA] / rows[kernels.ALPHA].sum()
@@ -277,16 +276,16 @@ class EM:
 
 
 class Iterations:
-    """EM iterations that run again and again.
+    """EM iterations that are launched repeatedly.
 
     Parameters
     ----------
     iterate : callable
-        Launches one of them.
+        Launches one iteration.
     n : int
-        Of them in a replay.
+        Number of iterations in a replay.
     space : Space or None
-        Where a graph of one can be made; None where other places or copies have a share in them.
+        Space of a graph of iterations; None if other places or copies take part in them.
     """
 
     def __init__(self, iterate, n, space):
@@ -294,9 +293,9 @@ class Iterations:
         self._launch, self._times = iterate, n
 
     def replay(self):
-        """Launch them: by a graph of one iteration where launches are not queued, for it leaves out the time
-        between launches at once. Where they are queued, a fit may end sooner than a graph is made: the first
-        replay launches each kernel, the second replays a graph of one iteration, later ones one of all."""
+        """Launch the iterations. If launches are not queued, a graph of one iteration is used at once, as it
+        saves the time between launches. If they are queued, a fit may end sooner than a graph is made: the
+        first replay launches each kernel, the second a graph of one iteration, later ones a graph of all."""
         if self._space is not None and self._replays < 3:
             queued = pk.queued(self._space)
             in_graph = ((0, 1, self._n) if queued else (1, 0, 0))[self._replays]

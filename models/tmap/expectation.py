@@ -1,4 +1,4 @@
-"""A place's work on runs: the sums (6) of shards, for several models of the same orders at once."""
+"""The E-step of a place: sums (6) of shards, for several models of the same orders at once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .stored import Stretch
 
 
 class Laid(NamedTuple):
-    """Runs as the E-step takes them.
+    """Runs in the layout of the E-step.
 
     Attributes
     ----------
     censoring : bool
-        Whether any is open.
+        True if any run is open.
     views : tuple
-        What the kernel `expectation` takes of them, in its order: Views, or arrays that wait on the host.
+        Arguments of the kernel `expectation` for the runs, in order: Views, or arrays kept on the host.
     columns, groups, n_rows : ndarray, list and int
-        As of `packed.Shares`.
+        As in `packed.Shares`.
     half, distinct : float and View, or None
-        Half the resolution, in units, and what is tabulated; None where gaps are not rounded.
+        Half the resolution, in units, and the distinct gaps; None if gaps are not rounded.
     """
 
     censoring: bool
@@ -61,7 +61,7 @@ class Piece(NamedTuple):
         Additions of shards, see `places.additions`.
     sums : View, shape (n_models, n_sums, n_teams)
     total : View, shape (n_shards, n_models, n_sums)
-        Sums of each shard; of all of them, in the first place, in the end.
+        Sums of each shard; in the end those of all shards, in the first place.
     table : View
     """
 
@@ -74,21 +74,21 @@ class Piece(NamedTuple):
 
 
 class Expectation:
-    """A method for `sharding.Shards`.
+    """A method for `sharding.Shards`: the E-step.
 
     Parameters
     ----------
     n_models, n_branches, n_shards : int
     dtype : type
-        Of the recursions.
+        Dtype of the recursions.
     unit : float
     space : str or Space
 
     Attributes
     ----------
     views : sequence of View
-        Models of which sums are asked for: their rows, the same in the recursions' dtype, their state. Copies
-        of what is given to `load`, or the views of an EM in the same space.
+        Models whose sums are computed: rows in float64, rows in the recursions' dtype, and state. Copies of
+        the arguments of `load`, or the views of an EM in the same space.
     """
 
     repeated = queued = ("sums",)
@@ -103,14 +103,14 @@ class Expectation:
         self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
 
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
-        """Return runs packed in the space."""
+        """Pack runs in the space."""
         part = part_of(piece, self._n_shards)
         packed = part.packed(self.space, self._dtype, self._unit)
         dealt, *rest = packed.shares(part.cuts, part.n_shards)
         return Laid(packed.censoring, (dealt, *packed.views), *rest, packed.half, packed.distinct)
 
     def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
-        """Return runs in the space, where `lay_out` has not yet been at work also laid out."""
+        """Copy runs to the space; first lay them out if this has not been done."""
         laid = piece if isinstance(piece, Laid) else self.lay_out(piece)
         laid = laid._replace(
             views=tuple(
@@ -132,8 +132,8 @@ class Expectation:
         )
 
     def load(self, *arrays: np.ndarray | pk.View) -> None:
-        """For the sums that follow: rows of models, their state, and the rows in the recursions' dtype where
-        that is another one; arrays, or views of any space."""
+        """Set the models of the following sums: rows, state, and the rows in the recursions' dtype if that is
+        not float64; arrays, or views of any space."""
         if self.views is None:
             there = self._filtered.memory
             self._loaded = [
@@ -147,8 +147,8 @@ class Expectation:
                 pk.deep_copy(view, array, wait=False)
 
     def sums(self, pieces: Iterator[Piece]) -> Iterator[tuple]:
-        """Yield the sums of each of the models in `views`, shape (n_models, n_sums), for each piece. Nothing
-        waits for the space."""
+        """Yield the sums of each model in `views`, shape (n_models, n_sums), for each piece, without waiting
+        for the space."""
         exact, models, state = self.views
         for laid, columns, pairs, sums, total, table in pieces:
             rounded = laid.distinct is not None

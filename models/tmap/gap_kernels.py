@@ -1,4 +1,4 @@
-"""Kernels that look at gaps and at lengths of runs as users give them, add them up, and put runs in order."""
+"""Kernels that check gaps and run lengths as given, add them up, and sort runs."""
 
 import math
 
@@ -7,16 +7,16 @@ import portable as pk
 from ..shared.shared_kernels import first_not_below
 from .kernels import PACK
 
-SMALLEST, LARGEST = 1e-150, 1e150  # between them, logarithms and products with rates of like range are normal
-LEAF = 128  # numbers that eight running sums add up
+SMALLEST, LARGEST = 1e-150, 1e150  # between these, logarithms and products with similar rates are normal
+LEAF = 128  # largest number of values in a leaf, which eight running sums add up
 BRANCHES = 32  # leaves that one index adds up: a power of two
-NOWHERE = 2**63 - 1  # in place of the place of what there is none of
+NOWHERE = 2**63 - 1  # place of a gap or run that does not exist
 
 
 @pk.kernel
 def look_at_gap(i, copied, given, values):
-    """A gap, into `values` if it is to be `copied`; returns its place if it is refused, itself, itself if it
-    is above zero, whether it is zero, and else its exponent. 8 or 16 bytes."""
+    """Check a gap, and copy it into `values` if `copied`; return its place if it is refused, its value, its
+    value if it is above zero, 1 if it is zero, and its exponent if it is above zero. 8 or 16 bytes."""
     v = pk.float64(given[i])
     if copied:
         values[i] = v
@@ -28,9 +28,9 @@ def look_at_gap(i, copied, given, values):
 
 @pk.kernel
 def look_at_length(run, given, lengths, keys, empty):
-    """A run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below 1
-    `empty` takes how far before NOWHERE its place is, of the first such. For the scan that says where runs
-    begin. 28 bytes."""
+    """Copy a run's number of gaps into `lengths`, and into `keys`, by which runs are sorted; if it is below
+    1, raise `empty` to NOWHERE less the run's number, so that the first such run counts. Return the number,
+    for the scan that gives the starts of runs. 28 bytes."""
     n = pk.int64(given[run])
     lengths[run] = n
     keys[run] = n
@@ -41,8 +41,8 @@ def look_at_length(run, given, lengths, keys, empty):
 
 @pk.kernel
 def look_at_rounded(i, censoring, complete, resolution, values):
-    """Returns a gap's place if its end was seen and it is no multiple of `resolution`, but for rounding, and
-    whether it is so. 8 bytes."""
+    """Check that a gap with an observed end is a multiple of `resolution`, up to rounding; return its place
+    if not, and 1 if not. 8 bytes."""
     share = values[i] / resolution
     off = abs(share - pk.rint(share)) > 1e-6 * max(share, 1.0)
     if censoring:
@@ -52,7 +52,7 @@ def look_at_rounded(i, censoring, complete, resolution, values):
 
 @pk.kernel
 def round_gap(i, censoring, complete, resolution, values, keys):
-    """Round a gap to its number of resolutions; infinity if it is open. 16 bytes."""
+    """Divide a gap by `resolution` and round it; infinity if it is open. 16 bytes."""
     key = pk.rint(values[i] / resolution)
     if censoring:
         key = key if complete[i] else math.inf
@@ -61,17 +61,18 @@ def round_gap(i, censoring, complete, resolution, values, keys):
 
 @pk.kernel
 def place_gap(i, unit, keys, places, values, out):
-    """Place a complete gap among the distinct ones; of an open one, set its length in units. 32 bytes."""
+    """Set a complete gap to its index among the distinct ones, and an open one to its length in units. 32
+    bytes."""
     out[i] = pk.float64(places[i]) if keys[i] < math.inf else values[i] / unit
 
 
 @pk.kernel
 def add_leaf(team, depth, values, sums):
-    """The sum of a leaf's numbers; one team per leaf. 8 bytes a number.
+    """Add up a leaf's numbers; one team per leaf. 8 bytes a number.
 
     Leaves are those of a tree of `depth` levels: a node of more than LEAF numbers is cut near its middle, at
-    a multiple of eight. Eight running sums take every eighth number each. NumPy adds up so, and so do all
-    spaces.
+    a multiple of eight. Each of eight running sums adds up every eighth number. This is NumPy's order of
+    summation, on all spaces.
     """
     begin = 0
     end = values.shape[0]
@@ -100,7 +101,7 @@ def add_leaf(team, depth, values, sums):
 
 @pk.kernel
 def add_branches(node, sums, out):
-    """The sum of BRANCHES neighbouring leaves, level by level. 8 bytes a leaf."""
+    """Add up BRANCHES consecutive leaves, level by level. 8 bytes a leaf."""
     own = pk.local(BRANCHES, pk.float64)
     for k in range(pk.static(BRANCHES)):
         own[k] = sums[node * BRANCHES + k]
@@ -114,8 +115,8 @@ def add_branches(node, sums, out):
 
 @pk.kernel
 def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengths, begin, open_end):
-    """Deal the run in a slot of the packs: its length, its first gap, and whether its last gap is open; of
-    a pack the length of its first run, the longest. If the last pack has no run all are 0. 50 bytes."""
+    """Put a run into a slot of the packs: its length, its first gap, and 1 if its last gap is open; for each
+    pack also the length of its first run, the longest. All are 0 in slots without a run. 50 bytes."""
     length = pk.int64(0)
     first = pk.int64(0)
     still = pk.int64(0)
@@ -135,13 +136,13 @@ def deal(slot, censoring, order, run_lengths, run_begins, censored, steps, lengt
 
 @pk.kernel
 def share_out(team, cuts, ends, dealt):
-    """Deal the packs of a cut, before each of which are so many rows as `ends` says, to teams: neighbours, of
-    like numbers of rows; one team per cut. A search and 40 bytes a team.
+    """Distribute the packs of a cut to teams, in consecutive groups of similar numbers of rows; one team per
+    cut. `ends` holds the number of rows before each pack. A search and 40 bytes a team.
 
-    A cut is its first pack, its end, its number of teams, no more than it has packs, its first column of
+    A cut is its first pack, its end, its number of teams, at most that of its packs, its first column of
     `dealt`, and the number of its first kept row. Rows of `dealt`: a team's first pack, the end of its packs,
-    and its first kept row, behind the rows of the first packs of the teams before. Where long packs leave
-    teams nothing, the last ones get none.
+    and its first kept row, after the rows of the first packs of the previous teams. If long packs leave too
+    few for all teams, the last teams get none.
     """
     cut = team.league_rank
     first = cuts[cut, 0]
@@ -154,7 +155,7 @@ def share_out(team, cuts, ends, dealt):
     for begin in range(0, most, team.size):
         k = begin + team.rank
         pack = first
-        begins = pk.int64(0)  # 1 where a team has the pack first
+        begins = pk.int64(0)  # 1 if a team starts with this pack
         rows = pk.int64(0)
         if k < most:
             pack = first_not_below(ends, first, end, ends[first] + k * n_rows // most)
@@ -180,12 +181,12 @@ def share_out(team, cuts, ends, dealt):
 
 @pk.kernel
 def take(i, places, values, out):
-    """The values at some places. 24 bytes."""
+    """Copy the values at some places. 24 bytes."""
     out[i] = values[places[i]]
 
 
 @pk.kernel
 def take_run(run, lengths, begins, new_begins, values, out):
-    """The gaps of a run to where they begin among those of fewer runs. 16 bytes a gap."""
+    """Copy the gaps of a run to their places among those of fewer runs. 16 bytes a gap."""
     for k in range(lengths[run]):
         out[new_begins[run] + k] = values[begins[run] + k]

@@ -1,4 +1,5 @@
-"""Numbers of runs where they are given: on the host, or on a device, from which they do not come back.
+"""Gaps and run lengths in the memory in which they are given: on the host, or on a device, from which they
+are not copied.
 
 Each function runs in the space of the views that it is given.
 """
@@ -17,17 +18,17 @@ from ..shared.checks import as_numbers
 from ..shared.launches import launch
 from . import gap_kernels
 
-_MANY = 1024  # leaves: more are added up where they are, for the copy of them to the host would take longer
+_MANY = 1024  # largest number of leaves that are copied to the host; more are first added up in their space
 
 
 def is_given(array):
-    """Return True if an array tells its own memory: a View, or one of a device."""
+    """Return True if an array has its own description of its memory: a View, or an array of a device."""
     return isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__")
 
 
 def where_given(array, name):
-    """Return a vector of real numbers as a View of where it lies; on the host what kernels cannot read, as
-    float64 of its own."""
+    """Make a View of a vector of real numbers in its memory; numbers on the host that kernels cannot read are
+    copied to float64."""
     if is_given(array):
         view = pk.asview(array)
         if view.dtype.kind not in "fiu":
@@ -43,15 +44,15 @@ def where_given(array, name):
 
 
 def read_only(array):
-    """Return the same memory, for reading."""
+    """Return a read-only view of an array."""
     array = array.view()
     array.flags.writeable = False
     return array
 
 
 def brought(view, space):
-    """Return a view for kernels of a space, of its own memory where they reach it; as it is if the space
-    is None."""
+    """Make a view for kernels of a space, in the same memory if they can access it; unchanged if the space is
+    None."""
     if space is None:
         return view
     there = reached(view, space)
@@ -59,11 +60,11 @@ def brought(view, space):
 
 
 def own_gaps(given, space, meanwhile):
-    """Return the gaps as float64 of their own, in a space or where they are, and what `look_at` knows of
-    them; `meanwhile` is called with their View, before they are there."""
+    """Copy gaps to separate float64, in a space or in their present one; return these, and the results of
+    `look_at`. `meanwhile` is called with their View while a copy is in progress."""
     there = given if space is None else pk.create_mirror_view(given, space)
     copying = contextlib.nullcontext() if there is given else Copying(there, given)
-    own = there is not given and there.dtype == np.float64  # that copy is enough
+    own = there is not given and there.dtype == np.float64  # that copy is sufficient
     if there is given and space is not None:
         there = pk.asview(given, space=space)
     with copying:
@@ -78,8 +79,8 @@ def each_of(view):
 
 
 def look_at(given, values=None):
-    """Return the place of the first gap that is refused, the largest, the smallest above zero, how many
-    are zero, and the sum of the others' exponents; on the way they are copied into `values`."""
+    """Check gaps; return the place of the first refused one, the largest, the smallest above zero, the number
+    of zeros, and the sum of the others' exponents. They are copied into `values` on the way."""
     return pk.parallel_reduce(
         each_of(given),
         gap_kernels.look_at_gap,
@@ -92,10 +93,10 @@ def look_at(given, values=None):
 
 
 def own_lengths(given, n_gaps):
-    """Return whole numbers as int64 of their own; keys that sort as they do, and where runs begin, Views
-    of their space; and a View of their sum and of what `look_at_length` says of the first below 1."""
+    """Copy run lengths to separate int64; return these, keys of the same order and the starts of runs, both
+    Views, and a View of their sum and of the result of `look_at_length` for the first below 1."""
     lengths, begins = (pk.empty(given.shape, np.int64, given.space) for _ in range(2))
-    # half the digits
+    # int32 keys have half the digits to sort
     keys = pk.empty(given.shape, np.int32, given.space) if n_gaps < 2**31 else lengths
     found = pk.zeros(2, np.int64, given.space)
     pk.parallel_scan(
@@ -114,13 +115,13 @@ def own_lengths(given, n_gaps):
 
 
 def seen_ends(runs):
-    """Return for each gap whether its end was observed, shape (n_gaps,); None if all were."""
+    """Return True for each gap with an observed end, shape (n_gaps,); None if all were observed."""
     return runs.complete if runs.n_censored else None
 
 
 def off_multiples(values, resolution, complete):
-    """Return the place of the first complete gap that is no multiple of `resolution`, and how many are
-    not."""
+    """Return the place of the first complete gap that is not a multiple of `resolution`, and the number of
+    such gaps."""
     return pk.parallel_reduce(
         each_of(values),
         gap_kernels.look_at_rounded,
@@ -133,8 +134,8 @@ def off_multiples(values, resolution, complete):
 
 
 def distinct_gaps(values, resolution, complete, unit):
-    """Return the distinct complete gaps, as multiples of `resolution`, an array of the host; and of each
-    gap its place among them, or of an open one its length in units, a View of float64."""
+    """Find the distinct complete gaps, as multiples of `resolution`, an array on the host; return these and,
+    for each gap, its index among them or, for an open one, its length in units, a View of float64."""
     each = each_of(values)
     keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
     ends = _ends(complete, values.space)
@@ -147,13 +148,13 @@ def distinct_gaps(values, resolution, complete, unit):
 
 
 def _ends(complete, space):
-    """Return whether any gap is open, and for each whether its end was observed, for kernels."""
+    """Return as arguments of kernels: True if any gap is open, and for each True if its end was observed."""
     censoring = complete is not None
     return pk.static(censoring), reached(complete if censoring else np.ones(1, bool), space)
 
 
 def total(values):
-    """Return the sum of a view of float64: the same bits on every space, which are NumPy's."""
+    """Add up a view of float64, bitwise as NumPy does, on every space."""
     depth, longest = 0, values.size
     while longest > gap_kernels.LEAF:
         longest -= longest >> 4 << 3
@@ -172,15 +173,15 @@ def total(values):
 
 
 def taken(values, places):
-    """Return the values at some places, as an array of the host."""
+    """Return the values at some places, as an array on the host."""
     out = pk.empty(places.shape, values.dtype, values.space)
     launch(each_of(out), gap_kernels.take, reached(places, values.space), values, out)
     return out.to_numpy()
 
 
 def of_runs(values, lengths, begins):
-    """Return the gaps of some runs, one after the other, from their lengths and where they begin, arrays
-    of the host."""
+    """Return the gaps of some runs, one after the other, from the lengths and starts of these, arrays on the
+    host."""
     ends = np.cumsum(lengths)
     out = pk.empty((int(ends[-1]),), np.float64, values.space)
     launch(

@@ -2,47 +2,47 @@
 
 Arguments that recur
     n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds
-                loops, and is one up to UNROLLED, so that they unroll
+                loops, and is a constant up to UNROLLED, so that they unroll
     models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r -
                 1)!
-    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are
-                                               different ones
-    censoring   whether any run is open, a compile-time constant
-    rounded     whether gaps are rounded, a compile-time constant: then `gaps` holds the number of a distinct
-                gap in place of a complete one, and `table`, shape (3, R, n_values), what
-                `portable.models.tmap.rounding` says of it
-    faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
+    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: each lane of a pack has a run
+    censoring   compile-time: True if any run is open
+    rounded     compile-time: True if gaps are rounded; then `gaps` holds the index of a distinct gap in place
+                of a complete one, and `table`, shape (3, R, n_values), the quantities of
+                `portable.models.tmap.rounding` for each
+    faded       a vector with a smaller sum is computed again from logarithms; tiny: the dtype's smallest
+                normal number
     dealt       shape (3, n_teams): each team's first pack, the end of its packs, its first kept row
     sums        shape (n_starts, n_sums, n_teams), rows as named below
 
 Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and
-the logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered
-vector g_i[k] = a_i[k-1] f_i(x_k) of the way forward, kept, and q[k+1],
+the logarithms of the divisors add up to (4). The backward pass needs no densities: with the filtered vector
+g_i[k] = a_i[k-1] f_i(x_k) kept from the forward pass, and q[k+1],
 
     u_j = q_j[k+1] / sum_i g_i[k] pi_ij;        q_ij[k] = g_i[k] pi_ij u_j;        q_i[k] = sum_j q_ij[k]  (8)
 
-so that all factors of g cancel, every term is positive, and nothing is subtracted. Contributions are added up
-in the dtype of the gaps, a few dozen at a time, and those partial sums in float64.
+so that all factors of g cancel, every term is positive, and there are no differences. Contributions are added
+up in the dtype of the gaps, a few dozen at a time, and these partial sums in float64.
 """
 
 import math
 
 import portable as pk
 
-ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the last is the first of R
+ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the last is the first of R rows
 STATUS, STEP = range(2)  # columns of `state`
 RUNNING, CONVERGED, MAX_ITER = range(3)
 TERMS = 32  # gaps between two additions to float64: at most 64 roundings in float32
-PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
-UNROLLED = 6  # branches: the code grows with their square
+PACK = 32  # runs of a pack, in lanes: a warp, and a multiple of any CPU's vector width
+UNROLLED = 6  # largest number of branches for unrolled loops: the code grows with its square
 LOG_CHANCE, MEAN_GAP, SURVIVAL = range(3)  # rows of a table
-DEAD = 1e-9  # gaps: a branch expected to make fewer, of all the data, tells nothing about itself
+DEAD = 1e-9  # expected number of gaps below which the data carry no information on a branch
 # Rows of `sums`: the logarithm, and R each of: first gaps, last gaps, open gaps, times; then M_ij / pi_ij.
 LOGLIK, FIRST, LAST, OPEN, TIME, MOVE = range(6)
 
 
 def branches(n):
-    """Return the arguments n and r."""
+    """Return the arguments n and r for n branches."""
     return pk.static(n), pk.static(n) if n <= UNROLLED else n
 
 
@@ -54,20 +54,20 @@ def row_of(kind, n, i):
 
 @pk.function
 def at(row, n_items, item, lane):
-    """Return the index of an item of a lane, in rows of n_items each: constant distances cost no
+    """Return the index of an item of a lane, in rows of n_items each: constant distances need no
     registers."""
     return (row * n_items + item) * PACK + lane
 
 
 @pk.function
 def log_or_never(v):
-    """Return the logarithm as float64, also of zero: fast forms need not know it."""
+    """Return the logarithm as float64, -inf for 0, which fast forms of log need not support."""
     return pk.float64(pk.log(v)) if v > 0.0 else -math.inf
 
 
 @pk.function
 def log_density(rounded, table, model, i, x, log_x):
-    """Return the logarithm of (1), or of (9)."""
+    """Compute the logarithm of the density (1), or of the probability (9)."""
     if rounded:
         return table[LOG_CHANCE, i, int(min(x, table.shape[2] - 1.0))]
     return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
@@ -75,7 +75,7 @@ def log_density(rounded, table, model, i, x, log_x):
 
 @pk.function
 def time_of(rounded, table, i, x):
-    """Return the contribution of a gap to X_i of (6)."""
+    """Compute the contribution of a gap to X_i of (6)."""
     if rounded:
         return table[MEAN_GAP, i, int(min(x, table.shape[2] - 1.0))]
     return x
@@ -83,10 +83,10 @@ def time_of(rounded, table, i, x):
 
 @pk.function
 def weigh(r, rounded, table, model, x, log_x, faded, a, g):
-    """Put g_i = a_i f_i(x), divided by some number, into g; returns that number's logarithm. R exponentials.
+    """Set g_i = a_i f_i(x) / d; return log d. R exponentials.
 
-    Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided
-    by instead.
+    d is the largest density f_i(x), or, if all g_i would be too small as the branches with large densities
+    have small a_i, the largest a_i f_i(x).
     """
     divisor = -math.inf
     for i in range(r):
@@ -110,7 +110,7 @@ def weigh(r, rounded, table, model, x, log_x, faded, a, g):
 
 @pk.function
 def step_on(r, model, g, a):
-    """Put a[k] of (2) into a."""
+    """Set a to a[k] of (2)."""
     for j in range(r):
         a[j] = 0.0
         for i in range(r):
@@ -119,7 +119,7 @@ def step_on(r, model, g, a):
 
 @pk.function
 def step_back(r, model, tiny, g, q, u):
-    """From q[k+1] to q[k] by (8), and u."""
+    """Replace q[k+1] by q[k] of (8), and compute u."""
     for j in range(r):
         total = 0.0
         for i in range(r):
@@ -134,10 +134,10 @@ def step_back(r, model, tiny, g, q, u):
 
 @pk.function
 def poisson_below(order, y):
-    """Add up the terms of a Poisson variable of mean y below `order`, beside the last one if y > order, else
-    times exp(y / 2); returns the sum and the last term.
+    """Add up the terms of a Poisson variable of mean y below `order`, relative to the last term if y > order,
+    otherwise times exp(y / 2); return the sum and the last term.
 
-    The largest comes first: from the last one down, or upwards from exp(-y / 2), which does not vanish.
+    The recursion runs from the last term down, or upwards from exp(-y / 2), which does not underflow.
     """
     term = pk.float64(1.0)
     total = pk.float64(1.0)
@@ -167,8 +167,8 @@ def gap_at(gaps, row, lane):
 
 @pk.function
 def log_survival(model, i, x, log_x):
-    """Return logarithm of the probability that branch i makes a gap longer than x, and the mean of such
-    gaps, in float64: a Poisson variable of mean rate x is below the order."""
+    """Compute the logarithm of the probability that a gap of branch i is longer than x, and the mean of such
+    gaps, in float64: the probability is that of a Poisson variable of mean rate x below the order."""
     order = pk.float64(model[POWER, i]) + 1.0
     rate = pk.float64(model[RATE, i])
     y = rate * pk.float64(x)
@@ -186,8 +186,8 @@ def log_survival(model, i, x, log_x):
 
 @pk.function
 def survive(n, r, model, x, log_x, a, q, stretched):
-    """Return the last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns
-    the log of its factor."""
+    """Compute q_i of the last, open gap of a run, into q, and the mean gaps longer than x, into `stretched`;
+    return the logarithm of the gap's factor in the likelihood."""
     divisor = pk.float64(-math.inf)
     logs = pk.local(n, pk.float64)
     for i in range(r):
@@ -207,8 +207,8 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 def log_likelihood(
     team, n, r, censoring, rounded, faded, model, table, dealt, offset, steps, lengths, open_end, gaps
 ):
-    """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a
-    run."""
+    """Compute (4); each team adds up its packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a
+    logarithm a run."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
@@ -243,7 +243,7 @@ def log_likelihood(
 
 @pk.function
 def add_parts(n, r, part_time, part_move, own, rank):
-    """Move what a member has added up in the dtype of the gaps to its sums."""
+    """Add a member's partial sums, in the dtype of the gaps, to its sums in float64."""
     for i in range(r):
         own[row_of(TIME, n, i), rank] += pk.float64(part_time[i])
         part_time[i] = 0.0
@@ -273,11 +273,11 @@ def expectation(
     filtered,
     sums,
 ):
-    """Sums (4) and (6), one team per column of `sums`, for each start that still runs.
+    """Compute sums (4) and (6), one team per column of `sums`, for each start that still runs.
 
-    A team's packs are neighbours, so that memory is read in its order. Its kept row + k of `filtered`, shape
-    (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and stays in cache. Lanes go
-    on beyond the end of their runs, where nothing counts: that is cheaper than to hold them back. 6 R^2 +
+    A team's packs are consecutive, so that memory is read in order. Its kept row + k of `filtered`, shape
+    (n_starts, n_rows R PACK), holds g of gap k: rows are reused for each pack, and stay in cache. Lanes
+    continue past the end of their runs, without effect on the sums, which is cheaper than a branch. 6 R^2 +
     14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
     """
     n_teams = dealt.shape[1]
@@ -293,7 +293,7 @@ def expectation(
     q = pk.local(n, gaps.dtype)
     u = pk.local(n, gaps.dtype)
     reached = pk.local(n, gaps.dtype)
-    soon = pk.local(n, gaps.dtype)  # what the next step needs is asked for a step ahead
+    soon = pk.local(n, gaps.dtype)  # loaded one step ahead of its use
     part_time = pk.local(n, gaps.dtype)
     part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
@@ -387,7 +387,7 @@ def expectation(
     team.barrier()
     for row in team.thread_range(sums.shape[1]):
         total = pk.float64(0.0)
-        # each member begins in a column of its own: no two want the same bank of memory
+        # each member begins in a separate column, to avoid conflicts of memory banks
         for c in range(team.size):
             column = team.rank + c
             total += own[row, column - team.size if column >= team.size else column]
@@ -419,11 +419,12 @@ def add_shards(start, row, pairs, total):
 
 @pk.kernel
 def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
-    """The M-step (7) of a start, or its end; one team per start.
+    """Run the M-step (7) of a start, or end it; one team per start.
 
-    Notes the likelihood, then stops where the last step has raised it by no more than `least_gain` or where
-    it was the last that is allowed. A dead branch keeps what it has, and no branch's mean falls below
-    `shortest`. `exact` is the model in float64, `models` the same in the dtype of the gaps.
+    Records the log-likelihood, then stops if the last step has raised it by no more than `least_gain` or if
+    that was the last of max_iter steps. A branch with fewer than DEAD expected gaps keeps its parameters, and
+    no branch's mean gap falls below `shortest`. `exact` is the model in float64, `models` the same in the
+    dtype of the gaps.
     """
     start = team.league_rank
     status = state[start, STATUS]

@@ -1,4 +1,4 @@
-"""Lay out runs in the memory of a space."""
+"""Layout of runs in packs, in the memory of a space."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from . import gap_kernels, rounding, run_kernels
 from .gaps import distinct_gaps, own_lengths, seen_ends
 from .kernels import PACK
 
-# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0
-# it is 0.
+# In place of log(0): so low that a density of order 2 or more is negligible, yet finite: times 0 it is 0.
 NEVER = {np.float32: -1e30, np.float64: -1e300}
 
-# A vector of smaller sum is weighed again: a third of the dtype's range, for entries differ much.
+# A vector with a smaller sum is computed again: a third of the dtype's range, as entries differ widely.
 FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
-# Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more
-# sums. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are
-# three and four rounds of it. A CPU has as many as the rows say, LEAST_TEAMS for each ROWS, so that sums do
-# not depend on how many threads there are; 16 or 32 share them evenly.
+# Teams: several for each that a space runs at once, and enough for an even distribution; more teams have more
+# sums to add. An H200's multiprocessor holds 16 teams of three branches in float32 and 12 in float64: three
+# and four rounds of these. On a CPU their number depends on the rows, LEAST_TEAMS for each ROWS, so that sums
+# do not depend on the number of threads; 16 or 32 threads get equal shares.
 ROUNDS, ROWS, LEAST_TEAMS, MOST_TEAMS = 3, 2**14, 64, 256
-ABREAST = 8  # shards that a GPU works on in one launch: alone, a shard leaves a team one or two packs
+ABREAST = 8  # shards that a GPU runs in one launch: a single shard gives each team only one or two packs
 
-SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
+SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and enough to keep a GPU busy
 
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
-FEW = 2**12  # runs that NumPy sorts sooner than a space is asked to
-KEPT = 2**25  # gaps of runs whose packs are kept for the next call: a GB with values, in float64
+FEW = 2**12  # largest number of runs that NumPy sorts faster than a space
+KEPT = 2**25  # largest number of gaps whose packs are kept for the next call: a GB with values, in float64
 
 
 class Sorted:
-    """Runs in packs in the memory of a space, the longest first; those of equal length as they came.
+    """Runs sorted into packs in the memory of a space, the longest first; runs of equal length in their given
+    order.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class Sorted:
     ----------
     n_packs : int
     order : View of int64, shape (n_runs,)
-        The runs' numbers.
+        The numbers of the runs.
     steps : View of int64, shape (n_packs,)
-        A pack's longest run.
+        Length of each pack's longest run.
     ends : ndarray of int64, shape (n_packs + 1,)
-        Their sums: rows before each pack, and of all.
+        Cumulative sums of these: rows before each pack, and of all.
     lengths, begin, open_end : Views of int64, shape (n_packs, PACK)
-        As of `Packed`.
+        As in `Packed`.
     """
 
     def __init__(self, runs, space):
@@ -74,7 +74,7 @@ class Sorted:
             self.order = pk.argsort(keys, space, descending=True)
         steps = pk.empty((self.n_packs,), np.int64, space)
         dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
-        censored = reached(runs.censored, space) if self.censoring else still  # nobody reads it
+        censored = reached(runs.censored, space) if self.censoring else still  # unused without open gaps
         launch(
             slots,
             gap_kernels.deal,
@@ -104,14 +104,14 @@ class Sorted:
 
 
 def _starts_of(runs, lengths):
-    """Return keys that sort runs by their lengths, and where each begins among the values, in the space of
-    a View of the lengths; what their check has left is used once."""
+    """Return keys that sort runs by their lengths, and the start of each run among the values, in the space
+    of a View of the lengths; results of the check of lengths are used once."""
     starts, runs.starts = runs.starts, None
     return starts if starts and lengths is runs.views[1] else own_lengths(lengths, runs.n_gaps)[1]
 
 
 class Part:
-    """Some packs of runs, neighbours by length; a piece for `sharding.Shards`.
+    """Some packs of runs, consecutive by length; a piece for `sharding.Shards`.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ class Part:
         Results shared by all parts of the runs.
     cuts : list of pairs of int, optional
         First pack and end of each shard in this part; one shard of all packs by default. Together they cover
-        neighbouring packs.
+        consecutive packs.
     n_shards : int
-        Shards of all parts.
+        Number of shards in all parts.
     """
 
     def __init__(self, runs, prepared, cuts=None, n_shards=1):
@@ -138,16 +138,16 @@ class Part:
 
     @property
     def nbytes(self):
-        """Bytes of the packs' values, about."""
+        """Approximate size of the packs' values in bytes."""
         return self.runs.nbytes * (self._end - self._first) // self._n_packs
 
     def sorted_in(self, space):
-        """Return the runs' Sorted in a space."""
+        """Return the Sorted of the runs in a space, made once."""
         name = _name_of(pk.default_space() if space is None else space)
         return self._made((name,), lambda: Sorted(self.runs, name))
 
     def packed(self, space, dtype, unit=None):
-        """Return the packs' Packed; made once for runs that are kept in a space."""
+        """Return the Packed of the packs, made once if runs are kept in the space."""
         whole, unit, packs = self.sorted_in(space), unit or unit_of(self.runs), (self._first, self._end)
 
         def make():
@@ -158,7 +158,7 @@ class Part:
         return self._made((whole.space, dtype, unit, *packs), make)
 
     def _made(self, key, make):
-        found = self.prepared.get(key)  # two threads that make the same make it twice
+        found = self.prepared.get(key)  # two threads may both make it
         return self.prepared.setdefault(key, make()) if found is None else found
 
 
@@ -169,53 +169,52 @@ def _name_of(space):
 
 
 def part_of(piece, n_shards=1):
-    """Return Runs, one of `n_shards` shards, or a Stretch as a Part. Runs are packed anew each time."""
+    """Make a Part of Runs, one of `n_shards` shards, or of a Stretch. Runs are packed again at each call."""
     if isinstance(piece, Part):
         return piece
     return Part(piece.read() if hasattr(piece, "read") else piece, {}, n_shards=n_shards)
 
 
 def whole_of(runs):
-    """Return all packs of runs, kept with them if they are not too many."""
+    """Make a Part of all packs of runs, which keep it if they are not too many."""
     return Part(runs, runs.prepared if runs.n_gaps <= KEPT else {})
 
 
 class Packed:
-    """Runs laid side by side, PACK of them: each pack is padded to its longest run.
+    """Runs in lanes, PACK of them in a pack, each padded to the pack's longest run.
 
     Parameters
     ----------
     runs : Runs
     whole : Sorted
-        The same in a space.
+        The same runs in a space.
     dtype : type
     unit : float
-        In which gaps are counted. The range of float32 is that around the data.
+        Unit of the packed gaps. It centres the range of float32 on the data.
     first, end : int
-        The packs.
+        First pack, and end.
     cuts : sequence of pairs of int
-        First pack and end of each shard that the first call of `shares` will ask for: teams get their packs
-        before gaps are laid out, a long launch during which Python's memory leaves the caches.
+        First pack and end of each shard for the first call of `shares`: packs are distributed to teams before
+        the gaps are laid out, in a long launch during which Python's memory leaves the caches.
     n_shards : int
-        As of `shares`.
+        As in `shares`.
 
     Attributes
     ----------
     n_packs, n_rows : int
-        Packs, and the sum of their longest runs.
+        Number of packs, and the sum of the lengths of their longest runs.
     gaps : View of dtype, shape (n_rows * 2 * PACK,)
         Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of
         zero.
     offset, steps : Views of int64, shape (n_packs,)
-        A pack's first row, and its longest run.
+        A pack's first row, and the length of its longest run.
     lengths, begin : Views of int64, shape (n_packs, PACK)
-        Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack
-        has no run.
+        Length of each run in packed order, and its start among the runs' values; 0 in slots without a run.
     open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
-        1 where the last gap is an open one.
+        1 if the last gap is open.
     half, distinct : float and View of float64, shape (n_values,), or None
-        Half the resolution of rounded gaps, in units, and the distinct ones: a complete gap's row holds its
-        place among these.
+        Half the resolution of rounded gaps, in units, and the distinct gaps: the row of a complete gap holds
+        its index among these.
     """
 
     def __init__(self, runs, whole, dtype, unit, first, end, cuts, n_shards):
@@ -254,11 +253,11 @@ class Packed:
         return self.offset, self.steps, self.lengths, self.open_end, self.gaps
 
     def teams(self):
-        """Return a team a pack."""
+        """Return the policy of one team per pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
     def shares(self, cuts, n_shards=1):
-        """Deal the packs of each shard to teams: neighbours, of like numbers of rows.
+        """Distribute the packs of each shard to teams, in consecutive groups of similar numbers of rows.
 
         Parameters
         ----------
@@ -299,8 +298,7 @@ class Packed:
 
 
 def new_table(distinct, n_models, n_branches, dtype, space):
-    """Return room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next
-    to none."""
+    """Allocate the table of `rounding.tabulate` for distinct gaps; of size 1 if gaps are not rounded."""
     shape = (1, 1, 1, 1) if distinct is None else (n_models, 3, n_branches, distinct.size)
     return pk.empty(shape, dtype, space)
 
@@ -313,19 +311,19 @@ def fill_table(half, models, distinct, table):
 
 
 class Shares(NamedTuple):
-    """Packs of some shards, dealt to teams.
+    """Packs of some shards, distributed to teams.
 
     Attributes
     ----------
     dealt : View of int64, shape (3, n_teams)
-        Each team's first pack, the end of its packs, and its first row among those that are kept of the pack
-        in work.
+        Each team's first pack, the end of its packs, and its first row among those kept for the current
+        packs.
     columns : ndarray of int, shape (n_shards + 1,)
         First team of each shard, and the number of teams.
     groups : list of range
         Teams that are launched together.
     n_rows : int
-        Rows that the teams of a group keep.
+        Number of rows that the teams of a group keep.
     """
 
     dealt: pk.View
@@ -335,26 +333,26 @@ class Shares(NamedTuple):
 
 
 def _n_teams(n_rows, at_once):
-    """Return the number of teams of a shard of so many rows, in a space that has use for so many teams; 0 for
-    a CPU, which may have any number of threads."""
+    """Choose the number of teams for a shard of n_rows rows, in a space that can use at_once teams; 0 for a
+    CPU, which may have any number of threads."""
     if at_once:
         return at_once
     return min(LEAST_TEAMS * max(n_rows // ROWS, 1), MOST_TEAMS)
 
 
 def tiny(dtype):
-    """Return the smallest normal number."""
+    """Return the smallest normal number of a dtype."""
     return float(np.finfo(dtype).tiny)
 
 
 def unit_of(runs):
-    """Return a power of two near the geometric mean of gaps above zero, by which they are divided without
-    rounding; 1 if all are zero. It is found with the checks of the gaps, and the same on all spaces."""
+    """Choose the unit of gaps: a power of two near the geometric mean of gaps above zero, so that division is
+    exact; 1 if all are zero. It is computed with the checks of the gaps, and is the same on all spaces."""
     return 2.0**runs.mean_exponent
 
 
 def log_unit(runs):
-    """Return the excess of the density's logarithm for gaps in these units; rounded gaps have
+    """Compute the logarithm of the densities' factor for gaps in these units; 0 for rounded gaps, which have
     probabilities."""
     if runs.resolution is not None:
         return 0.0
@@ -362,7 +360,7 @@ def log_unit(runs):
 
 
 def check_range(runs, dtype):
-    """Refuse what float32 cannot hold."""
+    """Raise an error if the gaps exceed the range of float32."""
     if dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
         raise InputError(
             f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
@@ -371,29 +369,29 @@ def check_range(runs, dtype):
 
 
 def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
-    """Return the same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the
-    memory holds once they are packed.
+    """Divide runs into shards, each of whole packs and of at most SHARD gaps, or as many as fit into the
+    memory when packed.
 
     Parameters
     ----------
     runs : Runs
     dtype : type
     memory_bytes : int or None
-        Bytes.
+        Memory for packed gaps, in bytes.
     space : str, Space, None or a list of them
-        Of the shards.
+        Spaces of the shards.
     client : distributed.Client, optional
 
     Returns
     -------
     parts : list of Part, Runs or Stretch
-        One Part of all shards in one space of this process, a Part for each shard where several spaces share
-        them. Runs where each has to be by itself: on a cluster, in little memory, with distinct gaps of its
-        own. A Stretch of a file has to be read.
+        One Part of all shards in one space of this process, or a Part for each shard if several spaces divide
+        them. Separate Runs on a cluster, for limited memory, or if gaps are rounded. A Stretch for runs in a
+        file.
     whole : bool
-        Whether the memory holds all of them at once.
+        True if the memory holds all of them at once.
     """
-    if hasattr(runs, "parts"):  # they are in a file
+    if hasattr(runs, "parts"):  # the runs are in a file
         return runs.parts(dtype, memory_bytes), False
     apart = memory_bytes is not None or client is not None or runs.resolution is not None
     part = whole_of(runs)
@@ -410,11 +408,11 @@ def parts_of(runs, dtype, memory_bytes=None, space=None, client=None):
 
 
 def cuts_of(ends, dtype, memory_bytes):
-    """Return the shards of packs, whose longest runs descend, as even as can be, as pairs of numbers of
-    packs; and whether the memory holds all. `ends` are the rows before each pack, and of all.
+    """Cut packs, sorted by descending length, into shards as even as possible; return these as pairs of first
+    pack and end, and True if the memory holds all. `ends` are the rows before each pack, and of all.
 
-    Long runs take a GPU more time a gap, for there are fewer of them: neighbouring shards have runs of all
-    lengths, so that places are done at the same time.
+    A GPU needs more time per gap for long runs, as there are fewer of them: the order of shards mixes
+    lengths, so that places finish at the same time.
     """
     item = 2 * PACK * np.dtype(dtype).itemsize
     longest, total = (int(n) * item for n in ends[[1, -1]])
@@ -437,5 +435,5 @@ def cuts_of(ends, dtype, memory_bytes):
 
 
 def log_factorials(orders):
-    """Return log (r - 1)! of each order r."""
+    """Compute log (r - 1)! for each order r."""
     return np.array([math.lgamma(order) for order in orders])

@@ -1,13 +1,13 @@
-"""The probability of rounded gaps: kernels that tabulate it, once a model and distinct gap.
+"""Probabilities of rounded gaps, and kernels that tabulate them, once for each model and distinct gap.
 
-A gap recorded as x was anything between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its
+A gap recorded as x is between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its
 density (1) is replaced by the probability of that interval,
 
     P_i = F_i(high) - F_i(low), and its x in (6) by the mean of such gaps, (r_i / lambda_i) P'_i / P_i,   (9)
 
-where P' is that of order r_i + 1 at the same rate. The difference is taken on the side where the distribution
-function or its complement is small; where the interval is so narrow that digits would cancel, the density in
-its middle is right to 1e-10.
+where P' is that of order r_i + 1 at the same rate. The difference is computed from the distribution function
+or its complement, whichever is smaller; if the interval is so narrow that digits would cancel, the density at
+its middle times its width is accurate to 1e-10.
 """
 
 import math
@@ -16,14 +16,14 @@ import portable as pk
 
 from .kernels import CONSTANT, LOG_CHANCE, MEAN_GAP, POWER, RATE, SURVIVAL, poisson_below
 
-# widths over the scale on which the density changes: the square is what the middle's density is off by
+# width over the scale on which the density changes: the error of the density at the middle is its square
 _NARROW = 1e-5
 
 
 @pk.function
 def log_lower(order, log_factorial, y):
-    """log F(y) of an Erlang distribution of rate 1, for y below `order`; log_factorial is log (order -
-    1)!."""
+    """Compute log F(y) of an Erlang distribution of rate 1, for y below `order`; log_factorial is log (order
+    - 1)!."""
     term = pk.float64(1.0)
     total = pk.float64(1.0)
     k = pk.float64(1.0)
@@ -36,7 +36,7 @@ def log_lower(order, log_factorial, y):
 
 @pk.function
 def log_upper(order, log_factorial, y):
-    """log (1 - F(y)): a Poisson variable of mean y is below `order`."""
+    """Compute log (1 - F(y)): a Poisson variable of mean y is below `order`."""
     total, _ = poisson_below(order, y)
     value = pk.log(total)
     if y > order:
@@ -48,7 +48,7 @@ def log_upper(order, log_factorial, y):
 
 @pk.function
 def log_interval(order, log_factorial, low, high):
-    """log (F(high) - F(low)) of an Erlang distribution of rate 1."""
+    """Compute log (F(high) - F(low)) of an Erlang distribution of rate 1."""
     middle = 0.5 * (low + high)
     if low > 0.0 and (high - low) * max(1.0, (order - 1.0) / middle) < _NARROW:
         value = (order - 1.0) * pk.log(middle) - middle - log_factorial + pk.log(high - low)
@@ -65,7 +65,8 @@ def log_interval(order, log_factorial, low, high):
 
 @pk.kernel
 def tabulate(start, i, k, half, models, values, table):
-    """Rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of `low`) of a distinct gap in a branch of a start's model.
+    """Fill rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of `low`) for a distinct gap in a branch of a start's
+    model.
 
     values, shape (n_values,), and half are in the unit of the models, shape (n_starts, rows, R); table has
     the shape (n_starts, 3, R, n_values).

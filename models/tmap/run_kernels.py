@@ -1,5 +1,4 @@
-"""Kernels that deal with single runs: how they are laid out, what is said of each gap, and how they are
-simulated.
+"""Kernels for single runs: their layout, results for each gap, and simulation.
 
 Arguments are those of `kernels`.
 """
@@ -29,11 +28,11 @@ from .kernels import (
 
 @pk.kernel
 def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps):
-    """Put the runs of a pack side by side, in units of `unit`; one team per pack. 3 items and a logarithm a
+    """Lay out the runs of a pack in lanes, in units of `unit`; one team per pack. 3 items and a logarithm a
     gap.
 
-    A gap too small for the dtype becomes the smallest one, for zero means something else. Beyond a run is
-    what any branch makes: a gap of zero whose logarithm is zero too.
+    A positive gap too small for the dtype becomes the smallest normal number, as zero has a different
+    meaning. Past the end of a run, gaps and their logarithms are zero, for which all densities are finite.
     """
     pack = team.league_rank
     for lane in team.thread_range(PACK):
@@ -54,7 +53,8 @@ def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps
 def branch_probabilities(
     team, n, r, censoring, rounded, faded, tiny, model, table, offset, steps, lengths, open_end, gaps, found
 ):
-    """q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g on the way forward."""
+    """Compute q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g in the forward
+    pass."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
@@ -100,7 +100,7 @@ def branch_probabilities(
 
 @pk.kernel
 def hand_back(team, n, r, offset, steps, lengths, begin, found, out):
-    """`found` of `branch_probabilities` in the order of the gaps, shape (n_gaps, R)."""
+    """Copy `found` of `branch_probabilities` to the order of the gaps, shape (n_gaps, R)."""
     pack = team.league_rank
     for lane in team.thread_range(PACK):
         for k in range(steps[pack]):
@@ -129,9 +129,9 @@ def rescale(
     gaps,
     out,
 ):
-    """Probability of a gap as short as each or shorter, given the gaps before it and that there is one.
+    """Compute the probability of a gap no longer than each, given the previous gaps and that there is a gap.
 
-    A rounded gap is taken to be anywhere in its interval, at random: a gap's own number on stream 0.
+    A rounded gap is placed in its interval at random: by the gap's number on stream 0.
     """
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
@@ -177,7 +177,8 @@ def choose(r, u, weights, row):
 
 @pk.kernel
 def simulate_lengths(run, r, model, seed, lengths):
-    """Number of gaps of a run: its walk through the branches on stream 2 * run. A random number a gap."""
+    """Simulate the number of gaps of a run: its walk through the branches on stream 2 * run. A random number
+    a gap."""
     branch = choose(r, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
     gaps = 0
     while branch < r:
@@ -188,7 +189,8 @@ def simulate_lengths(run, r, model, seed, lengths):
 
 @pk.kernel
 def simulate_gaps(run, r, model, seed, begin, lengths, values):
-    """The gaps of a run: the same walk again, and each stage of an Erlang gap on stream 2 * run + 1."""
+    """Simulate the gaps of a run: the same walk again, and each stage of an Erlang gap on stream 2 * run +
+    1."""
     branch = choose(r, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
     draw = 0
     for k in range(lengths[run]):

@@ -1,7 +1,7 @@
-"""Runs of more gaps than memory holds: in a file, in the order in which a fit takes them.
+"""Runs with more gaps than memory holds: in a file, sorted for a fit.
 
-A fit takes shards of runs of like length, wherever these are among the data. So the gaps are read once, a
-chunk at a time, and written to the file behind each other as shards take them: each is then a stretch of it.
+A fit uses shards of runs of similar length, wherever these are in the data. So the gaps are read once, a
+chunk at a time, and written to the file in the order of the shards: each shard is then contiguous in it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .kernels import PACK
 from .packed import cuts_of
 from .runs import Runs
 
-_LEAF = 2**20  # gaps that are read at a time
+_LEAF = 2**20  # largest number of gaps that are read at a time
 
 
 class Stretch:
-    """Runs whose gaps lie behind each other in a file; a piece for `sharding.Shards`.
+    """Runs whose gaps are contiguous in a file; a piece for `sharding.Shards`.
 
     Parameters
     ----------
     rows : Mapped, Part or ndarray
-        Their gaps.
+        The gaps.
     lengths, censored, resolution : as of `Runs`
     """
 
@@ -50,7 +50,7 @@ class Stretch:
         self.nbytes = rows.nbytes + lengths.nbytes + censored.nbytes
 
     def read(self) -> Runs:
-        """Return the runs.
+        """Read the runs.
 
         Returns
         -------
@@ -59,35 +59,36 @@ class Stretch:
         Raises
         ------
         InputError
-            The file is not there, or not the one that it was.
+            The file does not exist, or has been replaced.
         """
         lengths, censored, resolution = self._of
         return Runs(read(self.rows), lengths, censored, resolution=resolution)
 
 
 class StoredRuns(Runs):
-    """Runs as `Runs`, whose gaps wait in a file and not in memory.
+    """Runs whose gaps are in a file, not in memory; otherwise as `Runs`.
 
-    `fit`, `TransientMAP.log_likelihood` and `standard_errors` read it shard by shard, and come to the bits of
-    `Runs` in memory. What else asks for all gaps reads all of them.
+    `fit`, `TransientMAP.log_likelihood` and `standard_errors` read the file shard by shard, with bitwise the
+    results of `Runs` in memory. Methods that need all gaps at once read all of them.
 
     Parameters
     ----------
     values : array-like, shape (n_gaps,)
         All gaps, run after run: a memory map, a Zarr or dask array, a Parquet file of one column, or another
-        array that `portable.models.shared.mapped` reads; it is read once now.
+        array that `portable.models.shared.mapped` reads; it is read once by this call.
     lengths, censored : as of `Runs`
         In memory.
     path : str or Path
-        The file, .npy, of 8 bytes a gap; one that is there is replaced. Workers must see it under this name.
+        The file, .npy, of 8 bytes a gap; an existing one is replaced. Workers must be able to read it by this
+        name.
     resolution : as of `Runs`
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        As `Runs`; the file is the one that is read.
+        As `Runs`; the file is also the input.
     StorageError
-        It cannot be written.
+        The file cannot be written.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class StoredRuns(Runs):
         self._file = np.load(path, mmap_mode="r")
 
     def _write(self, file: np.memmap) -> None:
-        """Write all gaps to their places, and keep what is then known of them."""
+        """Write all gaps to their places, and record their mean, range and counts."""
         places = np.empty(self.n_runs, np.int64)  # where each run begins in the file
         ordered = self.lengths[self._order]
         places[self._order] = np.cumsum(ordered) - ordered
@@ -128,7 +129,7 @@ class StoredRuns(Runs):
         self.mean = total / self.n_gaps
 
     def _write_some(self, file: np.memmap, ends: Array, shift: Array, n: int) -> float:
-        """Return the next n gaps; their sum."""
+        """Write the next n gaps; return their sum."""
         begin, self._at = self._at, self._at + n
         given = where_given(self._source[begin : self._at], "values")
         view, (longest, shortest, *counts) = check_gaps(given, pk.asview(self.lengths), begin)
@@ -147,7 +148,7 @@ class StoredRuns(Runs):
 
     @property
     def values(self) -> Any:
-        """The gaps as they were given, read when they are asked for."""
+        """The gaps as they were given, read at each access."""
         return self._source if self._source.dtype == np.float64 else self._source.astype(np.float64)
 
     @property
@@ -157,7 +158,7 @@ class StoredRuns(Runs):
 
     @property
     def views(self) -> tuple[pk.View, pk.View]:
-        """Return the views of `Runs`; the values are read now."""
+        """The views of `Runs`; the values are read now."""
         return where_given(self.values, "values"), pk.asview(self.lengths)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,7 +181,7 @@ class StoredRuns(Runs):
         return np.asarray(self.values[places], np.float64)
 
     def parts(self, dtype: type, memory_bytes: int | None) -> list[Stretch]:
-        """Shards, as `packed.parts_of` cuts them.
+        """Make the shards, as `packed.parts_of` cuts them.
 
         Parameters
         ----------
@@ -194,7 +195,7 @@ class StoredRuns(Runs):
         Raises
         ------
         InputError
-            Memory does not hold the longest runs.
+            The memory cannot hold the longest runs.
         """
         lengths, censored = self.lengths[self._order], self.censored[self._order]
         begins = np.append(0, np.cumsum(lengths))
@@ -211,8 +212,7 @@ class StoredRuns(Runs):
 
 
 def _added_up(n: int, sum_next: Callable[[int], float]) -> float:
-    """Return the sum of n numbers as NumPy adds them up, by halves, from sums of some at a time in their
-    order."""
+    """Add up n numbers in NumPy's order, by halves; sum_next(n) adds up the next n, in order."""
     if n <= _LEAF:
         return sum_next(n)
     half = n // 2 - n // 2 % 8
