@@ -45,7 +45,8 @@ class Climb:
         """Iterate until the objective per point grows by less than `tol`; return True if this happened within
         `n_iter` iterations.
 
-        With `beat`, up to _PATIENCE iterations are made if the objective is likely to exceed `beat`.
+        With `beat`, iterations continue beyond `n_iter`, up to _PATIENCE in total, while the objective is
+        likely to exceed `beat` soon.
         """
         n_before, run = len(self.history), self._log.begin(self, n_iter, tol, beat)
         if run.ended:

@@ -1,4 +1,4 @@
-"""DirichletMixture: the estimator, with scikit-learn's conventions."""
+"""DirichletMixture: an estimator with scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -317,7 +317,8 @@ class DirichletMixture(Fitted):
 
     @classmethod
     def _earlier(cls, header, arrays):
-        """Read arrays by their attributes' names, with arguments and numbers in the header."""
+        """Read a file of an earlier format: arrays by the names of attributes, with arguments and numbers in
+        the header."""
         if header["format"] != "models.mixture":
             return None
         starts = {name: array for name, array in arrays.items() if name.endswith("_init")}
@@ -376,7 +377,7 @@ class DirichletMixture(Fitted):
         InputError
             There is no prior; the checkpoint belongs to another run, or is in use.
         StorageError
-            The checkpoint cannot be written; what it held before remains.
+            The checkpoint cannot be written; its earlier contents remain.
         ClusterError
             A worker of another version or without the space; a scheduler that is gone.
         KeyboardInterrupt

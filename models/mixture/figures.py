@@ -1,4 +1,4 @@
-"""Figures of a fitted mixture."""
+"""Draw figures of a fitted mixture."""
 
 from __future__ import annotations
 

@@ -101,4 +101,4 @@ class Log:
         return {f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in whole}
 
 
-NOTHING = Log()  # keeps nothing
+NOTHING = Log()  # stores nothing

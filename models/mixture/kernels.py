@@ -30,7 +30,7 @@ import math
 import portable as pk
 
 PAD = 32  # points of a tile: the width of a warp, and a multiple of the width of many packs of lanes
-UNROLLED = 24  # coordinates of a point that registers hold
+UNROLLED = 24  # coordinates of a point that are kept in registers, at most
 STACKS = 4  # stacks of `rows` tiles that a team of `log_joint` processes, at most
 BATCH = 8  # values that are loaded before the first is used
 STAGED = 16  # loads of records that a member of `log_joint` keeps in flight
@@ -113,7 +113,8 @@ def diagonal_squares(p, rows, own, staged, o, y, square):
 
 @pk.function
 def stage_records(team, first, count, length, records, some, staged):
-    """Copy the records of components `first` to `first` + `count` - 1 to scratch, one a row of `staged`.
+    """Copy the records of `count` components, beginning with number `first`, to the rows of `staged` in
+    scratch.
 
     `some` holds the loads from memory that are in flight together; the number of rows of `staged` is a
     multiple of its length.

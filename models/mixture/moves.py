@@ -31,7 +31,7 @@ from .sweeps import by_tile
 
 _TRIAL = 6  # iterations before a move is judged
 _TRIES = 6  # trials of a kind of move in a round
-_HOPE = -50.0  # a bound that falls by less may still be overtaken by the iterations that follow
+_HOPE = -50.0  # if the bound falls by less, the trial iterations may still raise the objective
 _HOPE_OF_CHILDREN = -10.0  # the bound may fall by less, since children have already been fitted
 _PAIRS = 4  # pairs for each component whose entropies are computed
 _DIVIDING = 10  # iterations in which children are fitted
@@ -104,7 +104,7 @@ class Moves:
             first = weights, *self._make(weights).maximum(n, *others)
             climb = Climb(self._points, self._make, self._kind, *first, self._log)
             climb.run(_TRIAL, -np.inf, beat)
-        except InputError:  # a component collapsed
+        except InputError:  # a component has collapsed: the trial fails
             return None
         return climb
 
@@ -396,7 +396,7 @@ class _Division:
         """Return (gain of the bound, j, moments of the children) for each component with enough points."""
         k, p, kind = self._of.k, state.p, self._kind
         weights, means, _, factors = state.climb.result()
-        parents = vars(Components.of(kind, weights, means, factors)).values()  # in their order
+        parents = vars(Components.of(kind, weights, means, factors)).values()  # in the order of the fields
         is_able = exceeds(state.moments[0], 2.0 * (p + 2.0))
         children = self._first(*state.moments)
         for number in range(_DIVIDING):

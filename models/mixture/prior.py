@@ -12,7 +12,7 @@ from ..shared.checks import check_number
 from . import covariance
 from .checks import check_array, check_covariances
 
-_MEAN_SCALE = 100.0  # g of the paper's Bayesian EM
+_MEAN_SCALE = 100.0  # g of the Bayesian EM of Suchard et al. (2010)
 _NEAREST = 1e-10  # least distance of sticks from 0 and 1
 
 
@@ -25,8 +25,8 @@ class Prior:
     mean : array-like, shape (n_features,), optional
         m; the mean of the data if not given.
     mean_scale : float, optional
-        g: ratio of the covariance of the means to that of a component's points; if not given 100, or the
-        largest ratio of a coordinate's variance to that within components where it is more.
+        g: ratio of the covariance of the means to that of a component's points; if not given, the larger of
+        100 and the largest ratio of a coordinate's variance to that within components.
     dof : float, optional
         nu > n_features - 1; n_features + 2 if not given.
     scale : array-like, shape (n_features, n_features), optional
@@ -36,7 +36,7 @@ class Prior:
         `covariances_init`). The data's variances would inflate small components: they are appropriate only if
         every component is as wide as all data together.
     shape, rate : float, default 10 and 1
-        e and f of alpha.
+        e and f, shape and rate of the gamma prior of alpha.
     """
 
     mean: npt.ArrayLike | None = None
@@ -106,7 +106,7 @@ class Prior:
 
 
 class WithPrior:
-    """Bayesian EM: sticks, equations (4) to (8).
+    """The M-step of Bayesian EM, with the sticks V_j as its state: equations (4) to (8).
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class WithPrior:
 
 
 class WithoutPrior:
-    """Maximum-likelihood EM, with `reg_covar` on the diagonals of the covariances."""
+    """The M-step of maximum-likelihood EM, with `reg_covar` added to the diagonals of the covariances."""
 
     has_prior = False
 

@@ -8,8 +8,8 @@ Arguments that recur, in addition to those of `kernels`
                 0 for a row that cannot be chosen
     free        float64: 1, and 0 for rows of weight 0
     before      int64: number of rows chosen so far
-    after       int64: the input `before` of the next draw; with two such counters every other draw has the
-                same launch
+    after       int64: the input `before` of the next draw; the two counters alternate, so that every other
+                draw has the same launch
 """
 
 import math

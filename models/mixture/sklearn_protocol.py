@@ -10,7 +10,8 @@ from portable.errors import InputError
 
 
 class Parameters:
-    """get_params, set_params, repr and tags, from the arguments of the subclass's __init__."""
+    """Methods get_params, set_params, repr and tags, which are derived from the arguments of the subclass's
+    __init__."""
 
     @classmethod
     def _names(cls):
@@ -35,7 +36,7 @@ class Parameters:
         Parameters
         ----------
         **params
-            By name.
+            New values by name.
 
         Returns
         -------

@@ -1,5 +1,5 @@
-"""Proposals that split a component or merge two, with which a chain leaves states that single assignments do
-not leave.
+"""Proposals that split a component or merge two, so that a chain can leave states that it would not leave by
+single assignments.
 
 Two points are drawn. If they share a component, the proposal divides its points: a few EM iterations from the
 two points find two components, by whose responsibilities each point is assigned independently, and one half
@@ -93,7 +93,7 @@ class SplitMerge:
                 return found
             _, *sums = self._two.sweep(found)
             moments = centred(kind, *sums, means)
-            shares = (moments[0] + 0.5) / (moments[0].sum() + 1.0)  # neither side is impossible
+            shares = (moments[0] + 0.5) / (moments[0].sum() + 1.0)  # so that neither share is 0
             means, covariances = model.maximum(*moments)
 
     def _divide(self, two, drawn, number, first, second):

@@ -35,7 +35,7 @@ class Few:
         few = max(_FEW, _FEW_A_COMPONENT * k, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2 * k)
         self.all = len(X) <= few
         if not self.all:
-            ends = np.arange(few + 1) * len(X) // few  # one of each stretch of points, in their order
+            ends = np.arange(few + 1) * len(X) // few  # one point from each stretch, in order
             at = ends[:-1] + (random.random(few) * np.diff(ends)).astype(np.int64)
             X, weights = some_of(X, at), None if weights is None else weights[at]
         self.X, self.weights, self._space, self._rows = X, weights, rows.space, None

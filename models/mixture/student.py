@@ -204,7 +204,7 @@ class TMixture(Fitted):
         self._centre, variances = spread_of(rows)
         few = Few(rows, None, self.n_components, random)
         means = self._first_means(self.n_components, p)
-        # the logarithm of the volume of the box that holds all points
+        # the logarithm of the volume of the box that contains all points
         volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
         points = self._over(X, self.n_components)
         if means is None:

@@ -20,7 +20,7 @@ from .sums import Sums, record_length
 # Points that a member of `log_joint` keeps in registers: each number of a component's record is read once for
 # all of them.
 _ROWS = {np.float64: 4, np.float32: 8}
-_RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components in scratch for `log_joint`
+_RECORDS, _MOST_RECORDS = 24 << 10, 32  # bytes and components of records in scratch for `log_joint`, at most
 
 
 class Piece(NamedTuple):
@@ -59,7 +59,7 @@ class Sweeps:
     """Methods for `sharding.Shards`, whose shards are blocks of points.
 
     `records` are the components' records of `blocks.Components`, an array or a View of any space; `gather`,
-    whose launches are the same at each call, uses those that were loaded.
+    whose launches are the same at each call, uses the loaded records.
 
     Parameters
     ----------

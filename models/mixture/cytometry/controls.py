@@ -17,7 +17,7 @@ from .samples import Sample, check_spillover
 
 _COFACTOR = 150.0  # of the arcsinh scale on which stained and unstained cells are separated
 _LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # stained cells, and unstained ones, at least: their number and share
-_APART = 3.0  # deviations between stained and unstained cells, at least
+_APART = 3.0  # least distance between stained and unstained cells in standard deviations
 _ENDS = 0.01, 0.99  # quantiles whose difference measures how much cells differ in a detector
 
 
@@ -32,7 +32,8 @@ def spillover_of(
         Cells or beads with one dye each. If the detector is not given, it is the one in which a control's
         cells differ most.
     unstained : Sample, optional
-        Cells without any dye. If not given, each control holds unstained cells beside the stained ones.
+        Cells without any dye. If not given, each control contains unstained cells in addition to the stained
+        ones.
 
     Returns
     -------

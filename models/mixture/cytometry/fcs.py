@@ -193,7 +193,7 @@ def _events(parts, channels):
                 limits[place] = _exponential(scale, limits[place], most)
         else:
             _look_at(parts, place + 1, column, scale, most)
-        with np.errstate(invalid="ignore"):  # a signalling NaN
+        with np.errstate(invalid="ignore"):  # raised by a signalling NaN
             X[:, place] = column
     if "I" not in parts.kinds:
         return X, limits, gains, []
@@ -249,7 +249,7 @@ def _linear(parts, at, column, most, scale):
 
 
 def _exponential(scale, x, most):
-    """Return numbers of a logarithmic amplifier on their linear scale."""
+    """Return the intensities on a linear scale of numbers of a logarithmic amplifier."""
     with np.errstate(over="ignore"):
         return 10.0 ** (scale[0] * x / most) * scale[1]
 

@@ -196,7 +196,7 @@ def draw(folder, populations, samples, labels, tallies, pairs=None):
 
 
 def _levels(populations):
-    """Return the medians on the channels' scales."""
+    """Return the populations' medians on the channels' scales."""
     columns = zip(populations.panel.scales, populations.medians.T)
     return np.column_stack([scale.apply(column) for scale, column in columns])
 

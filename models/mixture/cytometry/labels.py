@@ -53,22 +53,22 @@ class Tally(Result):
 
 @dataclass(frozen=True, eq=False)
 class Labels(Result):
-    """Population of each cell of a sample.
+    """The population of each cell of a sample.
 
     Parameters
     ----------
     sample : str
-        Its name.
+        The sample's name.
     population : ndarray of int, shape (n_cells,)
-        -1 for cells that were left out: saturated, or without a number.
+        -1 for cells that were left out: saturated, or with a value that is not a number.
     probability : ndarray, shape (n_cells,)
-        Of that population; 0 for cells that were left out.
+        Probability of that population; 0 for cells that were left out.
     component : ndarray of int, shape (n_cells,)
         The most probable component of that population.
     names : tuple of str
         Names of the populations.
     probabilities : ndarray of float32, shape (n_cells, n_populations), optional
-        Of every population.
+        Probability of every population.
     """
 
     sample: str
@@ -80,7 +80,7 @@ class Labels(Result):
 
     @property
     def counts(self) -> np.ndarray:
-        """Cells of each population, shape (n_populations,)."""
+        """The number of cells of each population, shape (n_populations,)."""
         return np.bincount(self.population[self.population >= 0], minlength=len(self.names))
 
     @property
@@ -92,34 +92,35 @@ class Labels(Result):
         return int((self.population < 0).sum())
 
     def tally(self, n_components: int) -> Tally:
-        """Return how many cells the sample, its populations and its components have."""
+        """Return the numbers of cells of the sample, its populations and its components."""
         components = np.bincount(self.component[self.component >= 0], minlength=n_components)
         return Tally(self.sample, self.n_cells, self.n_left_out, self.counts, components, self.names)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns that are written for each cell, by names."""
+        """Return the columns that are written for each cell, by name."""
         found = {"population": self.population, "probability": self.probability, "component": self.component}
         each = () if self.probabilities is None else self.probabilities.T
         return found | {f"probability {number}": own for number, own in enumerate(each)}
 
     def write(self, path: PathLike, sample: Sample | None = None, panel: Panel | None = None) -> None:
-        """Write a file; its ending says of which kind. It is whole or not there.
+        """Write the labels to a file whose ending determines its format. The file is written completely or
+        not at all.
 
         Parameters
         ----------
         path : path
-            .fcs has the sample's channels and keywords with the labels as further channels, and the
-            populations' names as keywords POPULATION_0, ...; .csv and .parquet have a row for each cell, with
-            its population's name; .h5ad is an AnnData object of the transformed intensities.
+            .fcs: the sample's channels and keywords, the labels as additional channels, and the populations'
+            names as keywords POPULATION_0, ...; .csv and .parquet: a row for each cell, with its population's
+            name; .h5ad: an AnnData object of the transformed intensities.
         sample : Sample, optional
-            For .fcs and .h5ad.
+            The labelled sample, required for .fcs and .h5ad.
         panel : Panel, optional
-            For .h5ad.
+            The panel of the populations, required for .h5ad.
 
         Raises
         ------
         InputError, ShapeError
-            Another ending; a library that is not installed; a sample that is missing, or another one.
+            The ending is none of these; a library is not installed; the sample is missing, or another one.
         StorageError
             The file cannot be written.
         """

@@ -39,20 +39,20 @@ class Scale:
     kind : {"arcsinh", "logicle", "none"}
     numbers : tuple of float
         The cofactor of arcsinh(x / cofactor); T, W and M of a logicle scale (Moore and Parks 2012, A = 0);
-        nothing.
+        empty for "none".
     """
 
     kind: str
     numbers: tuple[float, ...] = ()
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return values on the scale, float64."""
+        """Return the transformed values of intensities x, float64."""
         if self.kind == "arcsinh":
             return np.arcsinh(x / self.numbers[0])
         return self._logicle("logicle", x)
 
     def invert(self, y: np.ndarray) -> np.ndarray:
-        """Return values on the instrument's scale."""
+        """Return the intensities of transformed values y, the inverse of `apply`."""
         if self.kind == "arcsinh":
             return self.numbers[0] * np.sinh(y)
         return self._logicle("logicle_inverse", y)
@@ -117,7 +117,7 @@ class Panel:
         compensation : {"file", "none"} or (sequence of str, array-like of shape (n, n))
             By the spillover matrix of each file, by none, or by one matrix and the names of its channels.
         saturation : float, optional
-            Cells that reach it are left out. If not given, what the files say.
+            Cells that reach it are left out. If not given, the limits in the files.
 
         Returns
         -------

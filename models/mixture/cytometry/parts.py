@@ -2,7 +2,7 @@
 
 HEADER contains the offsets of the first and last bytes of the other segments, TEXT keywords and values
 between delimiters, DATA the events. The offsets of DATA are in HEADER and in TEXT, and one of the two is
-often wrong. The offsets used are those that agree with the number of events and the width of each.
+often wrong. The pair that is used agrees with the number of events and the width of each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...shared.files import ordinary
 from .decoding import decode
 
 VERSIONS = ("2.0", "3.0", "3.1", "3.2")
-_HEADER = 58  # bytes
+_HEADER = 58  # bytes of HEADER
 _BLANK = b" \0\r\n\t"
 _MOST_SEEN = 1 << 20  # bytes outside of all segments that are searched for lost keywords, at most
 _KEYWORD = rb"\$[A-Z]+[0-9]*[A-Z0-9]*"
@@ -47,7 +47,7 @@ class Parts:
     bits : list of int
         Width of the numbers of each channel.
     columns : list of ndarrays, shape (n_events,)
-        Numbers as they are stored: unsigned integers, float32 or float64.
+        Numbers in the form in which they are stored: unsigned integers, float32 or float64.
     """
 
     words: dict[str, str]
@@ -303,7 +303,7 @@ def _keywords(own, begin, last, after, wanted=None):
 
 
 def _pairs(body, delimiter):
-    """Return keywords and values as they are written."""
+    """Return keywords and values as written in TEXT."""
     body, apart, found, at = body.lstrip(delimiter), re.escape(delimiter), [], 0
     other = b"[^" + apart + b"]"
     doubt = re.compile(apart + apart + _KEYWORD, re.IGNORECASE)

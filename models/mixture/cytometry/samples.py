@@ -13,7 +13,7 @@ from portable.errors import InputError, ShapeError
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
-_BITS = (10, 18, 22)  # of instruments' analog to digital converters
+_BITS = (10, 18, 22)  # bits of instruments' analog-to-digital converters
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def _check_names(sample, channels):
 
 
 def parse_spillover(text, channels):
-    """Return channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
+    """Return channels and matrix from a text "n,name1,...,namen,v11,v12,...,vnn"; None if n is 0.
 
     Raises
     ------

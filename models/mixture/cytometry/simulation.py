@@ -15,7 +15,7 @@ _DETECTORS = (
     "V605-A V655-A V705-A R710-A G610-A V780-A G660-A G710-A"
 ).split()
 RANGE = 262144.0  # range of an instrument with 18 bits
-# Mean intensity of cells without a marker, and with it: dim to bright.
+# Mean intensities of cells without a marker, and of cells with it from dim to bright.
 _LEVELS = (0.0, 10.0**2.6, 10.0**3.4, 10.0**4.2)
 _CHANGED = (1, 3)  # least and largest number of markers in which a population differs from its ancestor
 _OFFSET, _JITTER = 0.2, 0.1  # log10: shift of a marker's levels, and deviation of a population's
