@@ -29,7 +29,7 @@ import math
 
 import portable as pk
 
-PAD = 32  # points of a tile: the width of a warp, and a multiple of the width of many packs of lanes
+PAD = 32  # points of a tile: the width of a warp, or of a few packs of lanes
 UNROLLED = 24  # coordinates of a point that are kept in registers, at most
 STACKS = 4  # stacks of `rows` tiles that a team of `log_joint` processes, at most
 BATCH = 8  # values that are loaded before the first is used

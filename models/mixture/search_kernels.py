@@ -3,7 +3,7 @@ pairs of components, and the division of components into children.
 
 Arguments that recur, in addition to those of `kernels`
     rows        the user's points, one a row
-    names       uint64 below 2^63, a hash of each row's bits
+    names       uint64 below 2^63, a hash of each row's coordinates
     nearest     float64, a row's squared distance to the nearest row chosen so far, 1 before the first choice;
                 0 for a row that cannot be chosen
     free        float64: 1, and 0 for rows of weight 0

@@ -340,8 +340,8 @@ def _decoded(text):
 
 
 def _unique(words):
-    """Return Parts with keywords in lower case without "$"; a keyword of the standard has precedence over
-    another one of the same name."""
+    """Return Parts with keywords in lower case without "$"; a keyword of the standard, with "$", has
+    precedence over one without it."""
     found, notes = {}, []
     for key, value in words:
         key = key.lower()
