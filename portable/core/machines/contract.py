@@ -1,10 +1,10 @@
 """Define a backend by types: the spaces that it offers (Backend), their memory (Memory), and the way it
 runs kernels (Launches).
 
-A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a
-module will do for Launches). What is abstract must be written. `portable.register` makes it known under the
-names of its spaces. The conformance suite (tests/conformance) is a function of the space: a new backend is
-done when it passes. docs/backends.md shows one.
+A backend subclasses these protocols, whose default bodies suit most machines, or provides the same names (a
+module suffices for Launches). Abstract methods must be implemented. `portable.register` registers it under
+the names of its spaces. The conformance suite (tests/conformance) is parametrized by the space: a new backend
+is complete when it passes. docs/backends.md shows an example.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..places.place import HOST, Space
 from ..arrays.view import address, lowest, over_new, span
 from .. import registry
 
-# bytes of an array whose memory the host keeps when it is freed, at least: the system hands out fresh memory
-# page by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4)
+# bytes from which the memory of a freed host array is kept for reuse: the system provides fresh memory page
+# by page (128 MB: 16 to 24 milliseconds, where a copy into used memory takes 4)
 LARGE = 128 << 10
 
 
@@ -39,11 +39,14 @@ class Memory(Protocol):
     ended when it returns.
     """
 
-    dlpack: tuple[int, int] = (12, 0)  # DLPack's type and number of the device; 12: it has no type of its own
+    # DLPack's type and number of the device; 12 (kDLExtDev) if DLPack has no type for it
+    dlpack: tuple[int, int] = (12, 0)
 
     @abstractmethod
     def allocate(self, nbytes: int, zero: bool = False) -> Allocated:
-        """New memory, freed with the last reference to what is returned; MemoryError if there is no room."""
+        """Allocate memory, which is freed with the last reference to the returned object; MemoryError if
+        there is no room.
+        """
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, zero: bool) -> np.ndarray:
         """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
@@ -73,7 +76,7 @@ class Memory(Protocol):
         self.copy(target, source, nbytes, origin)
 
     def reaches(self, other: Memory) -> bool:
-        """Return whether kernels that run on this memory may read another device's, in their queue."""
+        """Return True if kernels that run on this memory may read another device's memory, in their queue."""
         return False
 
     def follow(self, other: Memory):
@@ -90,13 +93,13 @@ class Memory(Protocol):
         """Until all that was queued in the memory's spaces has finished: another library is about to read."""
 
     def ready(self, stream: int | None):
-        """Another library is about to use this memory, in its queue `stream`: what was queued in the memory's
-        spaces comes before.
+        """Order the queue `stream` of another library, which is about to use this memory, after all work
+        queued in the memory's spaces.
         """
         self.synchronize()
 
     def share(self):
-        """From now on another library may use this memory, with queues of its own."""
+        """Permit another library to use this memory, from now on, with its own queues."""
 
     def read(self, view) -> np.ndarray:
         """Return the elements of a view of this memory as a NumPy array: a copy, but of the host's."""
@@ -123,10 +126,12 @@ class Backend(Protocol):
     kernel runs.
     """
 
-    team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
-    marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
-    queued: bool = False  # whether launches return before they have run
-    dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
+    team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes run on one core
+    # True if new host memory is filled with the checked space's mark for unwritten elements
+    marks_unwritten: bool = False
+    queued: bool = False  # True if launches return before they have run
+    # DLPack's types of the devices whose memory is named "name:0", "name:1", ...
+    dlpack: tuple[int, ...] = ()
 
     @abstractmethod
     def launches(self) -> Launches:
@@ -151,16 +156,17 @@ class Backend(Protocol):
         return space.n_threads
 
     def instances(self, space: Space, n: int) -> tuple[Space, ...]:
-        """Return the space n times, each with a queue of its own, if it has queues."""
+        """Return n instances of the space, each with a separate queue if the backend has queues."""
         return (space,) * n
 
     def about(self, space: Space) -> Iterable[tuple[str, str]]:
-        """(name, what it is) of each machine that answers, for `python -m portable`."""
+        """List (name, description) of each available machine, for `python -m portable`."""
         return [(space.name, "")]
 
     def adopt(self, array: object) -> tuple[dict, str] | None:
-        """(array interface, name of the memory) of another library's array, if this backend alone can read
-        it."""
+        """Return (array interface, name of the memory) of another library's array that only this backend can
+        read; None for any other object.
+        """
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
@@ -173,14 +179,15 @@ class Backend(Protocol):
 class Launches(Protocol):
     """Preparation and execution of kernels.
 
-    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total";
-    `specs` are the arguments' types and `words` the argument block, bytes, both as in compiler/signature.py,
-    but with `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total".
+    `specs` are the arguments' types and `words` the argument block as bytes, both as in
+    compiler/signature.py; with `interprets`, `words` are the arguments themselves. `compiled` is the result
+    of `prepare`.
     """
 
     interprets: bool = False
-    apart: bool = False  # whether it takes specs of views with True behind them: they overlap nothing
-    builds: tuple[str, ...] = ()  # what `counted` counts, of pk.count's builds
+    apart: bool = False  # True if specs of views may end in True, which states that the views do not overlap
+    builds: tuple[str, ...] = ()  # values of `build` that `counted` accepts: the builds of pk.count
 
     @abstractmethod
     def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
@@ -202,10 +209,10 @@ class Launches(Protocol):
         raise SpaceError(f"'{space}' has no reductions and scans")
 
     def sequence(self, space: Space, recorded: list) -> Callable | None:
-        """Return a function that runs launches again, in order, and keeps alive what they need: of a plan
-        one, of a graph all. They are pairs of (what dispatch.bind returned, Launch). None if there is no
-        shorter way than one by one. The function of one launch may have `block`, the memory of its argument
-        block, read at each call.
+        """Return a function that repeats the recorded launches in order and keeps their data alive.
+        `recorded` has pairs of (result of dispatch.bind, Launch): one for a plan, all launches for a graph.
+        None if there is no shorter way than to run them one by one. The function of a single launch may have
+        an attribute `block`, the memory of its argument block, which is read at each call.
         """
 
     def fence(self, space: Space):
@@ -241,7 +248,7 @@ def register(name: str, backend: Backend) -> None:
     Parameters
     ----------
     name : str, an identifier
-        What launches say: space=name, or "name:1" if the backend gives numbers a meaning.
+        The value that launches pass as space=name, or as "name:1" if the backend gives numbers a meaning.
     backend : portable.backends.contract.Backend
 
     Raises

@@ -18,10 +18,10 @@ except ImportError:  # Windows
     resource = None
 
 STREAMS = 4  # accumulators, blocks of a scan side by side: one fused multiply-add takes about four cycles
-# Of Ctrl-C (stop.py): the calling convention of the look at it, so that loops keep what they hold in
-# registers; whether launches hear of it (elsewhere Python sets its handler anew at each signal).
+# Polling for Ctrl-C (stop.py): the calling convention of the poll, which lets loops keep their values in
+# registers; True if launches can be interrupted (on other systems Python resets its handler at each signal).
 CONVENTION, HEARS = "preserve_mostcc", os.name == "posix"
-APART = 128  # bytes between what threads write: prefetchers fetch cache lines in pairs
+APART = 128  # bytes between words that different threads write: prefetchers fetch cache lines in pairs
 MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "aarch64", "arm64": "aarch64"}.get(platform.machine())
 
 # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
@@ -112,10 +112,10 @@ def load(text, kernel_name, key=None, level=3, hear=None):
     ----------
     text : str; or, for code with a `key` in the cache, a function that gives it if it is not there
     level : int or None
-        Of LLVM's optimiser and code generator: 0 for code that runs once, and is wanted soon; None for a
-        short text that is taken as it stands.
+        Optimisation level of LLVM's optimiser and code generator: 0 for code that runs once and is needed
+        soon; None for short IR that is not optimised.
     hear : function, optional
-        Called before code is linked that looks for Ctrl-C: it makes known what such code calls.
+        Called before code that polls for Ctrl-C is linked: it registers the functions that such code calls.
 
     Returns
     -------
@@ -146,14 +146,15 @@ def target():
 
 
 def key_of(identity, level=3):
-    """Under what `load` keeps code."""
+    """Compute the cache key under which `load` stores code."""
     return cache.key("cpu, large", level, *target(), identity)
 
 
 @locks.alone
 def rewritten(text, kernel_name, change):
-    """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never
-    cached."""
+    """Like `load`, but pass the optimised IR through `change`, a function from str to str; the result is
+    never cached.
+    """
     from ...compiler.writing.optimise import verified
 
     changed = verified(change(str(optimised(text, kernel_name))), kernel_name)
@@ -163,7 +164,7 @@ def rewritten(text, kernel_name, change):
 def linked(code, hear=None):
     """Return addresses of the functions of object code, as `load` gives them."""
     _require_room()
-    # names that it calls are known before it is linked; many a first launch never asks for Ctrl-C
+    # functions that it calls are registered before it is linked; many first launches never poll for Ctrl-C
     if b"portable_usual" in code:
         _usual()
     if hear and (b"portable_poll" in code or b"portable_ends" in code):
@@ -179,8 +180,7 @@ def linked(code, hear=None):
 
 @locks.alone
 def assembly(text, kernel_name):
-    """Return the machine code of an IR text, readable: with LLVM's remarks on loops and on what it keeps
-    on the stack."""
+    """Return the readable assembly of IR, with LLVM's remarks on loops and on values spilled to the stack."""
     tm = new_machine()
     tm.set_asm_verbosity(True)
     return tm.emit_assembly(optimised(text, kernel_name))
@@ -192,8 +192,8 @@ call = functools.cache(
 )
 
 
-# A number for which no type is declared is handed over as a C int; this tells whether it comes with its sign
-# in all 64 bits.
+# An integer argument of undeclared type is passed as a C int; this tests that it arrives sign-extended to 64
+# bits.
 _same = ctypes.pythonapi["PyLong_FromLongLong"]
 _same.restype = ctypes.py_object
 NEAR = 2**31
@@ -285,7 +285,7 @@ define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
 
 @locks.once
 def _usual():
-    """Return the code of `USUAL`, which entries know as portable_usual."""
+    """Return the code of `USUAL`, which entries call as portable_usual."""
     code = load(USUAL, "the usual state", level=None)
     llvm.add_symbol("portable_usual", code("usual"))
     return code

@@ -12,8 +12,8 @@ class Cores:
 
     Parameters
     ----------
-    lanes : of a pack in any case
-    scans : whether scans have their launcher, or are reductions
+    lanes : int, a fixed number of lanes of a pack
+    scans : bool, True to emit the launcher of scans, False to treat scans as reductions
     options : of `lower.text`
     """
 
@@ -47,8 +47,9 @@ def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
 
 
 def _in_turn(entry):
-    """Return True if a scan takes elements in turn, several blocks side by side: a state of two numbers
-    whose combination calls nothing is combined in less time than it takes from lane to lane."""
+    """Return True if a scan processes elements in sequence, several blocks side by side: combining a state of
+    two numbers without a call takes less time than passing it from lane to lane.
+    """
     text = entry.reducers[0].combine.portable_text
     calls = any(isinstance(node, ast.Call) for node in text.nodes)
     return entry.state_words == 2 and not (entry.has_loops or calls)

@@ -1,6 +1,6 @@
-"""IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread: an entry
-looks at the control register once, and where its state is not the usual one has itself called in that
-(engine.py's `USUAL`).
+"""IEEE rounding and denormals for every entry, even if a library has changed them in the calling thread: an
+entry reads the control register once, and if its state is not the default one, calls itself again through a
+function that sets the default (engine.py's `USUAL`).
 """
 
 from llvmlite import ir
@@ -9,13 +9,15 @@ from ...compiler.writing.lines import Builder
 from ...compiler.writing.values import I32, I64, PTR
 from .engine import MACHINE
 
-# word of the control register, its bits that matter (rounding, denormals, traps), and what they usually are
+# type of the control register's word, mask of its relevant bits (rounding, denormals, traps), and their
+# default
 _REGISTERS = {"x86": (I32, 0xFFC0, 0x1F80), "aarch64": (I64, 0x7C89F07, 0)}
 
 
 def guard(module, entry, machine=MACHINE):
-    """Let each function of type `entry` look at the state before its first branch. What LLVM moves to before
-    the look does no harm: in another state it is done again."""
+    """Make each function of type `entry` check the control register before its first branch. Instructions
+    that LLVM moves ahead of the check do no harm: in any other state they are repeated.
+    """
     for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
         first, rest = function.blocks[0], function.append_basic_block("usual")
         first.terminator, branch = None, first.instructions.pop()

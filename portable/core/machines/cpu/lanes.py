@@ -41,10 +41,10 @@ class CpuTarget:
 
 
 def rolled(branch):
-    """Keep LLVM from unrolling the loop that a branch ends, where its trips are not known."""
+    """Keep LLVM from unrolling the loop that a branch ends if its number of iterations is unknown."""
     node = branch.parent.module.add_metadata
     loop = node([node(["llvm.loop.unroll.runtime.disable"])])
-    loop.operands = (loop, loop.operands[-1])  # LLVM wants a node that names itself
+    loop.operands = (loop, loop.operands[-1])  # LLVM requires a node that refers to itself
     branch.set_metadata("llvm.loop", loop)
 
 
@@ -66,7 +66,7 @@ class CpuTeam(Members):
 
     def scratch(self, *args):
         view = super().scratch(*args)
-        view.unshared = True  # a team is one thread: what is atomic among its lanes costs nothing
+        view.unshared = True  # a team is one thread: atomic operations among its lanes cost nothing
         return view
 
     def combine(self, ops, state, combine, again):
@@ -97,9 +97,10 @@ class CpuTeam(Members):
 
     @staticmethod
     def _compressed(ops, dtype, value, mask):
-        """Return the lanes of the mask, moved to the front, of a number for memory of some dtype: in 32 bits
-        at least, since LLVM knows no code for packs of bytes. Packs wider than 512 bits go in two halves of
-        each number: LLVM's code for them is wrong."""
+        """Return the lanes of a number that the mask selects, moved to the front, for memory of some dtype:
+        in 32 bits at least, since LLVM cannot generate code for packs of bytes. Packs wider than 512 bits are
+        processed in two halves: LLVM's code for them is wrong.
+        """
         b, W = ops.b, ops.W
         wide = "int32" if dtype == "bool" else held(dtype)
         x = ops.get(Value(dtype, VARYING, ops.get(value, dtype, VARYING)), wide, VARYING)
@@ -166,8 +167,9 @@ class CpuTeam(Members):
             return Value("int", LINEAR, first(), step=1, aligned=aligned)
 
         def more(here):
-            """Return whether a member is left; of whole packs, which no member leaves early, the first
-            member stands for all."""
+            """Return the condition that a member is left; members of whole packs never leave early, so the
+            first member represents all.
+            """
             return ops.compare("<", member() if loop.breaks else Value("int", UNIFORM, first()), hi)
 
         def advance():
@@ -209,8 +211,9 @@ def lane_prefixes(ops, state, neutral, combine):
 
 
 def last_prefix(ops, state, combine):
-    """Return the last lane's prefix, bit by bit; what the others get is of no use, which saves a choice a
-    step."""
+    """Compute only the last lane's prefix, in a logarithmic number of steps; the values of the other lanes
+    are undefined, which saves a select in each step.
+    """
     for by in _doubling(ops):
         state = combine(_behind(ops, state, by), state)
     return state

@@ -5,7 +5,7 @@ from llvmlite import ir
 from ...compiler.writing.values import I32, I64, PTR
 from .engine import CONVENTION, HEARS
 
-STRIP = 1024  # packs of straight text between two looks
+STRIP = 1024  # packs of straight-line code between two polls
 
 
 def look(ops):

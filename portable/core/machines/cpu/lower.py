@@ -5,7 +5,7 @@
                                                reduce: blocks begin..end of the policy, a partial state each
     void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
-Blocks of a reduction depend on the policy alone, so that its bits do not depend on the number of threads.
+The blocks of a reduction depend only on the policy, so that its bits do not depend on the number of threads.
 """
 
 import functools
@@ -177,7 +177,7 @@ def packs(code, begin, end, step, body):
 
 
 def few(code, begin, end, step, body):
-    """`loop` of few trips, which is not unrolled."""
+    """Emit `loop` for a small number of iterations, without unrolling."""
     ends = []
     code.loop(begin, end, step, lambda index: (body(index), ends.append(code.b.block)))
     rolled(ends[0].terminator)

@@ -1,5 +1,6 @@
-"""The spaces "serial" and "threads", as machines/contract.py defines them: one machine, whose memory is the
-host's."""
+"""The spaces "serial" and "threads", as machines/contract.py defines them: one machine, which uses the host's
+memory.
+"""
 
 from ...locks import once
 from ...places.place import HOST
@@ -41,7 +42,7 @@ class _Threads(Serial):
         self.pool(Threads()).copy(target, source, nbytes)
 
     def native_pool(self):
-        """Return the pool of all threads, or None where they are not POSIX threads."""
+        """Return the pool of all threads, or None if it does not use POSIX threads."""
         pool = self.pool(Threads())
         return pool if pool.native else None
 

@@ -1,7 +1,7 @@
 """Functions of the host over addresses, in the language of kernels: the pool, copies, Ctrl-C.
 
-Their numbers are int64, addresses too. What they call besides each other are operations of this file, and
-functions of C's (`c`), of whose results some have 32 bits, which int32(...) takes.
+Their numbers and addresses are int64. They call each other, operations of this file, and C functions (`c`); a
+result of 32 bits is converted by int32(...).
 """
 
 from llvmlite import ir
@@ -76,7 +76,7 @@ def c(name):
 
 
 def place_of(name):
-    """Return the address, as a function of nothing, of what is known by that name when code is linked."""
+    """Return a function without arguments that gives the address registered under a name at link time."""
 
     def made(b):
         place = _declared(b, name, ir.GlobalVariable, I64).get_reference()
@@ -98,12 +98,13 @@ def _pause(b):
 load = Operation("load", _line("load i64, ptr {}"))
 pair = words(2)
 store = Operation("store", _store)  # neighbouring words
-# what several threads write, in one order that all of them see; these give what was there before
+# atomic operations on words that several threads write, sequentially consistent; these return the previous
+# value
 read = Operation("read", _line("load atomic i64, ptr {} seq_cst, align 8"))
 write = Operation("write", _line("atomicrmw xchg ptr {}, i64 {} seq_cst"))
 add = Operation("add", _line("atomicrmw add ptr {}, i64 {} seq_cst"))
 swap = Operation("swap", _line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # gives nothing
-call = Operation("call", _call)  # what is at an address
+call = Operation("call", _call)  # the word at an address
 pause = Operation("pause", _pause)
 stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # the address of n words
 

@@ -1,13 +1,13 @@
 """A native thread pool: loops over [begin, end) in chunks, without Python between the chunks.
 
-The pool's functions (`pool_code.py`) stand on POSIX threads; their code is kept on disk as kernels' is. Five
-ideas carry it:
+The pool's functions (`pool_code.py`) use POSIX threads; their code is cached on disk like that of kernels.
+The design has five parts:
 
 * A launch OPENS a gate and closes it when its own share of chunks runs out. Workers enter an open gate if
-  they come in time; the launching thread (worker 0) works too and waits only for those who entered. A worker
-  that the machine has not scheduled costs nothing, so more threads than cores is slow at nothing but context
-  switches. Each worker says in a cache line of its own that it is inside, so that nobody waits for a line
-  that all write.
+  they arrive in time; the launching thread (worker 0) works too and waits only for workers that entered. A
+  worker that the system has not scheduled costs nothing, so more threads than cores cost only context
+  switches. Each worker has a separate cache line to record that it is inside, so that no thread waits for a
+  line that all write.
 * Where a launch lets them, threads take a part of the chunks that are left, so less and less: few steps of
   the counter that all share, and no long chunk at the end.
 * Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
@@ -15,8 +15,9 @@ ideas carry it:
   are cores.
 * Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
   the cores.
-* Whoever might sleep first announces it, then looks again; whoever changes what is waited for does so first,
-  then looks for sleepers. Both in sequentially consistent order, so that no wake-up is lost.
+* A thread that is about to sleep first announces it, then checks its condition again; a thread that changes
+  the condition does so first, then checks for sleepers. Both in sequentially consistent order, so that no
+  wake-up is lost.
 
 Where POSIX threads are missing (Windows), a thread pool of the standard library calls the functions through
 ctypes.
@@ -45,7 +46,7 @@ from ....errors import InputError
 from . import engine, native, pool_code, ring_code, stop, usable_cores
 from .pool_code import posix
 
-_RING_SPINS = 32  # times as long as an idle thread does, a copy looks for its pieces by itself
+_RING_SPINS = 32  # a copy checks for its pieces this many times as long as an idle thread spins
 # Linux's default for a main thread; musl and macOS give other threads less than kernels may need
 STACK_BYTES = 8 << 20
 
@@ -62,7 +63,7 @@ def compiled():
 
 @locks.once
 def copies():
-    """Return addresses of a ring's functions, and what keeps them."""
+    """Return the addresses of a ring's functions, and the object that keeps them alive."""
     code = native.compiled(ring_code.FUNCTIONS, "the ring", stop.known)
     return code, *(code(fn.__name__) for fn in ring_code.FUNCTIONS)
 
@@ -74,19 +75,19 @@ class Pool:
     ----------
     n_threads : int, at least 1; may exceed the cores
     native : bool, default True
-        False asks for the fallback through the standard library, which is also taken where POSIX threads are
+        False selects the fallback through the standard library, which is also used where POSIX threads are
         missing.
 
     Attributes
     ----------
     n_threads : int
     native : bool
-    lock : threading.RLock, held by whoever launches
+    lock : threading.RLock, held during launches
     handle, run_address : int
         For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64
-        end, i64 chunk)` and does what `run` does; chunk is not 0. Whoever calls it holds `lock`, and has
-        called `start` before: without it (so in the child of a fork) the caller does all the work itself,
-        rightly but alone. Both are 0 where the pool is not native.
+        end, i64 chunk)` and does the same as `run`; chunk is not 0. The caller holds `lock` and has called
+        `start` before: without it (so in the child of a fork) the calling thread does all the work itself,
+        correctly but without the workers. Both are 0 where the pool is not native.
     """
 
     def __init__(self, n_threads, *, native=True):
@@ -102,7 +103,7 @@ class Pool:
 
     @property
     def _code(self):
-        """The pool's functions, compiled when they are first wanted: before `lock` is taken."""
+        """Compile the pool's functions at their first use, before `lock` is taken."""
         return compiled()
 
     @locks.kept
@@ -122,10 +123,10 @@ class Pool:
         fn, block : int, addresses; `block` is handed on untouched
         begin, end : int
         chunk : int, not 0
-            Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), whoever runs it: one call of
-            `fn` each. Threads take the next chunk when they are free; `worker` is the thread's number, 0 for
-            the caller. Of -chunk indices, a thread takes many neighbours as one, the fewer the fewer are
-            left.
+            Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), regardless of the thread that
+            runs it: one call of `fn` each. Threads take the next chunk when they are free; `worker` is the
+            thread's number, 0 for the caller. For a negative chunk, -chunk indices each, a thread takes
+            several neighbouring chunks as one, fewer as the remaining chunks decrease.
         """
         if not chunk:
             raise InputError("Pool.run: chunk is 0; at least 1 is wanted, or -1 at most.")
@@ -164,9 +165,9 @@ class Pool:
         segment_bytes : int, at least those of half of the largest piece
         events : list of 8 handles, int, one a segment
         moves : tuple of 4 int
-            Of a kernel that copies from the device, with the parameters target, source, bytes, stamps and
+            For a kernel that copies from the device, with the parameters target, source, bytes, stamps and
             serial: the address of cuLaunchKernel, its handle, the address of stamps in pinned memory (eight
-            bytes for each 16 KiB), and how many bytes it copies at most; zeros where there is none.
+            bytes for each 16 KiB), and the largest number of bytes it copies; zeros without such a kernel.
         """
         code = self._code
         fill = (not memory % 64 and engine.past_caches()) or code.copy
@@ -288,8 +289,7 @@ def _create_threads(n_threads, function, argument):
 
 
 def _end_threads(threads, code, handle, memory):
-    """Stop and join the workers; `memory` and `code` are what they run on. Runs at the interpreter's exit,
-    too."""
+    """Stop and join the workers, which use `memory` and `code`. Runs at the interpreter's exit, too."""
     if _word(handle + pool_code.GATE).value & 1:
         return  # exit while another Python thread is in a launch: the process's end takes its workers along
     _STOP(code.stop)(handle)

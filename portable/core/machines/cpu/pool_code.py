@@ -1,5 +1,6 @@
 """The thread pool's functions over POSIX threads, in the language of native.py, and the layout of its state.
-`pool.py` says how it works."""
+`pool.py` explains the algorithm.
+"""
 
 import ctypes
 import functools
@@ -9,19 +10,20 @@ import llvmlite.binding as llvm
 
 from .native import add, c, call, load, pair, pause, read, stack, store, words, write
 
-# How long a worker without work spins before it sleeps; and, where the last sleep was a short one, how many
-# times as long: what shortly follows one launch is likely to follow the next as shortly.
+# Time that a worker without work spins before it sleeps; and the factor by which it is lengthened after a
+# short sleep: an interval between launches is likely to be as short as the one before.
 SPIN_MICROSECONDS, PATIENCE = 30, 10
-# a thread takes this part of what is left for each, where it may take many chunks at once
+# a thread that may take many chunks at once takes one part in ROUNDS of its share of the remaining chunks
 ROUNDS = 4
 
-# Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in
-# pairs. The gate is open where it is odd. Who enters says so first, and then looks at the gate again; a
-# launch closes it first, and then waits until nobody is inside: in sequentially consistent order, so that one
-# of them sees the other. 64 bits outlast a process.
+# Offsets in the pool's state. Words that different threads write are 128 bytes apart: prefetchers fetch lines
+# in pairs. The gate is open if it is odd. A worker first records that it enters, and then checks the gate
+# again; a launch first closes it, and then waits until no worker is inside: in sequentially consistent order,
+# so that one of them sees the other's write. 64 bits do not overflow in the life of a process.
 GATE = 0
 NEXT = 128  # the next chunk to be taken
-JOB = 256  # fn, block, begin, end, chunk, number of the last chunk, divisor of what one thread takes
+# fn, block, begin, end, chunk, number of the last chunk, divisor of the share that one thread takes
+JOB = 256
 SLEEPERS = 384  # workers that sleep, or are about to
 WAITING = 392  # 1: the launching thread sleeps, or is about to
 STOP = 400
@@ -32,9 +34,9 @@ CORES = 432
 SHORT = 448  # nanoseconds of a sleep after which a worker has patience
 BUSY = 440  # 1: a launch is under way; a signal handler that runs in it may launch again
 MUTEX = 512  # this and the conditions: the largest known have 64 bytes
-WORK = 640  # what sleeping workers wait for
-DONE = 768  # what a sleeping launch waits for
-INSIDE = 896  # of worker k, 128 k bytes further on: whether it may be inside
+WORK = 640  # condition on which sleeping workers wait
+DONE = 768  # condition on which a sleeping launch waits
+INSIDE = 896  # of worker k, 128 k bytes further on: nonzero if it may be inside
 
 SECOND = 1_000_000_000  # in nanoseconds
 _job = words(7)
@@ -61,16 +63,17 @@ def now():
 
 
 def enters(gate, seen):
-    """Return whether a worker that has been in launch `seen` may enter: an open launch, and each launch
-    once."""
+    """Return True if a worker whose last launch was `seen` may enter: the gate is open, and each launch is
+    entered once.
+    """
     return (gate & 1) == 1 and gate != seen
 
 
 def work(pool, worker):
-    """Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whichever thread takes it. Of
-    those that are left a thread takes one in `per` at once, one at least, and runs them as one: all threads
-    end
-    together."""
+    """Run chunks until none is left. Chunk k is [begin + k * chunk, ...), regardless of the thread that runs
+    it. A thread takes one in `per` of the remaining chunks at once, at least one, and runs them as one: all
+    threads finish at about the same time.
+    """
     fn, block, begin, end, chunk, last, per = _job(pool + JOB)
     taken = read(pool + NEXT)  # so many at least
     while taken <= last:
@@ -84,7 +87,7 @@ def work(pool, worker):
 
 
 def shared(pool):
-    """Return whether a worker is inside."""
+    """Return True if a worker is inside."""
     k = load(pool + WORKERS)
     while k > 0:
         if read(pool + INSIDE + 128 * k):
@@ -157,7 +160,7 @@ def pool_run(pool, fn, block, begin, end, step):
 
 
 def sleep(pool, seen):
-    """Sleep until a launch may be entered; whether the pool ends."""
+    """Sleep until a launch may be entered; True if the pool ends."""
     _lock(pool + MUTEX)
     add(pool + SLEEPERS, 1)
     if not (read(pool + STOP) or enters(read(pool + GATE), seen)):
@@ -252,7 +255,7 @@ def _library():
 
 
 def posix(name):
-    """Return the C library's function `name`; AttributeError or OSError where there is none."""
+    """Return the C library's function `name`; AttributeError or OSError if it does not exist."""
     return getattr(_library(), name)
 
 

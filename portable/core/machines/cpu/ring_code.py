@@ -14,12 +14,13 @@ EVENTS = 128
 LAUNCH = 192  # the driver's cuLaunchKernel, a kernel of a device that copies, and its stamps
 STAMPS = 208
 NEAR = 216  # bytes that it copies at most
-SERIAL = 224  # of its last copy, and pauses before the driver is asked
+SERIAL = 224  # of its last copy; and the number of pauses before the driver is queried
 HELP = 240  # the pool's `run` and `copy`, and the functions of this file that it runs
 
 PIECE = 16 << 10  # bytes that have a stamp
 TEAM = 1024  # a piece's threads
-BLOCKS, EACH = 16, 8  # that take turns with pieces, at least, and pieces of a block where they are more
+# minimum number of blocks, which take pieces in turn, and pieces of each block where there are more
+BLOCKS, EACH = 16, 8
 SHARES, SHARE = 64, 8  # pieces that a thread takes together, and as many threads side by side
 SEGMENTS = 8
 # Bytes of a piece that an engine copies, at least, and at most up and down; of copies that threads share; of
@@ -61,8 +62,9 @@ def ring_move(ring, target, source, n, serial):
 
 
 def ring_came(block, piece):
-    """Return whether a stamp has come; waits as the driver does, but not for ever. `block`: target, pinned
-    memory, stamps, serial, pauses, bytes, bytes that were taken."""
+    """Wait until a stamp arrives, as the driver does but for a limited time; True if it has arrived. `block`:
+    target, pinned memory, stamps, serial, pauses, bytes, bytes that were taken.
+    """
     stamps, serial, spins = _three(block + 16)
     stamp = stamps + 8 * piece
     while spins and read(stamp) != serial:
@@ -78,8 +80,9 @@ def ring_first(block, begin, end, worker):
 
 
 def ring_take(block, begin, end, worker):
-    """Take shares [begin, end) out of pinned memory as they come: pieces come in about their order, so that a
-    share is every eighth of 64, and eight threads follow them together."""
+    """Copy the shares [begin, end) out of pinned memory as they arrive: pieces arrive approximately in order,
+    so that a share is every eighth of 64, and eight threads follow them together.
+    """
     target, memory, _, _, _, n = _six(block)
     while begin < end:
         piece = begin // SHARE * SHARES + begin % SHARE
@@ -120,9 +123,10 @@ def ring_near(ring, finish, target, source, n):
 
 
 def ring_up(ring, target, source, n):
-    """Queue copies of n bytes from the host to a device; the code of what failed, or 0. Pieces lie one behind
-    the other in the ring's segments. A segment that is left is marked, and is free when its mark is reached.
-    Few bytes fill the beginnings of segments alone, which stay in a cache."""
+    """Queue copies of n bytes from the host to a device; return the driver's error code, or 0. Pieces follow
+    one another in the ring's segments. A completed segment is marked, and is free when its mark is reached.
+    Copies of few bytes fill only the beginnings of segments, which stay in a cache.
+    """
     activate, context, wait, mark, _, queue, _, fill, memory, size = _ten(ring)
     piece = ring_piece(n, UP, size)
     limit = min(MANY, size) if n < MANY else size
@@ -150,7 +154,9 @@ def ring_reach(block, begin, end, worker):
 
 
 def ring_send(ring, place, slot, source, n, several):
-    """Queue the copy of a piece to its place, and mark it if there are several; the code of what failed."""
+    """Queue the copy of a piece to its place, and mark it if there are several; return the driver's error
+    code.
+    """
     _, _, _, mark, _, _, queue, _, _, _ = _ten(ring)
     code = int32(call(queue, place, source, n, 0))
     if several:
@@ -159,7 +165,7 @@ def ring_send(ring, place, slot, source, n, several):
 
 
 def ring_await(ring, slot, several, rouse):
-    """Wait until a piece has come, the first of many while threads wake; the code of what failed."""
+    """Wait until a piece arrives (the first of many: while threads wake); return the driver's error code."""
     _, _, wait, _, finish, _, _, _, _, _ = _ten(ring)
     if not several:
         return int32(call(finish, 0))
@@ -173,8 +179,9 @@ def ring_await(ring, slot, several, rouse):
 
 
 def ring_pieces(ring, target, source, n, piece):
-    """While pieces are under way to `slots` places of the ring, `step` bytes apart, those that have come are
-    taken out; threads are woken meanwhile. The code of what failed."""
+    """Copy pieces out of `slots` places of the ring, `step` bytes apart, as they arrive, while threads are
+    woken. Return the driver's error code.
+    """
     memory, size = pair(ring + MEMORY)
     step = max(size, piece)
     slots = size * SEGMENTS // step
@@ -195,7 +202,7 @@ def ring_pieces(ring, target, source, n, piece):
 
 
 def ring_down(ring, target, source, n):
-    """Copy n bytes from a device to the host; the code of what failed, or 0."""
+    """Copy n bytes from a device to the host; return the driver's error code, or 0."""
     activate, context, _, _, finish, _, _, _, _, size = _ten(ring)
     code = int32(call(activate, context))
     if code != 0:

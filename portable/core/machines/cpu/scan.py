@@ -1,13 +1,13 @@
-"""Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
+"""Scans on the CPU, in two passes over blocks that depend only on the range: totals, then prefixes.
 
 void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-void finish(block, begin, end, worker)     partials become what lies before each of these blocks, behind what
-                                           the call for those before has left; the total so far is the result
+void finish(block, begin, end, worker)     partials become the prefix before each of these blocks, continuing
+                                           from the previous call; the total so far is the result
 void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last
                                            argument
 
-So a launch may go through the range in windows that stay in a cache between the passes. `partials` begins
-with what `finish` leaves for its next call.
+A launch may therefore process the range in windows that stay in a cache between the passes. `partials` begins
+with the total that `finish` leaves for its next call.
 """
 
 from llvmlite import ir
@@ -62,7 +62,7 @@ class Scan(Scanned):
         b.ret_void()
 
     def _blocks(self, number, bounds, carries, outs):
-        """Neighbouring blocks, one beside the other; several are whole ones."""
+        """Process neighbouring blocks, interleaved; if there are several, they are whole ones."""
         b, (begin, end, size) = self.b, bounds
         numbers = [b.add(number, I64(k)) for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
@@ -95,7 +95,7 @@ class Scan(Scanned):
                 several(rest, ops.compare("<", ops.lanes(rest), Value("int", UNIFORM, high)).ir)
 
     def _contribution(self, index, mask):
-        """Return the states of a pack, neutral where the mask says so."""
+        """Return the states of a pack, with the neutral element in masked lanes."""
         state, neutral = self._contributed(index, mask), self._neutral()
         if mask is None:
             return state
@@ -103,7 +103,9 @@ class Scan(Scanned):
         return tuple(self.ops.select(known, v, n) for v, n in zip(state, neutral))
 
     def _in_turn(self, indices, mask, carries, outs):
-        """Packs side by side, each from lane to lane: as one waits for the lane before, another goes on."""
+        """Process packs of several blocks side by side, each from lane to lane: while one waits for its
+        previous lane, another proceeds.
+        """
         states = [self._contribution(index, mask) for index in indices]
         running, results = [self._read(carry) for carry in carries], [[] for _ in carries]
         for lane in range(self.ops.W):
@@ -139,7 +141,9 @@ class Scan(Scanned):
         return Value(dtype, VARYING, pack)
 
     def _pack(self, indices, mask, carries, outs):
-        """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
+        """Process a pack of W states: their prefixes by doubling steps over the lanes, combined with the
+        carried state.
+        """
         (index,), (carry,), ops = indices, carries, self.ops
         state, before = self._contribution(index, mask), self._read(carry)
         if outs:
@@ -159,8 +163,9 @@ class Scan(Scanned):
             self.code.lower.memory.store(self.code.lower.here(mask), out, [index], x)
 
     def _carry(self, before, state, places):
-        """Keep what lies before the pack behind: of one lane, so that packs wait for a few operations of each
-        other and not for the way from lane to lane."""
+        """Store the prefix of the next pack: computed from one lane, so that the dependency from pack to pack
+        is a few operations rather than a chain through all lanes.
+        """
         self._write(self._combined(before, self._lanes_own(state, self.ops.W - 1)), places)
 
     def _offsets(self):

@@ -1,5 +1,6 @@
 """Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ
-in whose threads they take."""
+in the threads that they use.
+"""
 
 import ast
 import ctypes
@@ -31,7 +32,7 @@ FINE = 64  # chunks for each thread, which takes many at once as long as many ar
 # indices of a loop-free kernel that are not worth waking a thread for, and of one that computes little: a
 # thread that sleeps begins after 5 to 50 microseconds, and 16,384 elements of y += a * x take 3
 SMALL, MANY = 4096, 16384
-STRIP = 1 << 18  # indices of a loop-free kernel between two looks at Ctrl-C; whole packs of any width
+STRIP = 1 << 18  # indices of a loop-free kernel between two polls for Ctrl-C; whole packs of any width
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, apart, builds = False, True, ("text", "touched", "lanes", "banks", "executed")
@@ -87,10 +88,10 @@ class Compiled:
         )
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         self.least = _worth_a_thread(entry)
-        # of code for packs alone, or one of each accumulator: that of any range
+        # code for whole packs only, or one of each accumulator, has a variant for any range
         self.any_range, self.in_strips = None, entry.in_strips
         self.granule = self.width * (STREAMS if entry.reducers else 1)
-        # of a debug build: what its faults mean, and where they are, in the block or before partial states
+        # of a debug build: the meaning of its faults, and their place, in the block or before partial states
         self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
         self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
@@ -110,15 +111,16 @@ def _fingerprint(kernel, policy_kind, specs, reducers):
 
 @alone
 def _code(*launch):
-    """(what a launch has to know, what gives the functions of a kind) of a kernel: as a process before has
-    left them, or made."""
+    """Return the facts of a kernel that a launch requires, and a function that loads its functions of one
+    kind: from the disk cache, or compiled.
+    """
     name = _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
     else:
         entry = _emitted(*launch)
         key, facts = engine.key_of(entry.identity_of_code), entry.facts
-        if name and name == _fingerprint(*launch):  # no other thread has changed what a name holds
+        if name and name == _fingerprint(*launch):  # no other thread has changed the value of a global name
             cache.put(name, repr((key, facts)).encode())
     kernel, _, *types = launch
 
@@ -130,7 +132,7 @@ def _code(*launch):
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
-    """Return the entry and loader of a debug build, whose sites are known once it has been emitted."""
+    """Return the emitted entry, which has the fault sites, and the loader of a debug build."""
     entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
     text, key = entry.text, engine.key_of(entry.identity_of_code)
     return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
@@ -139,13 +141,13 @@ def _debug_build(kernel, policy_kind, specs, reducers, debug):
 def _stop():
     """Return the call of a sequence of launches; from then on the functions that poll for Ctrl-C are known
     to compiled code."""
-    from . import stop  # many a first launch has no code that looks for it
+    from . import stop  # imported here: many first launches have no code that polls for Ctrl-C
 
     return stop.known()
 
 
 def _emitted(*launch):
-    """Return an entry; imported where there is code to be made."""
+    """Return an entry; its module is imported only where code is generated."""
     from .entry import entry_of
 
     return entry_of(*launch)
@@ -165,7 +167,7 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
     return compiled
 
 
-# ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end,
+# ---- the work of a launch: (memory that must live as long, argument block, rows of (function, begin, end,
 # chunk))
 def _for(compiled, policy, words, outs, n_threads):
     compiled = _fitting(compiled, policy)
@@ -274,8 +276,9 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
 def _room(compiled, outs, n_words):
-    """Memory for results, a fault and partial states, where these begin, and the words that say where results
-    go."""
+    """Allocate memory for results, a fault and partial states; return it, the address of the partial states,
+    and the words that give the places of results.
+    """
     before = compiled.ahead + compiled.fault_bytes
     buffer = ctypes.create_string_buffer(before + 8 * n_words)
     place = ctypes.addressof(buffer)
@@ -336,7 +339,7 @@ def run_for(space, compiled, policy, words):
         begin, end = policy.begin, policy.end
         if (end - begin) % compiled.granule and compiled.any_range:
             compiled = compiled.any_range()
-    else:  # all but a plain range: what lies behind the arguments is read
+    else:  # all but a plain range: values after the arguments are read
         words += _extra(compiled, policy)
         begin, end = _ends(policy)
     n, n_threads = end - begin, space.n_threads
@@ -385,7 +388,9 @@ def _native(table, pool_run, kept):
 
 
 def _drop(buffers):
-    """A launch has ended in the middle: what it added to copies of ScatterViews is not for the next one."""
+    """Discard the contributions of an interrupted launch to copies of ScatterViews, which the next launch
+    must not include.
+    """
     for memory in buffers:
         if memory is not None:
             ctypes.memset(memory, 0, ctypes.sizeof(memory))
@@ -419,7 +424,9 @@ def _in_a_row(space, rows, kept):
 
 
 def _prepared(space, recorded):
-    """Block, memory and rows of each launch, and what it keeps alive; of those that come again, once."""
+    """Prepare block, memory and rows of each launch, and the objects to keep alive; once for launches that
+    repeat.
+    """
     found = {}
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in found:

@@ -1,14 +1,14 @@
-"""Ctrl-C in a running kernel: compiled code looks at a flag, and ends where Python's handler raised.
+"""Ctrl-C in a running kernel: compiled code polls a flag, and ends if Python's handler raised.
 
-    on_sigint   what the system calls: Python's own handler first, then the flag is up (the time, in seconds)
-    look        in compiled code: a load and a branch; where the flag is up, `poll` says whether to leave
+    on_sigint   the signal handler: calls Python's own handler, then sets the flag to the time in seconds
+    look        in compiled code: a load and a branch; if the flag is set, `poll` decides whether to leave
     poll        on the main thread, where it launched: Python's handlers run. One that raises ends this
                 launch: its block is noted for the other workers, the exception is raised where the native
                 call returns
 
-A flag that is up means "ask", not "stop": whoever raises it without need does no harm. Other Python threads
-that launch at the time go on, as signals are the main thread's. The exception is set as one from outside
-(PyThreadState_SetAsyncExc), so a launch that nobody interrupts pays for no status.
+A set flag requests a check, not a stop: setting it without need does no harm. Other Python threads that
+launch at the time continue, as signals belong to the main thread. The exception is set asynchronously
+(PyThreadState_SetAsyncExc), so an uninterrupted launch has no cost for a status.
 """
 
 import ctypes
@@ -25,7 +25,8 @@ from . import native, pool_code
 from .engine import CONVENTION, HEARS
 from .native import c, call, load, pair, place_of, read, stack, swap, words, write
 
-_STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
+# words that many threads read are apart from neighbouring allocations that change
+_STATE = (ctypes.c_int64 * 48)()
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
 _C_FUNCTIONS = _hold, _release, _check, _fetch, _raise, _thread, _drop = (
     *map(
@@ -48,16 +49,17 @@ _three, _six = words(3), words(6)
 
 def on_sigint(number):
     call(load(_python()), number)
-    write(_flag(), _time(0))  # now that Python knows
+    write(_flag(), _time(0))  # now that Python has recorded the signal
 
 
 def poll(block, worker):
-    """Return whether the launch with this block is to end."""
+    """Return True if the launch with this block is to end."""
     raised, thread = read(_flag()), _thread()
     if thread != load(_main()):
         if worker != 0:
             return read(_ended()) == block
-        # the flag is up for the main thread; when that has seen it, or runs no kernel, it comes down here
+        # the flag is set for the main thread; when that has handled it, or runs no kernel, the flag is
+        # cleared here
         if _time(0) - raised > 1:
             swap(_flag(), raised, 0)
         return False
@@ -82,12 +84,12 @@ poll.convention = CONVENTION
 
 
 def ends(block, worker):
-    """Return the same, for what calls kernels: between chunks of one launch, and between launches."""
+    """Return the same for code that calls kernels: between chunks of one launch, and between launches."""
     return read(_flag()) != 0 and (read(_ended()) == block or poll(block, worker))
 
 
 def begins(block):
-    """A launch begins: what ended at this address was another one."""
+    """Note that a launch begins: an earlier launch at this address that was interrupted is another one."""
     if read(_ended()) == block:
         write(_ended(), 0)
 
@@ -145,14 +147,14 @@ def known():
 
 
 def _listen(handler):
-    """Have a native handler stand in front of Python's own from the next `arm` on."""
+    """Install a native handler in front of Python's own from the next `arm` on."""
     _STOOD.append(handler)
     _note_main()
     os.register_at_fork(after_in_child=_note_main)
     locks.arming.append(arm)
     locks.ending.append(_forget)
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
-        # a notebook sets its handler anew for each cell
+        # a notebook sets its handler again for each cell
         shell.events.register("pre_run_cell", lambda *info: arm())
 
 
@@ -177,4 +179,4 @@ def arm():
 _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-_STOOD = [None, 0, 1]  # nobody, nobody, one that ignores it; and ours, once it is known
+_STOOD = [None, 0, 1]  # no handler, default, ignored (SIG_IGN); and the native handler, once it is installed

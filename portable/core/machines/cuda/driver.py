@@ -39,14 +39,15 @@ _INVALID_CONTEXT, _INVALID_HANDLE, _ENABLED_ALREADY = 201, 400, 704  # the drive
 _MOST_KNOWN = 4096
 _UNTIMED = 2  # a mark that has no time
 _KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
-# Bytes of a copy that is worth a look at whether its memory is pinned, and of one that is worth pinned
-# memory, which takes the system milliseconds to give; it is also made after so many smaller copies.
+# Bytes from which a copy checks whether its memory is pinned, and from which it justifies pinned memory,
+# whose allocation takes the system milliseconds; it is also allocated after _FEW smaller copies.
 _ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
 
 
 class _Here(threading.local):
-    """The context that this thread made current last: a launch without one is an error of the driver, which
-    tools that look for errors report."""
+    """The context that this thread made current last: a launch without a current context is a driver error,
+    which error checkers report.
+    """
 
     context = None
 
@@ -56,7 +57,7 @@ here = _Here()
 
 @once
 def context(ordinal=0):
-    """Return the Context of device `ordinal`; SpaceUnavailableError where there is none."""
+    """Return the Context of device `ordinal`; SpaceUnavailableError if it cannot be used."""
     usable, reason = available()
     if usable and not 0 <= ordinal < len(devices()):
         usable, reason = False, f"the devices are numbered 0 to {len(devices()) - 1}"
@@ -65,7 +66,7 @@ def context(ordinal=0):
     return Context(ordinal)
 
 
-known: dict[int, "Context"] = {}  # the only device, by addresses of arrays of which its driver was asked
+known: dict[int, "Context"] = {}  # the only device, by addresses of arrays that its driver has located
 
 
 def know(pointer, context):
@@ -91,12 +92,13 @@ class Context(contract.Memory):
         self.alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock, self._few = None, Lock(), _FEW
         self.capturing = Lock()  # waiting for the whole context ends captures of other threads
-        # bytes -> addresses, and how many bytes that is; whether any queue but the default stream was used
+        # size in bytes -> addresses of freed memory, and their total in bytes; True if a queue other than the
+        # default stream was used
         self._kept, self._kept_bytes, self.parallel = {}, 0, False
         self._most_kept = self.device.memory_bytes // _KEPT_SHARE
-        self.streamed = False  # the same, but for queues of other libraries
+        self.streamed = False  # the same, for queues of other libraries
         self._marks = {}  # in the queues of other devices, by their numbers
-        self._links = {}  # whether kernels here reach the memory of other devices, by their numbers
+        self._links = {}  # True if kernels here can read the memory of another device, by its number
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -188,7 +190,7 @@ class Context(contract.Memory):
             self.trim()  # perhaps of sizes that are not used any more
 
     def trim(self):
-        """Give the driver what is kept."""
+        """Return the kept memory to the driver."""
         kept, self._kept, self._kept_bytes = self._kept, {}, 0
         for pointer in itertools.chain(*kept.values()):
             cu.cuMemFree(pointer)
@@ -201,7 +203,7 @@ class Context(contract.Memory):
         return Memory(self, pointer.value, nbytes, functools.partial(_release, self, cu.cuMemFreeHost))
 
     def memory_info(self):
-        """(free, total) bytes of the device; what is kept counts as free."""
+        """Return (free, total) bytes of the device; kept memory counts as free."""
         self.activate()
         free, total = c_size_t(), c_size_t()
         cu.cuMemGetInfo(byref(free), byref(total))
@@ -382,19 +384,21 @@ class Context(contract.Memory):
 
     @contextlib.contextmanager
     def capture(self, stream):
-        """Context manager: records what is queued on `stream` instead of running it, in the Graph it
-        yields."""
+        """Context manager: records the operations queued on `stream` instead of running them, in the Graph it
+        yields.
+        """
         with self.capturing:
             self.activate()
             graph, parallel = Graph(self), self.parallel
             recorded, executable = c_void_p(), c_void_p()
-            self.parallel = True  # what is recorded now will run later, and `share` need not wait for it
+            self.parallel = True  # the recorded operations will run later, and `share` need not wait for them
             # 2: relaxed; a collected view may free its memory meanwhile
             cu.cuStreamBeginCapture(stream, 2)
             try:
                 yield graph
             except BaseException:
-                with contextlib.suppress(DeviceError):  # ends it; what was raised inside matters more
+                # ends the capture; an exception raised inside takes precedence
+                with contextlib.suppress(DeviceError):
                     cu.cuStreamEndCapture(stream, byref(recorded))
                     cu.cuGraphDestroy(recorded)
                 raise
@@ -510,7 +514,7 @@ class Event(_Owner):
         super().__init__(context, handle, cu.cuEventDestroy)
 
     def record(self, stream=None):
-        """Put the mark behind what is queued on `stream`."""
+        """Record the event after the operations queued on `stream`."""
         self.context.activate()
         cu.cuEventRecord(self.handle, stream)
 
@@ -552,7 +556,7 @@ class _Log:
 
     @contextlib.contextmanager
     def attached(self):
-        """Put the compiler's errors into the message of what is raised inside."""
+        """Append the compiler's errors to the message of an exception raised inside."""
         try:
             yield
         except DeviceError as failure:

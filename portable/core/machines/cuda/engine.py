@@ -8,7 +8,8 @@ from ... import cache, locks
 from ...compiler.writing.optimise import optimise
 
 
-# The policy of a load whose line the second cache keeps, such a load, and what older machines have instead
+# The policy of a load that keeps its line in the second-level cache, such a load, and their replacements on
+# older devices
 KEEPING, KEEPS = "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", ".L2::cache_hint.b{} $0, [$1], $2;"
 _OLDER = [(KEEPING, "mov.b64 $0, 0;"), *((KEEPS.format(n), f".b{n} $0, [$1];") for n in (32, 64))]
 # of a number by its type: the letter of its registers in inline assembly, and its bits
@@ -25,7 +26,7 @@ def machine(capability):
     llvm.initialize_all_asmprinters()
     number = max(k for k in _KNOWN if k <= 10 * capability[0] + capability[1])
     target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    # in the oldest PTX that knows it: old drivers read it
+    # in the oldest version of PTX that has the device: old drivers read it
     return target.create_target_machine(cpu=f"sm_{number}", opt=3)
 
 

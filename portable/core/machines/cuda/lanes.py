@@ -14,7 +14,7 @@ from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = I32(-1)
-_SHORT_LOOP = 80  # instructions of a loop of which four trips are written one after the other
+_SHORT_LOOP = 80  # instructions of a loop that is unrolled four times
 _TRIPS = '!{!"llvm.loop.unroll.count", i32 4}'
 
 
@@ -31,8 +31,9 @@ def grid(ops, axis="x"):
 
 
 def warp(ops):
-    """Return the number of a thread's warp in its block, as the warp's first thread says it: NVIDIA's
-    assembler sees that all have the same, and keeps what follows from it in registers of the warp."""
+    """Return the number of a thread's warp in its block, broadcast by the warp's first thread: NVIDIA's
+    assembler then treats it as uniform, and keeps values derived from it in uniform registers.
+    """
     number = ops.b.lshr(ops.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I32(WARP.bit_length() - 1))
     said = ops.call("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
     return ops.b.zext(said, I64)
@@ -57,8 +58,9 @@ def shared_words(ops, n_words, name):
 
 
 def dynamic_shared(module):
-    """Return the block's shared memory whose size a launch gives: as no generic pointer, of which LLVM
-    would not see the alignment."""
+    """Return the block's shared memory whose size is given at launch: not as a generic pointer, through which
+    LLVM would lose the alignment.
+    """
     array = ir.GlobalVariable(module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
     array.linkage, array.align, array.type = "external", 64, ir.PointerType(addrspace=3)
     return array
@@ -80,9 +82,10 @@ class CudaTarget:
 
     @staticmethod
     def unrolled(blocks):
-        """Return what is written behind a loop's last branch: of a short one that LLVM writes several trips
-        one after the other, so that their loads are on their way together. Trips of a longer one have loads
-        enough, and four would want the registers of other warps."""
+        """Return the metadata of a loop's last branch: LLVM unrolls a short loop, so that several iterations'
+        loads are in flight together. Iterations of a longer one have enough loads, and unrolling it four
+        times would take registers from other warps.
+        """
         lines = [line for block in blocks for line in block.instructions]
         if len(lines) > _SHORT_LOOP or any(map(_together, lines)):
             return ""
@@ -91,8 +94,9 @@ class CudaTarget:
 
     @staticmethod
     def product(b, x, y, flags):
-        """Return a product: one instruction where the factors are seen to have 32 bits, which LLVM does not
-        find behind masks of 64."""
+        """Return a product: one instruction if both factors have at most 32 bits, which LLVM does not
+        recognise behind masks of 64.
+        """
         halves, wide = (
             [_half(b, v) for v in (x, y)],
             ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r"),
@@ -101,7 +105,9 @@ class CudaTarget:
 
     @staticmethod
     def fast_math(ops, name, values):
-        """Return the device's own float32 forms, two units in the last place; None where there is none."""
+        """Return the device's native float32 forms, accurate to two units in the last place; None if there is
+        none.
+        """
         v = values[0]
         if ops.strong(v.dtype) == "float32" and name in ("rsqrt", "near_rsqrt"):
             return Value(v.dtype, v.kind, _roots(ops, ops.get(v, None, v.kind)))
@@ -135,7 +141,7 @@ class TeamTarget(CudaTarget):
 
 
 class CrowdedTarget(CudaTarget):
-    """The same for kernels that ask for several teams a multiprocessor: no trips of a loop side by side."""
+    """The same for kernels that request several teams per multiprocessor: loops are not unrolled."""
 
     crowded, unrolled = True, staticmethod(lambda blocks: "")
 
@@ -147,7 +153,7 @@ class BoxTarget(CudaTarget):
 
 
 def _half(b, x):
-    """Return the lower half of a number of 64 bits whose upper half is masked away, or None."""
+    """Return the lower half of a 64-bit number whose upper half is masked to zero; None for other numbers."""
     if isinstance(x, ir.Constant):
         return I32(x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
     mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
@@ -168,8 +174,8 @@ class CudaTeam(Members):
         self.n = n
 
     def rank(self, ops):
-        # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in
-        # common
+        # the mask states the possible bits of a rank, from which LLVM derives the common part of neighbouring
+        # indices
         return Value(
             "int",
             VARYING,
@@ -194,7 +200,9 @@ class CudaTeam(Members):
         return [Value("float64", VARYING, b.extract_value(result, k)) for k in range(4)]
 
     def combine(self, ops, state, combine, again):
-        """`again`: whether it may run again, and so must not touch its words before all have read them."""
+        """Combine the states of a block; `again`: True if this may run again, in which case its shared words
+        must not be overwritten before all threads have read them.
+        """
         state = ops.spread(state)
         return combine_block(ops, state, combine, self.n, again)
 
@@ -312,7 +320,7 @@ def _scan_warp(ops, lane, own, neutral, combine):
 
 
 def fold_warp(ops, own, combine):
-    """Return the states of a warp's lanes combined in their order; what the first lane gets."""
+    """Combine the states of a warp's lanes in their order; the first lane's result is the warp's."""
     for by in (1, 2, 4, 8, 16):
         own = combine(own, _moved(ops, own, "down", by, WARP - 1))
     return own

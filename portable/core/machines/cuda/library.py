@@ -1,5 +1,4 @@
-"""The CUDA driver's library, its functions with the types of their parameters, its errors, and the devices it
-knows.
+"""The CUDA driver's library, its functions with the types of their parameters, its errors, and its devices.
 
 Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not
 survive in the child.
@@ -141,8 +140,8 @@ def _load():
         cu.launch = library["cuLaunchKernel"]
         # with four arguments instead of eleven, from CUDA 11.8 on
         cu.launch_as = library["cuLaunchKernelEx"] if hasattr(library, "cuLaunchKernelEx") else None
-        # asked of every large copy, mostly of memory that CUDA does not know: no error, as
-        # cuPointerGetAttribute would find it, and every tool that watches the driver's calls
+        # called for every large copy, mostly with memory that is not CUDA's: unlike cuPointerGetAttribute it
+        # reports no error then, neither here nor to tools that trace driver calls
         cu.pointer_attributes = library["cuPointerGetAttributes"]
         cu.pointer_attributes.argtypes = [c_uint, *[c_void_p] * 2, c_uint64]
         # no error either: there may be no link, or another library has enabled it
@@ -264,7 +263,7 @@ def version():
     return value.value // 1000, value.value % 1000 // 10
 
 
-# The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that it does not know, and
+# The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that is not CUDA's, and
 # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
 _KIND_AND_ORDINAL = (c_int * 2)(2, 9)
 _answer = threading.local()  # where the driver puts it
@@ -278,7 +277,7 @@ def _new_answer():
 
 
 def device_of(pointer):
-    """Return the ordinal of the device that holds an address, or None for memory that CUDA does not know.
+    """Return the ordinal of the device that holds an address, or None for memory that is not CUDA's.
 
     Memory of the host that CUDA has pinned counts as known; managed memory too.
     """

@@ -117,7 +117,9 @@ def _first(code, indices):
 
 
 def _range(code):
-    """One index a thread, or a pack of them; the last block goes through what is left one by one."""
+    """Emit one index a thread, or a pack of them; the last block processes the remaining indices
+    one by one.
+    """
     ops, b, W = code.ops, code.b, code.width
     index = b.add(code.extra("begin"), _first(code, code.machine.threads * W), flags=NSW)
     end = code.extra("end")
@@ -245,8 +247,9 @@ def _tile(code):
 
 
 def _leading(code, bounds):
-    """Return the bounds of the dimensions before a tile's, counted row by row, and what splits such a
-    number into an index of each."""
+    """Return the bounds of the dimensions before a tile's, counted row by row, and a function that splits
+    such a number into an index of each.
+    """
     if len(bounds) < 4:
         return bounds[0], lambda number: [number]
     b, (first, end), (low, high) = code.b, *bounds[:2]
@@ -326,7 +329,7 @@ def _team(code):
         code.visit(CudaTeam(rank, league_size, code.machine.team_size, base))
 
 
-# ---- the end of a reduction: the last block to arrive combines what all have left
+# ---- the end of a reduction: the last block to arrive combines the partial states of all blocks
 def _finish(code):
     ops, b = code.ops, code.b
     states = code.collected()
@@ -338,7 +341,8 @@ def _finish(code):
     leader = b.icmp_signed("==", thread(ops), I64(0))
     with b.if_then(leader):
         code.write_words(states, code.partial(partials, number))
-        b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
+        # release of this block's partial state, and then acquire of all other blocks'
+        b.fence("acq_rel", "device")
         arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
         b.fence("acq_rel", "device")
         b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)

@@ -61,7 +61,8 @@ class _Cuda(Backend):
                 raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
             context = driver.context(ordinal)
             driver.know(pointer, context)
-        if given.get("stream") not in (None, 1):  # work queued on another stream must be done before we look
+        # work queued on another stream must finish before the array is read here
+        if given.get("stream") not in (None, 1):
             context.synchronize()
         if not context.parallel:
             context.share()

@@ -1,18 +1,20 @@
 """Scans on CUDA in one launch: blocks take tiles by number, each two of them.
 
-    tile t           its total, left for others
-    tile t - LAG     what lies before it, and its prefixes, into `out`, the last argument
+    tile t           its total, stored for other blocks
+    tile t - LAG     the prefix before it, and its prefixes, into `out`, the last argument
 
-The second read of a tile finds it in the second cache, where it is from the first, and what lies before it
-is known by then: no block waits while memory is idle. Between both, the last tile of a group
-combines what the group's tiles left, and the last group of a section what lies before the next section.
+The second read of a tile hits the second-level cache, where the first has left it, and the prefix before the
+tile is complete by then: no block waits while memory is idle. Between the two, the last tile of a group
+combines the totals of the group's tiles, and the last group of a section computes the prefix before the next
+section.
 
 A thread scans neighbouring states, ITEMS of them or WORDS words (one state if the kernel loops); a tile is
-what one block takes. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
-indices: shared memory turns one order into the other, for each warp by itself.
+the range of one block. The kernel runs, and prefixes are written, with neighbouring threads at neighbouring
+indices: shared memory converts one order into the other, separately for each warp.
 
-Since blocks take numbers, all that comes before is done or at work: a block may wait for it, whatever LAG is.
-The bits depend neither on LAG nor on who comes first: what lies before a tile is always the combination of
+Since blocks take numbers in order, all earlier tiles are finished or in progress: a block may wait for them,
+whatever LAG is. The bits depend neither on LAG nor on the order of arrival: the prefix before a tile is
+always the combination of
 
     the prefix of its section    of GROUP groups of GROUP tiles each; one section's after the other's
     the groups before its own    in its section
@@ -46,7 +48,7 @@ from .lanes import (
 )
 
 ITEMS, WORDS = 8, 16  # at most, of a thread
-GROUP = WARP  # a lane asks for one of those before
+GROUP = WARP  # a lane requests one of the preceding entries
 _LEVELS = 3  # tiles, groups, sections
 _LOAD = ir.InlineAsm(ir.FunctionType(I64, [PTR]), "ld.relaxed.gpu.u64 $0, [$1];", "=l,l,~{memory}", True)
 _STORE = ir.InlineAsm(
@@ -65,8 +67,10 @@ def words_of_tiles(n_tiles, state_words):
 
 
 class Hints:
-    """Loads and stores of a view's elements that tell the second cache what to keep: with a policy, what is
-    read; without one, nothing. What is no number of 32 or 64 bits goes without."""
+    """Loads and stores of a view's elements that control caching in the second-level cache: with a policy,
+    loaded elements are kept; without one, none are. Numbers of other sizes than 32 or 64 bits have no such
+    control.
+    """
 
     def __init__(self, b, policy=None):
         self.b, self.policy = b, policy
@@ -91,8 +95,9 @@ class Hints:
 
 
 def items_of(entry):
-    """Return the number of states that a thread scans, a power of two for `_shelf`: known before the text is,
-    as a launch whose code was kept has no text."""
+    """Return the number of states that a thread scans, a power of two for `_shelf`: computed without the
+    kernel's code, since a launch whose code was cached generates none.
+    """
     words = max(1, min(ITEMS, WORDS // entry.reducers[0].n_words))
     return 1 if entry.has_loops else 1 << (words.bit_length() - 1)
 
@@ -114,7 +119,9 @@ class Scan(Scanned):
         self._take_tiles(self.extra("depth"))
 
     def _take_tiles(self, lag):
-        """The next number, and what is to be done for tiles with it and before."""
+        """Take the next tile number; compute the total of its tile, and the prefixes of earlier tiles that
+        are due.
+        """
         b = self.b
         self.last = b.sub(b.sub(grid(self.ops), lag), I64(1))
         number = self._take_number()
@@ -130,7 +137,7 @@ class Scan(Scanned):
             self._prefixes(behind)
 
     def _is_warp(self, number):
-        """Return whether this thread belongs to the warp of that number."""
+        """Return the condition that this thread belongs to the warp of that number."""
         return self._equal(self.b.sub(thread(self.ops), self.lane), number * WARP)
 
     def _hint(self, policy):
@@ -244,7 +251,9 @@ class Scan(Scanned):
             self._leave(0, tile, functools.reduce(self._combined, [*parts]))
 
     def _total_of_group(self, group):
-        """By one warp: a group's total, and behind the section's last group what lies before the next one."""
+        """Compute a group's total, by one warp, and after the section's last group the prefix before the next
+        one.
+        """
         b = self.b
         section, place = self._split(group)
         (own,) = self._await(self._member(0, group))
@@ -258,7 +267,9 @@ class Scan(Scanned):
                 self._leave(2, b.add(section, I64(1)), own)
 
     def _prefixes(self, tile):
-        """A tile's prefixes, behind what lies before it; behind the last tile is the total of all."""
+        """Compute a tile's prefixes, combined with the prefix before it; after the last tile that is the
+        total of all.
+        """
         ops, b = self.ops, self.b
         found = shared_words(ops, len(self.state), "before")
         places = words_of(ops, found, I64(0), len(self.state))
@@ -296,7 +307,7 @@ class Scan(Scanned):
                 for out, x in zip(self.outs, self.code.loaded(like, self._across(k))):
                     self.code.lower.memory.store(self.code.lower.here(), out, [self.ops.lanes(index)], x)
 
-    # ---- what lies before a tile
+    # ---- the prefix before a tile
     def _before(self, tile):
         """By one warp, of which the first thread gets it. Waits for the tile's own total too: the block that
         made it has read the tile, which may now be overwritten by its prefixes."""
@@ -312,7 +323,7 @@ class Scan(Scanned):
         return functools.reduce(self._combined, states, origin)
 
     def _split(self, number):
-        """(the group, the place in it) of what is numbered."""
+        """Split a number into (its group, its place in the group)."""
         bits = I64(GROUP.bit_length() - 1)
         return self.b.ashr(number, bits), self.b.and_(number, I64(GROUP - 1))
 
@@ -326,7 +337,7 @@ class Scan(Scanned):
         """Return the prefix before a section."""
         return 2, section, self.b.icmp_signed(">", section, I64(0))
 
-    # ---- what tiles leave for those behind
+    # ---- totals that tiles store for later ones
     def _halves(self):
         """Return for each number of a state how many halves of 64 bits it has."""
         return [BITS[v.dtype] // 32 for v in self.state]
@@ -370,7 +381,7 @@ class Scan(Scanned):
         return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
 
     def _joined(self, words):
-        """Return the state whose halves these words hold."""
+        """Return the state whose halves are in these words."""
         b, words, state = self.b, iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
             bits = b.lshr(next(words), _HALF)

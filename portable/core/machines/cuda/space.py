@@ -23,10 +23,11 @@ from .lower import RANGE_THREADS, entry_of
 from .scan import items_of, words_of_tiles
 
 interprets, apart, builds = False, True, ("executed",)
-_known, _MOST_KNOWN = {}, 64  # what launches of policies that come again take, with what keeps the ids alive
+# prepared launches of policies that repeat, with the objects that keep their ids alive
+_known, _MOST_KNOWN = {}, 64
 _lock = Lock()  # compiled code has one argument block, and a stream one workspace
 _AUTO_TEAM = 128
-_DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
+_DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be requested
 TENSOR = 9, 0  # devices from here on have tensor cores that take steps of 16 x 8 float64
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
@@ -62,7 +63,7 @@ class Compiled:
         self.resident_blocks = functools.cache(self._resident_blocks)
 
     def _new_block(self):
-        """The argument block, and what the driver gets of it."""
+        """Allocate the argument block, and the parameters that the driver takes."""
         n_results = len(self.results.dtypes) if self.results else 0
         n_words = self.signature.n_words + len(EXTRA) + n_results + bool(self.faults)
         self.block = ctypes.create_string_buffer(8 * n_words)
@@ -115,15 +116,18 @@ class Compiled:
 
 
 def _others(space, kernel, policy_kind, specs, *rest):
-    """Return what makes the code without copies of ScatterViews, and the code for any indices."""
+    """Return two functions that compile the code without copies of ScatterViews, and the code for any
+    indices.
+    """
     make = functools.partial(_compiled, space, kernel, policy_kind)
     return [once(functools.partial(make, less(specs), *rest)) for less in (without_scatter, without_facts)]
 
 
 @functools.cache
 def _tensor_cores(number):
-    """Return a function that tells whether a device's tensor cores multiply in order: tried once, and kept
-    on the disk."""
+    """Return a function that tests whether a device's tensor cores multiply in order: run once, and cached on
+    disk.
+    """
 
     @functools.cache
     def ask():
@@ -169,11 +173,13 @@ class _Faults:
         ctypes.c_uint64.from_address(block + self.place).value = self.memory.pointer
 
     def watch(self, stream, call):
-        """Call what launches a debug build on a stream, wait for it, and raise what it found."""
+        """Run `call`, which launches a debug build on a stream, wait for it, and raise the fault that it
+        found.
+        """
         words = None
         try:
             call()
-        finally:  # what a launch that was interrupted has left is not the next one's
+        finally:  # an interrupted launch's fault must not be reported by the next one
             cu.cuStreamSynchronize(stream)
             if self.found.value:
                 words = self._taken()
@@ -189,7 +195,7 @@ class _Faults:
 
 
 def _launch(space, rows):
-    """Queue what a launch does; of a debug build, see it through to its end."""
+    """Queue a launch's kernels; for a debug build, wait for their end."""
 
     def queue():
         for compiled, handle, grid, shared, block in rows:
@@ -245,8 +251,9 @@ def _configure(space, compiled, policy):
 
 
 def _tile_bits(extents, threads):
-    """log2 of a tile's width: rows of a tile share what they read, but short dimensions leave no thread
-    idle."""
+    """Return log2 of a tile's width: rows of a tile share their input, but short dimensions leave no thread
+    idle.
+    """
     rows = min(_TILE_ROWS, 1 << max(extents[-2] - 1, 0).bit_length())
     return min(threads // rows, 1 << max(extents[-1] - 1, 0).bit_length()).bit_length() - 1
 
@@ -321,12 +328,12 @@ def run_for(space, compiled, policy, words):
         if grid:
             with _lock.held:
                 return sized.launch(grid, words + behind, shared, 0, sized.handle)
-    with _lock.held:  # also where the driver refused: it says why
+    with _lock.held:  # also if the driver refused: this raises its reason
         _launch(space, _for(space, compiled, policy, words, (), None))
 
 
-# ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared
-# memory, argument block)
+# ---- the work of a launch: the kernels that it queues, as (compiled code, its function, grid, bytes of
+# shared memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
     compiled = _fitting(compiled, policy)
     if policy.__class__ is RangePolicy and compiled.scatters:

@@ -1,20 +1,21 @@
 """Copies between pageable memory of the host and a device, through a ring of pinned memory.
 
-The driver copies pageable memory through a buffer of its own, with one thread, and waits. Here the calling
-thread fills (or empties) the ring, of large copies all threads of the host do, while the device copies what
-was filled before; the loops are compiled (`ring_up` and `ring_down` of backends/cpu/ring_code.py), so that a
-small copy is one call.
+The driver copies pageable memory through its internal buffer, with one thread, and waits. Here the calling
+thread fills (or empties) the ring, for large copies together with the pool's threads, while the device copies
+the pieces that are ready; the loops are compiled (`ring_up` and `ring_down` of machines/cpu/ring_code.py), so
+that a small copy is one call.
 
-What comes back and is neither small nor large is copied by a kernel (`_MOVE`), which leaves a stamp behind
-each piece. All of a block's stores come before its barrier, the barrier before the
-fence of the thread that writes the stamp, the fence before the stamp, for the whole system; the host looks at
-the stamp with acquire order, and so reads the piece as it was written. `ring_down` returns when each piece
-was taken behind its own stamp, or else behind the end of the queue: nothing writes to the ring any more.
+Copies to the host that are neither small nor large are made by a kernel (`_MOVE`), which writes a stamp after
+each piece. All of a block's stores precede its barrier, the barrier precedes the fence of the thread that
+writes the stamp, and the fence the stamp, system-wide; the host reads the stamp with acquire order, and so
+reads the piece as it was written. `ring_down` returns when each piece was copied out after its own stamp, or
+else after the end of the queue: nothing writes to the ring any more.
 
-What comes back often goes to new memory, whose pages the system clears when they are first written to, huge
-ones of 2 MiB where it can. Threads that meet in one page wait for each other, so that pieces on the way down
-are large, and a thread takes a share of one (H100, 512 MiB to new memory, two turns: 77 and 80 milliseconds
-with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 where the memory had its pages).
+The target of a copy to the host is often new memory, whose pages the system clears when they are first
+written to, in huge pages of 2 MiB where it can. Threads that write to the same page wait for each other;
+therefore pieces on the way down are large, and a thread takes a share of one (H100, 512 MiB to new memory,
+two runs: 77 and 80 milliseconds with pieces of at most 4 MiB, 35 and 35 with 16, 38 and 36 with 32; 15 if the
+pages existed).
 """
 
 import ctypes
