@@ -27,7 +27,7 @@ from .select import count_partitions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line; return the exit status."""
     return command.run("tmap", _parser(), argv)
 
 
@@ -80,7 +80,7 @@ def _orders(text):
 
 
 def _read(options):
-    with contextlib.suppress(ValueError, TypeError):  # else it is a date, or None
+    with contextlib.suppress(ValueError, TypeError):  # otherwise it is a date, or None
         options.end = float(options.end)
     return read(options.file, **command.given(options, read) | ({"run": None} if options.one_run else {}))
 
@@ -130,7 +130,7 @@ def _fit(options):
 
 
 def _errors(model, runs, options):
-    """Return standard errors where they are wanted and there are any, and why there are none."""
+    """Compute standard errors if requested; return them or None, and a note if they do not exist."""
     if not options.errors:
         return None, ()
     try:
@@ -169,7 +169,7 @@ def _table_of(model, errors):
         shown = "<1e-9" if 0 < value < 1e-9 else f"{value:.5g}" if value >= 1e-4 else f"{value:.2g}"
         if errors is None:
             return shown
-        return f"{shown}\n(held)" if np.isnan(error) else f"{shown}\n± {error:.2g}"  # at its bound
+        return f"{shown}\n(held)" if np.isnan(error) else f"{shown}\n± {error:.2g}"  # NaN: at its bound
 
     table = Table(title="the process" + ("" if errors is None else ", ± standard errors"))
     columns = ["branch", "order", "rate", "start", "end", *(f"to {j}" for j in range(model.n_branches))]

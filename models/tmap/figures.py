@@ -1,4 +1,4 @@
-"""Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install
+"""Figures of model against data: gaps, lengths of runs, correlations. They need matplotlib (`pip install
 ".[plot]"`)."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _MOST_LAGS = 8
 
 
 def overview(model, runs):
-    """Return three panels: survival of gaps, distribution of run lengths, lag correlations; data against
-    model.
+    """Draw three panels of data against model: survival of gaps, distribution of run lengths, lag
+    correlations.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def plot_correlations(axes, model, runs):
 
 
 def empirical_correlation(runs, lag):
-    """Return correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN where there
+    """Compute the correlation of x_k and x_(k+lag) over all pairs of complete gaps within runs; NaN if there
     are too few."""
     run = np.repeat(np.arange(runs.n_runs), runs.lengths)
     early = (

@@ -1,4 +1,4 @@
-"""Runs from tables and files."""
+"""Make runs from tables and files."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def from_frame(
     resolution: float | None = None,
     alone: bool = False,
 ) -> Runs:
-    """Return runs from a table with a row for each gap.
+    """Make runs from a table with a row for each gap.
 
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of column names to arrays
     run, gap : str
-        Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep
-        their order. All are of one run if `run` is None.
+        Columns: the run of each gap (any values that can be sorted), and the gap. Gaps of a run keep their
+        order. All are of one run if `run` is None.
     censored : str, optional
-        Column of True or False: whether the run's last gap is still open. Its value in the run's last row
+        Column of True or False: True if the run's last gap is still open. Its value in the run's last row
         counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
     alone : bool
-        Gaps have no order in time: each is a run of its own, in place of `run` (`Runs.from_gaps`).
+        Gaps have no order in time: each is a separate run, in place of `run` (`Runs.from_gaps`).
 
     Returns
     -------
@@ -57,7 +57,7 @@ def from_frame(
     Raises
     ------
     InputError, ShapeError, DTypeError, FiniteError
-        A column that is not there, of another length, of words or with gaps in it; a gap that is negative.
+        A column is missing, has another length, or contains words or missing values; a gap is negative.
     """
     values = _numbers(_column(frame, gap), gap)
     if alone:
@@ -86,7 +86,7 @@ def from_events(
     resolution: float | None = None,
     date_order: DateOrder | None = None,
 ) -> Runs:
-    """Return runs from a table with a row for each event: a run's gaps are the times between its events.
+    """Make runs from a table with a row for each event: a run's gaps are the times between its events.
 
     Parameters
     ----------
@@ -95,21 +95,21 @@ def from_events(
         Column of numbers or of dates (NumPy's, pandas's with or without time zones, or text); gaps of dates
         are in seconds.
     run : str, optional
-        Column of names, of users for example; all events are of one if not given. Events of one name are
+        Column of names, of users for example; all events are of one name if not given. Events of one name are
         sorted by time.
     timeout : float, optional
         A longer gap ends a run, and the next event begins another one of the same name.
     end : float or date, optional
-        When the record ended. The last run of each name is then censored: its last gap is open, from its last
-        event to the end. With `timeout`, only where that is no longer than the time-out; the others have
-        ended.
+        Time at which the record ended. The last run of each name is then censored: its last gap is open, from
+        its last event to the end. With `timeout`, only if that gap is no longer than the time-out; other runs
+        have ended.
     censored : str, optional
-        With `end`: column of True or False, whether a name's run still goes on. Its value in the name's last
+        With `end`: column of True or False, True if a name's last run continues. Its value in the name's last
         row counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
     date_order : {"year first", "month first", "day first"}, optional
-        Of dates in text that may be read in two ways.
+        Order of dates in text that can be read in two ways.
 
     Returns
     -------
@@ -119,8 +119,8 @@ def from_events(
     Raises
     ------
     InputError, ShapeError, DTypeError, FiniteError
-        A column that is not there, of another length, of words or with gaps in it; no two events of one run;
-        an event after the end; `censored` without `end`.
+        A column is missing, has another length, or contains words or missing values; no two events are of one
+        run; an event is after the end; `censored` is given without `end`.
     """
     times, end = _times(frame, time, end, date_order)
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
@@ -137,7 +137,7 @@ def from_events(
     gaps, same = np.diff(times), np.diff(codes) == 0
     if timeout is not None:
         same &= gaps <= check_number(timeout, "timeout", above=0.0)
-    number = np.cumsum(np.append(False, ~same))  # of each event's run
+    number = np.cumsum(np.append(False, ~same))  # number of each event's run
     gaps, number_of_gap = gaps[same], number[1:][same]
     goes_on = np.zeros(len(times), bool)
     if end is not None:
@@ -152,15 +152,15 @@ def from_events(
         raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
     open_end = np.zeros(number[-1] + 1, bool)
     open_end[number[goes_on]] = True
-    in_order = np.argsort(number_of_gap, kind="stable")  # an open gap was put behind the others of its run
+    in_order = np.argsort(number_of_gap, kind="stable")  # moves open gaps to the ends of their runs
     kept, lengths = np.unique(number_of_gap, return_counts=True)
     censored = None if end is None else open_end[kept]
     return Runs(gaps[in_order], lengths, censored, resolution=resolution)
 
 
 def _times(frame, time, end, date_order):
-    """Return a column of times as numbers, of dates in seconds from the first one, and the record's end
-    beside them, or None."""
+    """Return a column of times as numbers, dates in seconds from the first one, and the record's end in the
+    same units, or None."""
     column = _column(frame, time, raw=True)
     if looks_dated(column):
         moments = as_dates(column, time, date_order)
@@ -179,7 +179,7 @@ def _times(frame, time, end, date_order):
 
 
 def _still(frame, censored, times, time, end):
-    """Return the column of runs that go on, or None."""
+    """Return the column of names whose last runs continue, or None."""
     if censored is None:
         return None
     if end is None:
@@ -207,7 +207,7 @@ def read(
     date_order: DateOrder | None = None,
     alone: bool = False,
 ) -> Runs:
-    """Return runs from a file.
+    """Read runs from a file.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def read(
     Raises
     ------
     InputError, ShapeError, DTypeError, FiniteError
-        A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
+        The file does not exist or has other contents; `from_frame` or `from_events` refuses an argument.
     """
     kind = check_file(path, (".npz", ".csv", ".csv.gz", ".txt", ".parquet"))
     if kind == ".npz":
@@ -290,7 +290,7 @@ def _check_same(column, name, other, its_name):
 
 
 def _column(frame, name, raw=False, hint=""):
-    """Return a column as an array, or as it is."""
+    """Return a column as an array, or with `raw` unchanged."""
     try:
         return frame[name] if raw else np.asarray(frame[name])
     except (KeyError, TypeError, IndexError) as error:
@@ -306,14 +306,15 @@ def _column(frame, name, raw=False, hint=""):
 
 
 def _numbers(column, name):
-    """Return a column as numbers; a word is named with its row."""
+    """Convert a column to numbers; an error names a word and its row."""
     if np.asarray(column).dtype.kind in "OU":
         return numbers(list(map(str, column)), name, "table")
     return as_numbers(column, name, 1)
 
 
 def _groups(names, column):
-    """Return rows sorted by name, in their own order within each, and the number of rows of each name."""
+    """Sort rows by name, in their given order within each; return the order, and the number of rows of each
+    name."""
     if names.dtype.kind == "f" and np.isnan(names).any():
         raise FiniteError(f"{column}[{int(np.isnan(names).argmax())}] is missing; every row belongs to a run")
     try:

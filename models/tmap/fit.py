@@ -24,33 +24,33 @@ from .model import TransientMAP, check_type
 from .runs import Runs
 
 N_STARTS = 8
-_EXCHANGES, _HIGHER = 4, 1e-9  # of branches, in a row; of the log-likelihood
-_NEAR = 1.0  # of the log-likelihood
-_TRIED, _STEPS = 4, 15  # starts that are tried for each that EM runs to the end, and steps of a trial
-_TRIES = 20  # for another order of strata
-_SAMPLE = 10_000  # gaps whose quantiles a start is drawn from
-_PAPERS_MOST = 60.0  # of a gap times a rate
-_AT_ONCE = 16  # starts that run together; each needs memory for the vectors of the longest runs
+_EXCHANGES, _HIGHER = 4, 1e-9  # exchanges of branches in a row; smallest relative gain of the log-likelihood
+_NEAR = 1.0  # difference of log-likelihoods
+_TRIED, _STEPS = 4, 15  # trial starts for each that EM runs to the end, and EM steps of a trial
+_TRIES = 20  # tries to find a new order of strata
+_SAMPLE = 10_000  # largest number of gaps for the quantiles from which starts are drawn
+_PAPERS_MOST = 60.0  # largest product of a gap and a rate
+_AT_ONCE = 16  # starts that run concurrently; each needs memory for the vectors of the longest runs
 
 
 @dataclass(frozen=True)
 class FitInfo(Shown):
-    """Course of a fit.
+    """Course and result of a fit.
 
     Attributes
     ----------
     log_likelihood : float
-        Of the model returned.
+        That of the returned model.
     history : ndarray, shape (n_iterations + 1,)
         Log-likelihood before each EM step and after the last; it never falls, up to rounding.
     n_iterations : int
     converged : bool
-        Whether the gain of a step, for each gap, came below `tol`.
+        True if the gain of a step per gap fell below `tol`.
     starts : ndarray, shape (n_starts,)
-        Log-likelihood that each start came to.
+        Log-likelihood that each start reached.
     notes : tuple of str
-        What the data say too little about: dead branches, such as take zero gaps only, fewer runs than
-        branches. Empty if nothing.
+        Warnings about parameters that the data hardly determine: dead branches, branches that take zero gaps
+        only, fewer runs than branches, maxima that may have been missed. Empty if there are none.
     """
 
     log_likelihood: float
@@ -82,36 +82,36 @@ def fit(
     Parameters
     ----------
     runs : Runs
-        Censored ones included: what their open gap tells counts.
+        They may include censored ones, whose open gaps are part of the likelihood.
     orders : array-like of int, shape (n_branches,)
-        One of them must be 1 where a gap is zero, unless gaps are rounded (`Runs`).
+        One of them must be 1 if a gap is zero, unless gaps are rounded (`Runs`).
     max_iter : int, at most 1,000,000, default 1000
         EM steps of each start.
     tol : float, default 1e-8
         Gain of the log-likelihood per gap at which a start stops.
     seed : int, 0 to 2^64 - 1, default 0
-        Of the random starts.
+        Seed of the random starts.
     n_starts : int, optional
-        Starts of EM, of which the best is returned. They run side by side. The likelihood has many local
-        maxima: 8 by default, or 1 where `start` is given. `info.starts` and `info.notes` tell where they
-        ended.
+        Starts of EM, of which the best is returned. They run concurrently. The likelihood has many local
+        maxima: 8 by default, or 1 if `start` is given. `info.starts` and `info.notes` report the maxima that
+        they reached.
     start : TransientMAP or "paper", optional
         The first start, of the same orders; the others are random. "paper" is that of `paper_start`.
     dtype : {"float64", "float32"}
-        Of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
+        Dtype of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
     memory_mb : float, optional
-        MiB of the space that gaps may take; what is more is streamed. 16 bytes a gap in float64 and 8 in
-        float32. More data than that are streamed: they stay in the host's memory, and each EM step copies
-        them to the space part by part.
+        MiB of the space that gaps may take; what is more is streamed. A gap takes 16 bytes in float64 and 8
+        in float32. Streamed data stay in the host's memory, and each EM step copies them to the space part by
+        part.
     checkpoint : path, optional
-        A folder that keeps the state of each start, from which the same call goes on. The same call goes on
-        from there to the same model, one with more `max_iter` or `n_starts` goes further.
+        A folder that stores the state of each start. The same call resumes from it to the same model, one
+        with more `max_iter` or `n_starts` continues further.
     progress : bool
-        Show a bar on standard error: starts that have come to rest, short trials of others among them.
+        Show a bar on standard error: converged starts, including short trials.
     space : str, Space or a list of them, optional
-        Spaces of a list, such as several GPUs, work side by side.
+        The spaces of a list, such as several GPUs, compute concurrently.
     client : distributed.Client or "local", optional
-        Whose workers share the runs; the M-step is made here. The model is the same for any number of
+        Its workers divide the runs; the M-step runs in this process. The model is the same for any number of
         workers.
 
     Returns
@@ -124,12 +124,12 @@ def fit(
     ------
     InputError
         All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends,
-        `start` has other orders or cannot make the runs, or `memory_mb` does not hold the longest runs;
-        a checkpoint of another fit, or in use.
+        `start` has other orders or cannot generate the runs, `memory_mb` is too small for the longest runs,
+        or the checkpoint is of another fit or in use.
     StorageError
-        The checkpoint cannot be written; what was kept before stays.
+        The checkpoint cannot be written; its previous contents are kept.
     ClusterError
-        A worker of another version or without the space; a scheduler that is gone.
+        A worker has another version or lacks the space; the scheduler is gone.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def fit(
         "dtype": dtype.__name__,
         "memory_bytes": memory_bytes,
     }
-    if checkpoint is not None:  # else they may stay on a device
+    if checkpoint is not None:  # otherwise the arrays may stay on a device
         settings |= {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored}
     with (
         bar(progress) as shown,
@@ -179,7 +179,7 @@ def fit(
         best = max(found, key=lambda end: end.history[-1])
         exchanged = 0.0
         if drawn > 1:
-            em.shown = None  # the bar has come to its end: it counts starts
+            em.shown = None  # the bar is complete: it counts starts
             best, exchanged = _exchanged(em, best, max_iter, tol)
         model, history, converged, visits = best
         visits = em.expectation([model])[0].visits if visits is None else visits
@@ -190,7 +190,7 @@ def fit(
 
 
 def check_fit(runs, orders):
-    """Refuse data that cannot tell of these orders."""
+    """Raise an error if runs cannot determine a model of these orders."""
     if runs.n_gaps < len(orders):
         raise InputError(f"runs hold {runs.n_gaps} gaps, fewer than the {len(orders)} branches")
     if runs.n_censored == runs.n_runs:
@@ -216,7 +216,7 @@ def _check_start(model, orders, runs, memory_mb, space):
 
 
 def in_order(model):
-    """Return the same process, its branches by order, then by mean gap."""
+    """Sort the branches of a process by order, then by mean gap."""
     return _ordered(model, _order_of(model))
 
 
@@ -234,7 +234,7 @@ def _ordered(model, order):
 
 
 def _promising(em, runs, orders, n_starts, max_iter, random):
-    """Return n_starts starts, the best of _TRIED times as many after a few steps."""
+    """Draw n_starts starts: the best, after a few steps, of _TRIED times as many."""
     tried = random_starts(runs, orders, _TRIED * n_starts, random)
     ends = em.run_em(tried, min(_STEPS, max_iter), 0.0)
     best = sorted(range(len(tried)), key=lambda k: -ends[k].history[-1])[:n_starts]
@@ -242,9 +242,9 @@ def _promising(em, runs, orders, n_starts, max_iter, random):
 
 
 def _exchanged(em, best, max_iter, tol):
-    """Return the best end, and how much higher it is than that given: EM also from it with two branches of
-    different orders in each other's place, which is where maxima lie beside each other, until none of
-    these is higher."""
+    """Search for a higher maximum by exchanging two branches of different orders and running EM, until no
+    exchange raises the likelihood; neighbouring maxima often differ by such an exchange. Return the best end,
+    and its gain in log-likelihood."""
     first = best.history[-1]
     for _ in range(_EXCHANGES):
         model = best.model
@@ -261,7 +261,7 @@ def _exchanged(em, best, max_iter, tol):
 
 
 def _in_place_of(model, i, j):
-    """Return two branches with each other's mean, start and switching, each of its own order."""
+    """Exchange the means, starts and switching of two branches, each of which keeps its order."""
     order = np.arange(len(model.orders))
     order[[i, j]] = j, i
     means = (model.orders / model.rates)[order]
@@ -274,14 +274,15 @@ def random_starts(runs, orders, n_starts, random):
     """Draw starts: branches whose means are gaps drawn from the data, and switching that gives runs of the
     mean length.
 
-    Each branch draws from another of as many strata of equal numbers of gaps, short to long, so that no two
-    begin alike; which branch has which differs from start to start as long as it can. A branch of order 1
-    that draws a zero starts as one that makes nothing else: from longer means EM seldom gets there.
+    The gaps are divided into as many strata of equal size as branches, from short to long, and each branch
+    draws from a different stratum, so that no two begin alike; the assignment of strata differs between
+    starts as long as possible. A branch of order 1 that draws a zero starts with a mean so short that it
+    takes zeros only: EM seldom gets there from longer means.
     """
     if not n_starts:
         return []
     n, used, drawn = len(orders), set(), []
-    # the mean of what is recorded as zero
+    # the mean of gaps recorded as zero
     shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
     some = runs.values if runs.n_gaps <= _SAMPLE else runs.sample(random.integers(0, runs.n_gaps, _SAMPLE))
@@ -306,8 +307,7 @@ def random_starts(runs, orders, n_starts, random):
 
 
 def _quantiles(sample, shares):
-    """Return np.quantile, to the bit: for many numbers at many shares a sort takes less time than its
-    partitions."""
+    """Compute np.quantile, bitwise: for many shares, one sort takes less time than its partitions."""
     sample = np.sort(sample)
     at = shares * (sample.size - 1)
     before = at.astype(np.int64)
@@ -318,11 +318,11 @@ def _quantiles(sample, shares):
 
 
 def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
-    """Return a start by section 4.1 of Brazenas, Horvath and Telek.
+    """Draw a start by section 4.1 of Brazenas, Horvath and Telek.
 
-    Uniform numbers over their sum for alpha and for each row of the switching, which goes on with
-    probability 1 - 1 / K for a mean run of K gaps; rates r_i / T for a mean gap of T, all made smaller so
-    that no gap times a rate is above 60, for exp(-88) is where float32 ends.
+    alpha and each row of the switching are uniform numbers over their sum, with switching rows scaled to a
+    sum of 1 - 1 / K for a mean run of K gaps; rates are r_i / T for a mean gap of T, all reduced so that no
+    gap times a rate is above 60, as exp(-88) is near the smallest float32.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
     Raises
     ------
     DTypeError, InputError, ShapeError
-        What are no Runs, no orders, or no seed.
+        `runs` are not Runs, `orders` not orders, or `seed` not a seed.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
@@ -351,7 +351,8 @@ def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
 
 
 def _of_starts(finals, exchanged=0.0):
-    """Return whether the best of several starts stands by itself, or was no maximum."""
+    """Return a note if only one of several starts reached the best maximum, or if an exchange of branches
+    surpassed it."""
     near = int((finals > finals.max() - _NEAR).sum())
     note = ()
     if exchanged > _NEAR:
@@ -369,7 +370,7 @@ def _of_starts(finals, exchanged=0.0):
 
 
 def _notes(em, runs, model, visits):
-    """Yield words on what the data say little about."""
+    """Yield notes on parameters that the data hardly determine."""
     n_ends = runs.n_runs - runs.n_censored
     if n_ends < len(model.orders):
         ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"

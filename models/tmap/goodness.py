@@ -1,4 +1,4 @@
-"""Does the process make such runs? A test by time rescaling."""
+"""Goodness of fit of a process to runs, by time rescaling."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from .runs import Runs
 
 @dataclass(frozen=True)
 class Goodness(Shown):
-    """Goodness of fit by the rescaled gaps of complete gaps; small p-values speak against the process.
+    """Goodness of fit by the rescaled complete gaps; small p-values are evidence against the process.
 
     Attributes
     ----------
     uniforms : ndarray, shape (n_gaps - n_censored,)
         See `TransientMAP.rescaled`.
     distance, p_distance : float
-        Largest distance of their distribution from the uniform one, and its p-value (Kolmogorov, Smirnov).
+        Largest distance of their distribution function from the uniform one, and its p-value (Kolmogorov,
+        Smirnov).
     correlation, p_correlation : float
-        Of neighbours within runs, and its p-value; NaN without any.
+        Correlation of consecutive ones within runs, and its p-value; NaN without any.
     length_score, p_length : float
-        Mean number of gaps less its expectation, in standard errors, and its p-value; NaN with censored runs.
+        Mean number of gaps in a run less its expectation, in standard errors, and its p-value; NaN with
+        censored runs.
     """
 
     uniforms: np.ndarray = field(repr=False)
@@ -41,10 +43,10 @@ class Goodness(Shown):
 
 
 def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | None = None) -> Goodness:
-    """Test whether a process made runs, from gaps rescaled to be uniform and independent.
+    """Test the hypothesis that runs come from a process, by gaps rescaled to be uniform and independent.
 
-    The p-values are exact for many gaps, for parameters that were not fitted to the same runs: after a fit
-    they are too large. Data that are rounded are no continuous gaps: many gaps fail by that alone.
+    The p-values are exact for many gaps, if the parameters were not fitted to the same runs; after a fit they
+    are too large. Rounded data are not continuous: with many gaps they are rejected for that reason only.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
     Raises
     ------
     InputError
-        The process cannot make one of the gaps.
+        The process cannot generate one of the gaps.
     """
     whole = check_model(model).rescaled(runs, space=space)
     ends = np.cumsum(runs.lengths) - 1
@@ -85,8 +87,8 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
 
 
 def kolmogorov(uniforms):
-    """Return largest distance from the uniform distribution, and its p-value for many numbers (Stephens,
-    JRSS B 32, 1970)."""
+    """Compute the largest distance from the uniform distribution function, and its p-value for many numbers
+    (Stephens, JRSS B 32, 1970)."""
     n = len(uniforms)
     if not n:
         return np.nan, np.nan

@@ -1,4 +1,4 @@
-"""The process itself: its matrices, its moments, the likelihood of runs, and simulated runs."""
+"""The transient MAP: its matrices, its moments, the likelihood of runs, and simulated runs."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from .packed import (
 )
 from .runs import Runs
 
-_KEPT = "alpha", "orders", "rates", "switching"  # of a file
-_ROUNDING = 1e-9  # by how much probabilities may miss their sum
+_KEPT = "alpha", "orders", "rates", "switching"  # parts of a file
+_ROUNDING = 1e-9  # tolerance of sums of probabilities
 
 
 class TransientMAP:
@@ -61,7 +61,7 @@ class TransientMAP:
     rates : array-like, shape (n_branches,), per unit of time
         Rate of each stage; a branch's mean gap is orders / rates.
     switching : array-like, shape (n_branches, n_branches)
-        Probability of the next gap's branch given this one's; what a row lacks to 1 is the probability to
+        Probability of the next gap's branch given this one's; 1 less the sum of a row is the probability to
         end.
 
     Attributes
@@ -76,7 +76,7 @@ class TransientMAP:
     ShapeError
         The arguments disagree on n_branches.
     DTypeError
-        A value is no number, or an order not whole.
+        A value is not a number, or an order is not whole.
     FiniteError
         A value is NaN or infinite.
     InputError
@@ -130,7 +130,7 @@ class TransientMAP:
         self._check_end()
 
     def _check_end(self):
-        """Refuse a process in which a run may never end."""
+        """Raise an error if a run may never end."""
         ends = self.exits > 0.0
         for _ in range(self.n_branches):
             ends |= (self.switching[:, ends] > 0.0).any(axis=1)
@@ -144,14 +144,14 @@ class TransientMAP:
         return f"TransientMAP({', '.join(f'{name}={getattr(self, name).tolist()}' for name in _KEPT)})"
 
     def matrices(self) -> tuple[Floats, ...]:
-        """Return the process as a Markov chain on stages.
+        """Compute the process as a Markov chain on stages.
 
         Returns
         -------
         D0 : ndarray, shape (n_stages, n_stages)
             Rates of changes without an event, n_stages = sum of orders.
         D1 : ndarray, shape (n_stages, n_stages)
-            Rates of changes with an event after which the run goes on.
+            Rates of changes with an event after which the run continues.
         d : ndarray, shape (n_stages,)
             Rates of events that end the run.
         start : ndarray, shape (n_stages,)
@@ -171,16 +171,16 @@ class TransientMAP:
 
     @classmethod
     def from_matrices(cls, d0: ArrayLike, d1: ArrayLike, start: ArrayLike) -> TransientMAP:
-        """Return the process of such matrices as `matrices` gives.
+        """Make a process from matrices in the form of `matrices`.
 
         Parameters
         ----------
         d0 : array-like, shape (n_stages, n_stages)
             Rates without an event: stages of a branch follow one another, at one rate.
         d1 : array-like, shape (n_stages, n_stages)
-            Rates with one: from a branch's last stage to the first of any. What is left of a row ends runs.
+            Rates with an event: from a branch's last stage to the first of any. The rest of a row ends runs.
         start : array-like, shape (n_stages,)
-            Probabilities to start, in first stages.
+            Probabilities to start, nonzero for first stages only.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, FiniteError, ShapeError, InputError
-            The matrices are no such chain: an Erlang mixture is wanted, to which `fit` can bring others.
+            The matrices are not those of Erlang branches; runs of other processes may be given to `fit`.
         """
         d0, d1 = (check_finite(as_numbers(v, name, 2), name) for v, name in ((d0, "d0"), (d1, "d1")))
         start, n = check_finite(as_numbers(start, "start", 1), "start"), len(d0)
@@ -216,16 +216,17 @@ class TransientMAP:
     def from_moments(
         cls, mean: float, variance: float, *, mean_arrivals: float, correlation: float = 0.0
     ) -> TransientMAP:
-        """Return a process of two branches with given moments, such as a start for `fit`.
+        """Make a process of two branches with given moments, for example as a start for `fit`.
 
         Parameters
         ----------
         mean, variance : float
-            Of gaps. Above mean^2 the branches are exponential, of balanced means; below Erlang, of one rate.
+            Those of gaps. If variance is above mean^2, branches are exponential with balanced means;
+            otherwise they are Erlang with one rate.
         mean_arrivals : float, above 1
-            Gaps of a run.
+            Mean number of gaps in a run.
         correlation : float, at least 0
-            Of neighbouring gaps.
+            That of consecutive gaps.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, FiniteError, InputError
-            Two branches have no such moments; the message says which they can have.
+            Two branches cannot have such moments; the message gives the possible range.
 
         References
         ----------
@@ -270,7 +271,7 @@ class TransientMAP:
         return cls(alpha, orders, rates, goes_on * ((1.0 - stays) * alpha + stays * np.eye(2)))
 
     def visits(self) -> Floats:
-        """Return expected number of a run's gaps in each branch.
+        """Compute the expected number of a run's gaps in each branch.
 
         Returns
         -------
@@ -279,7 +280,7 @@ class TransientMAP:
         return np.linalg.solve((np.eye(self.n_branches) - self.switching).T, self.alpha)
 
     def mean_arrivals(self) -> float:
-        """Return expected number of gaps of a run.
+        """Compute the expected number of gaps in a run.
 
         Returns
         -------
@@ -288,7 +289,7 @@ class TransientMAP:
         return float(self.visits().sum())
 
     def variance_arrivals(self) -> float:
-        """Return the variance of the number of gaps of a run.
+        """Compute the variance of the number of gaps in a run.
 
         Returns
         -------
@@ -300,7 +301,7 @@ class TransientMAP:
         return float(pairs + mean - mean**2)
 
     def arrivals_distribution(self, n_max: int) -> Floats:
-        """Return probability of 1, 2, ..., n_max gaps in a run.
+        """Compute the probabilities of 1, 2, ..., n_max gaps in a run.
 
         Parameters
         ----------
@@ -313,7 +314,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, InputError
-            `n_max` is no whole number, or below 1.
+            `n_max` is not a whole number, or below 1.
         """
         found, a = np.empty(check_count(n_max, "n_max")), self.alpha
         for k in range(len(found)):
@@ -322,12 +323,12 @@ class TransientMAP:
         return found
 
     def gap_moment(self, k: int, power: int = 1) -> float:
-        """Return a moment of the k-th gap, E[x_k^power], among runs that have one.
+        """Compute a moment of the k-th gap, E[x_k^power], among runs that have one.
 
         Parameters
         ----------
         k : int, at least 1
-            Which gap, the first is 1.
+            Number of the gap; the first is 1.
         power : int, at least 1
 
         Returns
@@ -337,7 +338,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, InputError
-            An argument is no whole number, or below 1; no run has that many gaps.
+            An argument is not a whole number, or below 1; no run has k gaps.
         """
         k, power = check_count(k, "k"), check_count(power, "power")
         a = self.alpha @ np.linalg.matrix_power(self.switching, k - 1)
@@ -346,7 +347,7 @@ class TransientMAP:
         return float(a @ self._moments(power) / a.sum())
 
     def mean_gap(self) -> float:
-        """Return mean of all gaps, those of all runs taken together.
+        """Compute the mean gap over all gaps of all runs.
 
         Returns
         -------
@@ -356,12 +357,12 @@ class TransientMAP:
         return float(visits @ self._moments(1) / visits.sum())
 
     def lag_correlation(self, lag: int = 1) -> float:
-        """Return correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together.
+        """Compute the correlation of x_k and x_(k+lag), over all such pairs of gaps within runs.
 
         Parameters
         ----------
         lag : int, at least 1
-            How many gaps later.
+            Distance of the gaps in their run.
 
         Returns
         -------
@@ -370,7 +371,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, InputError
-            `lag` is no whole number, or below 1; no run has that many gaps.
+            `lag` is not a whole number, or below 1; no run has more than `lag` gaps.
         """
         lag = check_count(lag, "lag")
         joint = self.visits()[:, None] * np.linalg.matrix_power(self.switching, lag)
@@ -384,7 +385,7 @@ class TransientMAP:
         return float(covariance / math.sqrt(math.prod(variances)))
 
     def _moments(self, power):
-        """Return E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
+        """Compute E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
     def joint_density(self, gaps: ArrayLike, *, ended: bool = True) -> Floats | Any:
@@ -395,7 +396,7 @@ class TransientMAP:
         gaps : array-like, shape (..., k)
             The first k gaps of a run, or of several.
         ended : bool
-            True: the run has these gaps and no more. False: whatever follows.
+            True: the run has exactly these gaps. False: it may have further ones.
 
         Returns
         -------
@@ -404,7 +405,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, FiniteError, InputError
-            Gaps that are no numbers, or negative.
+            Gaps are not numbers, or negative.
         """
         gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
         if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
@@ -430,7 +431,7 @@ class TransientMAP:
         )
 
     def gap_survival(self, x: ArrayLike) -> Floats | Any:
-        """Return probability that a gap is longer than x, over all gaps of all runs taken together.
+        """Compute the probability that a gap is longer than x, over all gaps of all runs.
 
         Parameters
         ----------
@@ -439,15 +440,15 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape of x, or float
-            1 where x < 0.
+            1 if x < 0.
 
         Raises
         ------
         DTypeError, FiniteError
-            `x` holds what is no number, or not finite.
+            A value of `x` is not a number, or not finite.
         """
         y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
-        # twice half the exponential: it must not vanish too soon
+        # half of the exponent here and half at the end: exp(-y) would underflow too soon
         found, term = np.zeros_like(y), np.exp(-0.5 * y)
         for m in range(self.orders.max()):
             found += np.where(m < self.orders, term, 0.0)
@@ -464,28 +465,29 @@ class TransientMAP:
         space: Spaces | None = None,
         client: object = None,
     ) -> float:
-        """Return logarithm (4) of the density of runs; of the probability, as far as open gaps go.
+        """Compute the log-likelihood (4) of runs: log-densities of complete gaps and log-probabilities of
+        open ones.
 
         Parameters
         ----------
         runs : Runs
         dtype : {"float64", "float32"}
-            Of the recursion; sums over runs are in float64 either way.
+            Dtype of the recursion; sums over runs are in float64 either way.
         memory_mb : float, optional
-            MiB of the space that gaps may take: more than that goes there in parts, one after the other.
+            MiB of the space for gaps; if they need more, they are copied there in parts, one after the other.
         space : str, Space or a list of them, optional
         client : distributed.Client or "local", optional
-            Whose workers share the runs.
+            Its workers divide the runs.
 
         Returns
         -------
         float
-            Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+            Minus infinity if the process cannot generate the runs: a gap of zero without a branch of order 1.
 
         Raises
         ------
         DTypeError, InputError
-            What are no Runs; a memory_mb that is too small for one part.
+            `runs` are not Runs; memory_mb is too small for one part.
         """
         check_type(runs)
         dtype = check_dtype(dtype)
@@ -504,7 +506,7 @@ class TransientMAP:
         *,
         space: pk.SpaceLike | None = None,
     ) -> Floats:
-        """Return probability of each gap's branch given all gaps of its run: q_i[k] of (5).
+        """Compute the probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
         Parameters
         ----------
@@ -519,7 +521,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError
-            What are no Runs.
+            `runs` are not Runs.
         """
         packed, shared = self._on(runs, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
@@ -538,29 +540,30 @@ class TransientMAP:
         seed: int = 0,
         space: pk.SpaceLike | None = None,
     ) -> Floats:
-        """Return probability of a gap no longer than each, given the gaps before it and that there is one.
+        """Compute for each gap the probability of one no longer than it, given the previous gaps and that
+        there is a gap.
 
-        These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et
-        al., Neural Computation 14, 2002). A gap of zero gives 0; an open one what it is so far; a rounded one
-        a gap drawn within its interval (Dunn and Smyth, Journal of Computational and Graphical Statistics 5,
-        1996).
+        These are independent and uniform on (0, 1) if the runs come from the process (time rescaling; Brown
+        et al., Neural Computation 14, 2002). A gap of zero gives 0; an open gap is taken at its present
+        length; a rounded gap is drawn within its interval (Dunn and Smyth, Journal of Computational and
+        Graphical Statistics 5, 1996).
 
         Parameters
         ----------
         runs : Runs
         seed : int, 0 to 2^64 - 1
-            Of the draws within the intervals of rounded gaps.
+            Seed of the draws within the intervals of rounded gaps.
         space : str or Space, optional
 
         Returns
         -------
         ndarray, shape (n_gaps,), in [0, 1]
-            NaN for a gap that the process cannot make: zero, without a branch of order 1.
+            NaN for a gap that the process cannot generate: zero, without a branch of order 1.
 
         Raises
         ------
         DTypeError, InputError
-            What are no Runs, or no seed.
+            `runs` are not Runs; `seed` is not a seed.
         """
         packed, shared = self._on(runs, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
@@ -585,12 +588,13 @@ class TransientMAP:
         return out.to_numpy()
 
     def _on(self, runs, space):
-        """Return runs in a space, and what every kernel takes first."""
+        """Pack runs in a space; return them and the first arguments of every kernel."""
         packed = whole_of(check_type(runs)).packed(space, np.float64)
         return packed, self._shared(packed, np.float64)
 
     def _shared(self, packed, dtype):
-        """Return the first arguments of every kernel, which packs that are not rounded share."""
+        """Return the first arguments of every kernel, which are the same for all packs unless gaps are
+        rounded."""
         exact = self.rows(packed.unit)
         rows, rounded = pk.copy_of(exact.astype(dtype), packed.space), packed.distinct is not None
         table = new_table(packed.distinct, 1, self.n_branches, dtype, packed.space)
@@ -611,19 +615,19 @@ class TransientMAP:
         Parameters
         ----------
         path : str or Path
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------
         StorageError
-            The file cannot be written; one that was there stays.
+            The file cannot be written; an existing one is kept.
         """
         parts = {name: getattr(self, name).tolist() for name in _KEPT}
         write(path, json.dumps(parts, indent=1) + "\n", "path")
 
     @classmethod
     def load(cls, path: PathLike) -> TransientMAP:
-        """Return the process that `save` wrote.
+        """Load a process that `save` wrote.
 
         Parameters
         ----------
@@ -636,7 +640,7 @@ class TransientMAP:
         Raises
         ------
         InputError
-            The file cannot be read, or holds no process.
+            The file cannot be read, or contains no process.
         """
         parts = read_json(path)
         try:
@@ -654,7 +658,7 @@ class TransientMAP:
         space: pk.SpaceLike | None = None,
         max_gaps: int = 100_000_000,
     ) -> Runs:
-        """Return random runs; equal seeds give equal walks through the branches on every space.
+        """Simulate runs; equal seeds give equal walks through the branches on every space.
 
         Parameters
         ----------
@@ -672,7 +676,7 @@ class TransientMAP:
         Raises
         ------
         DTypeError, InputError
-            Also more than `max_gaps` gaps.
+            An argument is out of range; more than `max_gaps` gaps are expected.
         """
         n_runs, seed, max_gaps = (
             check_count(n_runs, "n_runs"),
@@ -703,12 +707,12 @@ class TransientMAP:
         return Runs(values, lengths)
 
     def rows(self, unit: float = 1.0) -> Floats:
-        """Return the process as the kernels of `portable.models.tmap.kernels` read it.
+        """Arrange the parameters as rows for the kernels of `portable.models.tmap.kernels`.
 
         Parameters
         ----------
         unit : float
-            Of the gaps, in the unit of time.
+            Unit of the gaps, in the unit of time.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Many runs of gaps."""
+"""Runs of gaps, in the memory in which they are given."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from .packed import KEPT, whole_of
 
 
 class Runs:
-    """Terminating runs of gaps.
+    """Terminating runs of gaps between events.
 
     Parameters
     ----------
     values : array-like or View, shape (n_gaps,), any unit of time
-        All gaps, run after run; not negative, zero allowed. Arrays of a device, these and the next, are
-        looked at and copied there.
+        All gaps, run after run; not negative, zero allowed. Arrays on a device, these and the following, are
+        checked and copied there.
     lengths : array-like or View of int, shape (n_runs,)
         Gaps of each run, at least 1.
     censored : array-like or View of bool, shape (n_runs,), optional
-        Runs that still went on when the record ended. The last gap of such a run is open: the time from its
+        Runs that continued after the end of the record. The last gap of such a run is open: the time from its
         last event, or from its beginning if it has no event, to the end of the record.
     resolution : float, optional
-        The gaps, but for open ones, are rounded to multiples of this: x stands for what lies between x -
-        resolution / 2 (or 0) and x + resolution / 2. The likelihood is then the probability of the rounded
-        gaps, which zeros do not make infinite, and which may be compared between any two models.
+        The gaps, except open ones, are rounded to multiples of this: x is any number between x - resolution /
+        2 (or 0) and x + resolution / 2. The likelihood is then the probability of the rounded gaps, which is
+        finite for zeros, and comparable between any two models.
     space : str or Space, optional
-        Where gaps and lengths are looked at and kept: best that of the methods that are to be called, so that
-        they are copied once. Where they were given by default.
+        Where gaps and lengths are checked and stored: preferably the space of later method calls, so that
+        they are copied once. By default where they are given.
 
     Attributes
     ----------
@@ -45,22 +45,22 @@ class Runs:
     censored : ndarray of bool, shape (n_runs,)
     resolution : float or None
     views : tuple of Views
-        Values in float64 and lengths in int64, where they are kept.
+        Values in float64 and lengths in int64, where they are stored.
     prepared : dict
-        What was made of the runs for spaces, for the next call.
+        Layouts of the runs in spaces, kept for the next call.
 
     Raises
     ------
     ShapeError
         There is no run, `lengths` do not add up to the number of values, or `censored` has another length.
     DTypeError
-        Values or lengths are no numbers, lengths not whole, or `censored` neither True nor False.
+        Values or lengths are not numbers, lengths not whole, or `censored` neither True nor False.
     FiniteError
         A gap is NaN or infinite; the message names run and position.
     InputError
         A gap is negative, or a run empty; the message names it.
     SpaceError
-        There is no such space, or it cannot run here.
+        The space does not exist, or cannot run here.
     """
 
     n_runs: int
@@ -68,7 +68,7 @@ class Runs:
     censored: npt.NDArray[np.bool_]
     resolution: float | None
     views: tuple[pk.View, pk.View]
-    starts = None  # what the check of lengths has left for whoever sorts the runs
+    starts = None  # keys and starts of runs, from the check of lengths, for the sort of runs
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Runs:
         space: pk.SpaceLike | None = None,
     ) -> None:
         given, near = where_given(values, "values"), given_lengths(lengths, space)
-        if censored is None:  # nobody need count them
+        if censored is None:  # no count is needed
             self.n_censored = 0
 
-        def order(values):  # while they are copied
+        def order(values):  # runs are sorted during the copy
             lengths, self.starts = check_lengths(near, given.size)
             self._begin(values, lengths, check_censored(censored, lengths.size), None)
             if space is not None and self.n_gaps <= KEPT:
@@ -116,17 +116,17 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
-        """Take plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
+        """Make runs of one gap each, for gaps without an order in time: fits are phase-type distributions.
 
         Parameters
         ----------
         gaps : array-like, shape (n_gaps,)
         censored : array-like of bool, shape (n_gaps,), optional
-            Gaps that are at least so long, as survival analysis has them.
+            Gaps of at least the given length, as in survival analysis.
         resolution : float, optional
             The gaps are rounded to multiples of this; see `Runs`.
         space : str or Space, optional
-            Where they are kept; see `Runs`.
+            Where they are stored; see `Runs`.
 
         Returns
         -------
@@ -148,18 +148,18 @@ class Runs:
         resolution: float | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
-        """Return runs from a sequence of sequences of gaps, one a run.
+        """Make runs from a sequence of sequences of gaps, one for each run.
 
         Parameters
         ----------
         runs : sequence of sequences of float
             The gaps of each run, at least one.
         censored : array-like of bool, shape (n_runs,), optional
-            Runs that still went on when the record ended; see `Runs`.
+            Runs that continued after the end of the record; see `Runs`.
         resolution : float, optional
             The gaps are rounded to multiples of this; see `Runs`.
         space : str or Space, optional
-            Where they are kept; see `Runs`.
+            Where they are stored; see `Runs`.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Runs:
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            As `Runs`; a run that is no sequence of numbers, or none at all.
+            As `Runs`; a run is not a sequence of numbers, or there are no runs.
         """
         try:
             parts = [np.asarray(run) for run in runs]
@@ -183,22 +183,22 @@ class Runs:
         return cls(values, [part.size for part in parts], censored, resolution=resolution, space=space)
 
     def subset(self, which: Sequence[int] | Sequence[bool] | Array | slice) -> Runs:
-        """Return some of the runs.
+        """Select some of the runs.
 
         Parameters
         ----------
         which : array-like of int or bool, or slice
-            Their numbers, from 0, or for each run whether it is wanted.
+            Their numbers, from 0, or True for each run to select.
 
         Returns
         -------
         Runs
-            In the order asked for.
+            In the order of `which`.
 
         Raises
         ------
         IndexError
-            There is no run of such a number.
+            A run of such a number does not exist.
         """
         which = np.arange(self.n_runs)[which]
         lengths = as_numbers(self.lengths[which], "lengths", 1)
@@ -236,7 +236,7 @@ class Runs:
 
     @functools.cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
-        """Return for each gap whether its end was observed, shape (n_gaps,)."""
+        """True for each gap whose end was observed, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
         complete[self._last(self.censored)] = False
         return complete
@@ -247,7 +247,7 @@ class Runs:
 
     @functools.cached_property
     def _known(self):
-        """Largest gap, smallest above zero, how many are zero, and the sum of the others' exponents."""
+        """Largest gap, smallest above zero, number of zeros, and the sum of the others' exponents."""
         return look_at(self.views[0])[1:]
 
     @functools.cached_property
@@ -262,7 +262,7 @@ class Runs:
 
     @property
     def longest(self) -> float:
-        """Largest value; 0 if all are."""
+        """Largest value; 0 if all are zero."""
         return float(self._known[0])
 
     @property

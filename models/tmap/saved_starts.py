@@ -1,4 +1,4 @@
-"""Keep the state of a fit's starts in a store."""
+"""Storage of the state of a fit's starts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .kernels import MAX_ITER, RUNNING, STATUS, STEP
 
 
 class SavedStarts:
-    """The state of starts that run together, kept one by one: more of them, or more steps, go on from
-    there.
+    """The state of starts that run concurrently, each stored separately: a fit with more starts, or more
+    steps, resumes from it.
 
     Parameters
     ----------
     store : Store
     exact : View of float64, shape (n_models, n_rows, n_branches)
-        The models; now as they start.
+        The models; at first the starts.
     models : View
         The same in the dtype of the gaps.
     state : View of int64, shape (n_models, 2)
@@ -25,10 +25,10 @@ class SavedStarts:
 
     def __init__(self, store, exact, models, state, history):
         self._store, self._views = store, (exact, state, history)
-        if store.path is None:  # nothing is kept, nor was anything
+        if store.path is None:  # nothing is stored
             return
         found = [view.to_numpy().copy() for view in self._views]
-        # where a start begins says what it comes to
+        # the initial model determines the result, so that its digest is the name
         self._names = [f"start-{digest(first)[:16]}" for first in found[0]]
         most, n = history.shape[1] - 1, len(self._names)
         self._steps, self._turns, self._longer = [-1] * n, [0] * n, [False] * n
@@ -38,7 +38,7 @@ class SavedStarts:
             pk.deep_copy(view, array.astype(view.dtype))
 
     def _restore(self, k, most, exact, state, history):
-        """Take the later of a start's two states; the earlier is there in case that one is damaged."""
+        """Restore the later of a start's two stored states, or the earlier one if that is damaged."""
         parts = [(turn, self._store.get(f"{self._names[k]}-{turn}")) for turn in (0, 1)]
         parts = [(int(part["state"][STEP]), turn, part) for turn, part in parts if part is not None]
         self._longer[k] = any(step > most for step, *_ in parts)
@@ -55,13 +55,13 @@ class SavedStarts:
             self._steps[k], self._turns[k] = step + (state[k, STATUS] != RUNNING), 1 - turn
 
     def write(self):
-        """Write down those starts that have moved."""
+        """Store the starts that have changed."""
         if self._store.path is None:
             return
         exact, state, history = (view.to_numpy() for view in self._views)
         for k, name in enumerate(self._names):
             step = int(state[k, STEP])
-            moved = step + (state[k, STATUS] != RUNNING)  # the last look at the likelihood is a move, too
+            moved = step + (state[k, STATUS] != RUNNING)  # the last evaluation counts as a step, too
             if moved != self._steps[k] and not self._longer[k]:
                 self._store.put(
                     f"{name}-{self._turns[k]}", exact=exact[k], state=state[k], history=history[k, :moved]

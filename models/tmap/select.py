@@ -1,4 +1,4 @@
-"""Select orders: fits of all ways to share a number of stages among branches, compared."""
+"""Select orders: fit all partitions of a number of stages into branches, and compare the fits."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _MOST_PARTITIONS = 1_000
 
 @dataclass(frozen=True)
 class Candidate(Shown):
-    """One choice of orders.
+    """One choice of orders, with its fit.
 
     Attributes
     ----------
     orders : tuple of int
     model : TransientMAP
     info : FitInfo
-        Of the runs that were fitted.
+        Course of the fit.
     n_parameters : int
     score : float
-        The criterion: smaller is better.
+        The criterion's value: smaller is better.
     aic, bic : float
-        Of the runs that were fitted, whatever the criterion.
+        Those of the fitted runs, whatever the criterion.
     """
 
     orders: tuple[int, ...]
@@ -50,8 +50,8 @@ class Candidate(Shown):
 
 
 def n_parameters(n_branches, plain=False):
-    """Count free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of
-    switching."""
+    """Count free parameters: rates, probabilities to start, and, unless all runs have one gap (`plain`), rows
+    of switching."""
     return n_branches + (n_branches - 1) + (0 if plain else n_branches**2)
 
 
@@ -75,31 +75,31 @@ def select_orders(
     total_order : int
         Sum of the orders: the number of stages. More than 1,000 partitions are refused (`count_partitions`).
     max_branches : int
-        Branches of a partition, at most.
+        Largest number of branches of a partition.
     criterion : {"bic", "aic", "held_out", "cross_validated"}
         "bic": -2 log L + p log(n_runs). "aic": -2 log L + 2 p. "held_out": minus the log-likelihood, for each
-        gap, of runs that were not fitted. "cross_validated": the same over all runs, each left out of one of
-        n_folds fits; the model that is returned is fitted to all.
+        gap, of runs that were held out of the fit. "cross_validated": the same over all runs, each left out
+        of one of n_folds fits; the returned model is fitted to all.
     held_out : float
-        Share of the runs that "held_out" keeps from the fit, drawn at random.
+        Share of the runs that "held_out" excludes from the fit, drawn at random.
     n_folds : int
         Parts that "cross_validated" leaves out in turn, drawn at random.
     seed : int, 0 to 2^64 - 1
     progress : bool
-        Show a bar on standard error: partitions that are fitted.
+        Show a bar on standard error: partitions that have been fitted.
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, memory_mb, checkpoint (a part of it for each partition),
-        space, client.
+        Those of `fit`: max_iter, tol, n_starts, dtype, memory_mb, checkpoint (with a folder in it for each
+        partition), space, client.
 
     Returns
     -------
     list of Candidate
-        The best first. Where a gap is zero, only partitions with a branch of order 1.
+        The best first. If a gap is zero, only partitions with a branch of order 1.
 
     Raises
     ------
     DTypeError, InputError
-        Also where no partition can make the runs.
+        An argument is out of range, or no partition can generate the runs.
     """
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
@@ -126,7 +126,7 @@ def select_orders(
         disable=not progress,
         console=Console(stderr=True),
     )
-    with connected(options.pop("client", None)) as options["client"]:  # one for all fits
+    with connected(options.pop("client", None)) as options["client"]:  # one cluster for all fits
         where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
         for orders in shown:
             if min(orders) > 1 and np.min(runs.values) == 0.0 and runs.resolution is None:
@@ -154,7 +154,7 @@ def select_orders(
 
 
 def _left_out(runs, folds, checkpoint, name, where, **options):
-    """Return minus the log-likelihood, for each gap, of runs that are left out of fits in turn."""
+    """Compute minus the log-likelihood per gap of runs that are left out of fits in turn."""
     total = 0.0
     for k, out in enumerate(folds):
         part = inside(checkpoint, f"{name}-without-{k}")
@@ -164,20 +164,20 @@ def _left_out(runs, folds, checkpoint, name, where, **options):
 
 
 def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
-    """Return log-likelihood of the best renewal process of as many stages: independent gaps, a geometric
-    number of them.
+    """Compute the log-likelihood of the best renewal process with the same number of stages: independent
+    gaps, a geometric number of them.
 
-    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as
-    close to any distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and
-    Telek, IEEE TDSC 3, 2006).
+    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures can
+    approximate any distribution (phase-type distributions of this form: Thummler, Buchholz and Telek, IEEE
+    TDSC 3, 2006).
 
     Parameters
     ----------
     runs : Runs
-        None of them censored.
+        Without censored runs.
     total_order : int
     **options
-        Of `select_orders`.
+        Those of `select_orders`.
 
     Returns
     -------
@@ -186,11 +186,11 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
     Raises
     ------
     DTypeError, InputError
-        Censored runs; what `select_orders` refuses.
+        Runs are censored; `select_orders` refuses an argument.
     """
     if check_type(runs).n_censored:
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
-    # a mixture has no order in time: each gap is a run of its own
+    # a mixture has no order in time: each gap is a separate run
     gaps = Runs.from_gaps(runs.values, resolution=runs.resolution)
     best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
     going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
@@ -199,7 +199,8 @@ def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
 
 
 def partitions(total, most_parts):
-    """Yield ascending whole numbers that add up to `total`, at most so many, the fewest first."""
+    """Yield partitions of `total` into at most most_parts ascending whole numbers, those with fewest parts
+    first."""
 
     def parts(left, least, n):
         if n == 1:
@@ -214,7 +215,7 @@ def partitions(total, most_parts):
 
 
 def count_partitions(total: int, most_parts: int) -> int:
-    """Return the number of partitions that `select_orders` fits.
+    """Count the partitions that `select_orders` fits.
 
     Parameters
     ----------
@@ -225,14 +226,14 @@ def count_partitions(total: int, most_parts: int) -> int:
     int
     """
     ways = [1] + [0] * total
-    for part in range(1, min(most_parts, total) + 1):  # as many as have no part above most_parts
+    for part in range(1, min(most_parts, total) + 1):  # equal in number: parts of at most most_parts
         for whole in range(part, total + 1):
             ways[whole] += ways[whole - part]
     return ways[total]
 
 
 def _folds(runs, n_folds, random):
-    """Return for each fold whether a run is left out of it."""
+    """Assign runs to folds; return for each fold a mask of the runs that are left out."""
     if n_folds > runs.n_runs:
         raise InputError(f"n_folds is {n_folds}, of {runs.n_runs} runs: at most one fold a run is wanted")
     fold = random.permutation(runs.n_runs) % n_folds
@@ -240,7 +241,7 @@ def _folds(runs, n_folds, random):
 
 
 def _split(runs, share, random):
-    """Return two sets of runs, each of at least one."""
+    """Split runs at random into those to fit and those held out, each at least one."""
     n_kept = round(share * runs.n_runs)
     if not 0 < n_kept < runs.n_runs:
         raise InputError(

@@ -17,16 +17,16 @@ from .kernels import DEAD
 from .model import TransientMAP, check_model, check_type
 from .runs import Runs
 
-# In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while
-# rounding, some 1e-13 of the sums over all gaps, is divided by this.
+# Step in the logarithms of rates and probabilities: differences then have a relative error of about 1e-6 from
+# curvature, while rounding errors, about 1e-13 of the sums over all gaps, are divided by the step.
 _STEP = 1e-3
-_AT_BOUND = 1e-7  # a probability this small is taken as zero, which it cannot fall below
+_AT_BOUND = 1e-7  # a smaller probability is treated as zero, its lower bound
 _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class StandardErrors(Shown):
-    """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead
+    """Standard errors of a model's parameters; NaN for a parameter at its bound or held fixed, or of a dead
     branch.
 
     Attributes
@@ -34,7 +34,7 @@ class StandardErrors(Shown):
     alpha, rates, exits : ndarray, shape (n_branches,)
     switching : ndarray, shape (n_branches, n_branches)
     covariance : ndarray, shape (m, m), m = 3 n_branches + n_branches^2
-        Of alpha, rates, exits and the rows of switching, one after the other.
+        That of alpha, rates, exits and the rows of switching, one after the other.
     """
 
     alpha: Array
@@ -52,22 +52,23 @@ def standard_errors(
     space: Spaces | None = None,
     client: object = None,
 ) -> StandardErrors:
-    """Return standard errors of the maximum-likelihood estimate `model`.
+    """Compute standard errors of the maximum-likelihood estimate `model`.
 
     The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982);
-    its central differences are the observed information. Parameters are logarithms of rates, and of
-    probabilities up to a constant of each row, so that rows keep their sum; the delta method leads back.
+    its central differences give the observed information. Parameters are logarithms of rates, and of
+    probabilities up to a constant for each row, so that rows keep their sum; the delta method transforms
+    back.
 
     Parameters
     ----------
     model : TransientMAP
-        A maximum: what `fit` returns once it has converged.
+        A maximum: a model that `fit` returned after convergence.
     runs : Runs
     memory_mb : float, optional
         As in `fit`.
     space : str, Space or a list of them, optional
     client : distributed.Client or "local", optional
-        Whose workers share the runs.
+        Its workers divide the runs.
 
     Returns
     -------
@@ -76,15 +77,15 @@ def standard_errors(
     Raises
     ------
     InputError
-        The information is not positive definite: `model` is no maximum, or the runs do not tell its branches
-        apart.
+        The information is not positive definite: `model` is not a maximum, or the runs do not distinguish its
+        branches.
     """
     check_model(model)
     check_type(runs)
     with connected(client) as client:
         em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_mb), client)
         alive = em.expectation([model])[0].visits > DEAD
-        # see `fit`: such a branch takes zeros only
+        # see `fit`: such a branch takes zero gaps only
         held = model.orders / model.rates <= em.shortest * (1 + 1e-12)
         free = _free(model, alive, held)
         whole = _parameters(model)
@@ -95,8 +96,7 @@ def standard_errors(
         )
     information = (slopes[1::2] - slopes[::2]) / (2.0 * _STEP)
     to_whole = _jacobian(model)[:, free]
-    # Logarithms of a row's probabilities mean something but for a constant: that direction has no
-    # information.
+    # logarithms of a row's probabilities are determined up to a constant: that direction has no information
     values, vectors = np.linalg.eigh(0.5 * (information + information.T))
     blank = sum(bool(free[row].any()) for row in _rows(model))
     order = np.argsort(np.abs(values))[blank:]
@@ -120,7 +120,7 @@ def _parameters(model):
 
 
 def _rows(model):
-    """Return the groups of probabilities that sum to 1 among alpha, rates, exits and switching."""
+    """Yield the groups of probabilities that sum to 1 among alpha, rates, exits and switching."""
     n = model.n_branches
     yield np.arange(n)
     for i in range(n):
@@ -139,13 +139,13 @@ def _free(model, alive, held):
         ]
     )
     for row in _rows(model):
-        if free[row].sum() == 1:  # all of the row's probability in one place
+        if free[row].sum() == 1:  # a single probability, which is fixed by the sum
             free[row] = False
     return free
 
 
 def _moved(model, step):
-    """Return the model with a step in the logarithms, each row scaled back to its sum."""
+    """Move the model by a step in the logarithms, with each row scaled back to its sum."""
     n = model.n_branches
     whole = _parameters(model) * np.exp(step)
     for row in _rows(model):
@@ -154,7 +154,7 @@ def _moved(model, step):
 
 
 def _gradient(model, sums):
-    """Return the gradient of the log-likelihood in the logarithms."""
+    """Compute the gradient of the log-likelihood in the logarithms."""
     row_sums = sums.seen
     return np.concatenate(
         [
@@ -167,7 +167,7 @@ def _gradient(model, sums):
 
 
 def _jacobian(model):
-    """Return the derivatives of the parameters in the logarithms."""
+    """Compute the derivatives of the parameters in the logarithms."""
     whole = _parameters(model)
     jacobian = np.diag(whole)
     for row in _rows(model):
