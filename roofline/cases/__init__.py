@@ -1,4 +1,4 @@
-"""Time the methods. One file for each; nothing else in `roofline` knows the models. The list is in
+"""Time the methods, one file for each; no other module of `roofline` imports the models. The list is in
 listed.py."""
 
 from portable.roofline.listed import ALL, COMPARED, OF_PROCESSES, REPORTED, Case, file, load

@@ -1,5 +1,5 @@
-"""Sorting, the largest of each row, compaction, ragged rows, a linear recurrence: ours against NumPy and
-numba on the CPU, CuPy (CUB) and CUDA C++ on a GPU.
+"""Compare sorting, the largest entries of each row, compaction, ragged rows and a linear recurrence with
+NumPy and numba on the CPU, CuPy (CUB) and CUDA C++ on a GPU.
 
 Sizes follow from one number, the elements of a vector. Outputs are compared by their digests: all sorts are
 stable.
@@ -14,13 +14,13 @@ from portable.roofline.cases import common
 from portable.roofline.digest import digest
 from portable.roofline.units import scaled
 
-COLUMNS, K = 1000, 20  # of the rows whose largest entries are wanted
-ROUNDING = 1e-9  # sums of up to 10^8 numbers from 0 to 1, in several orders
+COLUMNS, K = 1000, 20  # columns of the rows, and the number of largest entries of each
+ROUNDING = 1e-9  # sums of up to 10^8 numbers from 0 to 1, in different orders
 MOST_STEPS = 1 << 24  # of a recurrence
 
 
 def then(a, b):
-    """Return the step s -> a[0] s + a[1], and then that of b."""
+    """Return the composition of the step s -> a[0] s + a[1] with the following step b."""
     return a[0] * b[0], b[0] * a[1] + b[1]
 
 
@@ -37,8 +37,8 @@ def step(i, decay, x):
 
 
 def duels(space, n, quick):
-    """Return a duel an algorithm; see `portable.roofline.cases.Case`. `n` counts the elements of a
-    vector."""
+    """Return a duel for each algorithm; see `portable.roofline.cases.Case`. `n` is the number of elements of
+    a vector."""
     n = n or common.size(space, quick, 200, 20_000, 100_000_000, 4_000_000)
     random = np.random.default_rng(0)
     x, whole = random.random(n), random.integers(0, 2**31, n, dtype=np.int32)
@@ -68,7 +68,7 @@ def duels(space, n, quick):
 
 
 def _ragged_duels(space, x, random):
-    """Yield sums and prefix sums of rows of several lengths."""
+    """Yield duels of sums and of prefix sums of rows of several lengths."""
     n = len(x)
     short, long = _lengths(random, n, 8), _lengths(random, n, 1000)
     giant = np.array([n // 2 if n < 2_000_000 else 1_000_000])
@@ -87,13 +87,13 @@ def _ragged_duels(space, x, random):
 
 
 def _lengths(random, total, mean):
-    """Lengths of rows from 1 on, `total` together."""
+    """Return random lengths of rows, at least 1 each, with the sum `total`."""
     ends = np.cumsum(random.integers(1, 2 * mean, 2 * total // mean + 1))
     return np.diff(ends[ends < total], prepend=0, append=total)
 
 
 def _recurrence(space, x):
-    """s[i] = decay[i] s[i - 1] + x[i]."""
+    """Return the duel of the recurrence s[i] = decay[i] s[i - 1] + x[i]."""
     decay = 1.0 - 0.5 * x
 
     def scan(decay, x, space):
@@ -124,7 +124,7 @@ def _columns(x, k, space):
 
 
 def _duel(name, title, n_bytes, space, algorithm, *inputs, tolerance=0.0):
-    """Ours against the peers' text of that name, which get the same host arrays."""
+    """Return the duel of an algorithm with the peers of that name, which are given the same host arrays."""
     on_space = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
     call = functools.partial(algorithm, *on_space, space=space)
     about = {"result": lambda: digest(call().to_numpy()), "tolerance": tolerance, "bytes": n_bytes}

@@ -1,10 +1,10 @@
-"""Public calls as people make them: arrays of the host in, results on the host out.
+"""Time public calls in the usual way: arrays of the host as input, results on the host.
 
-On a device each stands beside the same call on data that are there already, and beside the mere copies of its
-bytes, from and to pinned memory; below stands what its kernels take alone. On a CPU it stands beside the same
-call on "serial", at three sizes: a small call should not be slower for having threads.
+On a device each call is compared with the same call on data that are already there, and with only the copies
+of its bytes, from and to pinned memory; the time of its kernels is printed below. On a CPU it is compared
+with the same call on "serial", at three sizes: a small call should not be slower because of threads.
 
-`--n` scales all sizes: 1,000,000 is as they are.
+`--n` scales all sizes: 1,000,000 leaves them unchanged.
 """
 
 import functools
@@ -26,21 +26,22 @@ from portable.roofline.units import scaled
 
 K, N_SERIES = 16, 50
 COPIES = {"8 KiB": 8 << 10, "1 MiB": 1 << 20, "1 GiB": 1 << 30}
-SIZES = (0.002, 0.03, 0.2)  # small, middle and large on a CPU, of what a device is given
+SIZES = (0.002, 0.03, 0.2)  # small, middle and large on a CPU, as shares of the sizes on a device
 
 
 @dataclass(frozen=True)
 class Call:
-    """A public call.
+    """Store a public call.
 
     Attributes
     ----------
     title : str
     arrays : tuple of ndarrays
-        What goes in.
+        The input.
     bytes_out : int
     bind : callable (space, *arrays) -> callable
-        What is prepared once, with the arrays on the host or on the space; what it returns is timed.
+        The part that is done once, with the arrays on the host or on the space; the returned callable is
+        timed.
     """
 
     title: str
@@ -50,7 +51,7 @@ class Call:
 
 
 def duels(space, n, quick):
-    """Return each public call beside what it could be; see `portable.roofline.cases.Case`."""
+    """Return each public call with its peers; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     scale = (n or 1_000_000) / 1_000_000
     if not space.startswith("cuda"):
@@ -67,7 +68,7 @@ def duels(space, n, quick):
 
 
 def _beside_serial(call, space):
-    """Return one duel; none on serial, which has nobody beside it."""
+    """Return one duel, without a peer if the space is serial."""
     own, other = (call.bind(name, *call.arrays) for name in (space, "serial"))
     return [
         Duel(call.title, Contender(space, own), [Contender("serial", other)] if space != "serial" else [])
@@ -78,7 +79,7 @@ def _beside_device(call, space):
     there = [pk.copy_of(array, space) for array in call.arrays]
     held = [pk.pinned(array.shape, array.dtype) for array in call.arrays]
     for pinned, array in zip(held, call.arrays):
-        pinned[...] = array  # what is copied is what the call beside it works on
+        pinned[...] = array  # the copies use the same data as the call
     came = pk.pinned(max(call.bytes_out, 1), np.uint8)
     result = pk.empty(came.shape, np.uint8, space)
 
@@ -100,7 +101,7 @@ def _beside_device(call, space):
 
 
 def kernels_alone(call):
-    """Return the time of a call's kernels, in words."""
+    """Return the time of only a call's kernels, in words."""
     with profile() as heard:
         call()
     total = sum(event.seconds for event in heard.events)
@@ -108,7 +109,7 @@ def kernels_alone(call):
 
 
 def _copy(space, name, nbytes):
-    """Yield copies from NumPy to the device and back, beside those of pinned memory."""
+    """Yield duels of copies from NumPy to the device and back, against those of pinned memory."""
     host, pinned = np.ones(nbytes, np.uint8), pk.pinned(nbytes, np.uint8)
     view = pk.empty((nbytes,), np.uint8, space)
     for way, label, ours, peer in (
@@ -123,8 +124,8 @@ def _copy(space, name, nbytes):
 
 
 def public_calls(scale, fitted_share=1.0):
-    """Return the Calls of every method, at a share of the sizes that a device is given; a mixture is
-    fitted to `fitted_share` of its points."""
+    """Return the Calls of every method, at a share of the sizes on a device; a mixture is fitted to
+    `fitted_share` of its points."""
 
     def sized(n):
         return max(round(n * scale), 40)

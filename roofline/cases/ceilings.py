@@ -1,10 +1,11 @@
-"""The micro-kernels of the ceilings against independent tools: C compiled by gcc on a CPU, CUDA C++ on a GPU.
+"""Compare the micro-kernels of the ceilings with independent tools: C compiled by gcc on a CPU, CUDA C++ on a
+GPU.
 
-Copies and triads in memory; on a CPU triads in each core's own caches, on a GPU reads from scratch and L2;
-and peaks of fused multiply-adds.
+Copies and triads in memory; on a CPU triads in each core's private caches, on a GPU reads from scratch and
+L2; and peaks of fused multiply-adds.
 
-Both sides of a duel do the same operations on the same numbers, in the same memory: how fast that is depends
-on where it lies. `n` counts the elements of the vectors.
+Both sides of a duel do the same operations on the same numbers, in the same memory, because the speed depends
+on the place of the memory. `n` is the number of elements of the vectors.
 """
 
 import functools
@@ -21,7 +22,7 @@ B, C = 0.999, 0.001  # values stay of order one
 
 
 def duels(space, n, quick):
-    """See `portable.roofline.cases.Case`."""
+    """Return the duels of a space; see `portable.roofline.cases.Case`."""
     n = n or common.size(space, quick, 64, 10_000, 1 << 27, 1 << 24)
     few, trips = common.size(space, quick, (64, 2), (1 << 10, 2), (1 << 22, 64), (1 << 14, 128))
     near = common.size(space, False, lambda *_: (), None, _near_gpu, _near)
@@ -43,7 +44,7 @@ def _stream(name, space, kernel, n_bytes, scale, *inputs):
 
 
 def _near(space, quick):
-    """Triads on rows that stay in a core's own cache."""
+    """Yield duels of triads on rows that fit into a core's private caches."""
     with pk.use(space) as here:
         sizes = dict(measuring.cpu_levels(here))
         shapes = {
@@ -59,7 +60,7 @@ def _near(space, quick):
 
 
 def _near_gpu(space, quick):
-    """Reads of a team's scratch, and of two working sets that L2 holds."""
+    """Yield duels of reads of a team's scratch, and of two working sets that fit into L2."""
     league = (8,) if quick else ()
     with pk.use(space) as here:
         scratch = measuring.read_scratch(here, *league)
@@ -73,7 +74,7 @@ def _near_gpu(space, quick):
 
 
 def _of_plan(what, space, plan, name, inputs):
-    """Return the duel of a Plan of ours, whose last input is written."""
+    """Return the duel of one of our Plans, whose last input is written."""
     title, work = f"{what}: {plan.method}", {"bytes": plan.amount, "best": True}
     return _duel(title, space, plan.call, inputs[-1], name, inputs, **work)
 
@@ -90,7 +91,7 @@ def _peak(dtype, space, n, trips):
 
 
 def _duel(title, space, call, out, name, inputs, before=0.0, tolerance=1e-14, **work):
-    """Return the duel of a call that writes `out`, which holds `before` for both sides."""
+    """Return the duel of a call that writes `out`, which contains `before` on both sides."""
     work |= {"result": common.written(call, out, before), "tolerance": tolerance}
     work["tools"] = ["cupy"] if space.startswith("cuda") else ["gcc"]
     return common.duel(title, space, call, "ceilings", name, kernels.CHAINS, *inputs, **work)

@@ -1,4 +1,4 @@
-"""Sizes by the space, our side of a duel, and the duel with whoever can compete, for all cases."""
+"""Sizes by space, our side of a duel, and the duel with the available peers, for all cases."""
 
 import functools
 
@@ -11,7 +11,7 @@ from portable.roofline.digest import digest
 
 
 def size(space, quick, checked, few, device, host):
-    """Return one of four sizes: for the interpreter, for a trial, for a GPU, for a CPU."""
+    """Return one of four sizes: for the interpreter, for a trial, for a GPU, or for a CPU."""
     return checked if space == "checked" else few if quick else device if space.startswith("cuda") else host
 
 
@@ -21,7 +21,8 @@ def over(space, n, kernel, *args, **policy):
 
 
 def written(call, view, before=None):
-    """Return a result of a call: the digest of a view that it writes, which holds `before` when it begins."""
+    """Return a function for a duel's result: the digest of a view that the call writes, filled with `before`
+    first."""
 
     def result():
         if before is not None:
@@ -38,7 +39,7 @@ def complex_plane(edge):
 
 
 def ours(space, call, result=None, label=""):
-    """Return our side of a duel: a call whose work a fence waits for."""
+    """Return our side of a duel, a call whose work is complete after a fence."""
     return Contender(f"portable, {space}{label}", call, functools.partial(pk.fence, space), result)
 
 
@@ -51,8 +52,8 @@ def duel(title, space, call, method="", *inputs, result=None, label="", tools=No
     call, result, label
         As in `ours`.
     method : str, optional
-        Of `portable.roofline.peers.gather`, as `inputs`, `tools` and the dict `options`; nobody competes
-        without.
+        As in `portable.roofline.peers.gather`, with `inputs`, `tools` and the dict `options`; without it
+        there are no peers.
     **about
         As in `portable.roofline.contract.Duel`.
     """
@@ -63,25 +64,25 @@ def duel(title, space, call, method="", *inputs, result=None, label="", tools=No
 
 
 class Tally:
-    """Findings of each contender in each of several sets, of which ours is the first.
+    """Collect the results of each contender in several sets; ours is the first contender.
 
     Parameters
     ----------
     hits : str
-        What is counted over all sets, in words.
+        The name of the hits that are counted over all sets.
     """
 
     def __init__(self, hits):
         self._hits, self._found = hits, {}
 
     def keep(self, number, name, index, words, hits, of=1):
-        """Keep the adjusted Rand index of a contender in a set, what it found in words, and its hits; the
+        """Store a contender's adjusted Rand index in a set, its result in words, and its hits; return the
         index."""
         self._found.setdefault(name, {})[number] = index, words, hits, of
         return index
 
     def told(self, number):
-        """Return a line on one set, and one on all that every contender was through with."""
+        """Return a line on one set, and one on all sets for which every contender has a result."""
         own = [
             f"{name}: {sets[number][1]}, index {sets[number][0]:.4f}"
             for name, sets in self._found.items()

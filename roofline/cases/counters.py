@@ -1,7 +1,7 @@
-"""Launches whose hardware counters are read: each once, in this order, in a process of its own under `ncu`.
+"""Launches whose hardware counters are read: each once, in this order, in a separate process under `ncu`.
 
 `python -m portable.roofline.cases.counters` is that process; `python -m portable.roofline counters` starts it
-and tells the counts beside.
+and reports the counts for comparison.
 """
 
 import numpy as np
@@ -11,16 +11,16 @@ from portable.roofline import microkernels
 from portable.roofline.cases import layer, mixture
 from portable.roofline.truth import machine, pairs
 
-HOT = 1000  # elements of a table that every cache holds
-FAR = 8  # numbers from an element to the next that is read: each on a line of its own
+HOT = 1000  # elements of a table that fits into every cache
+FAR = 8  # distance of consecutive reads in numbers: each is on a separate line
 
 
 SUMMED = layer.product, microkernels.element  # kernels of reductions
 
 
 def launches(space, n=1 << 14, many=1 << 24):
-    """(label, policy, kernel, args, reducer) of each launch; the same numbers on every space. `n` elements
-    of those that compute, `many` of those that move bytes: more than caches hold."""
+    """Yield (label, policy, kernel, args, reducer) of each launch; the same numbers on every space. `n`
+    elements for launches that compute, `many` for launches that move bytes: more than caches hold."""
     for label, policy, kernel, *args in (*_computing(space, n), *_moving(space, many)):
         yield label, policy, kernel, tuple(args), pk.Sum if kernel in SUMMED else ()
 
@@ -46,7 +46,7 @@ def _computing(space, n):
 
 
 def _moving(space, n):
-    """Kernels that do little but reach memory: in order, with gaps, in no order."""
+    """Yield launches that mostly access memory: in order, with gaps, and in random order."""
     random, every = np.random.default_rng(1), pk.RangePolicy(0, n, space=space)
     x, y, z = (pk.copy_of(random.random(n), space) for _ in range(3))
     narrow, other = (pk.copy_of(random.random(n).astype(np.float32), space) for _ in range(2))
@@ -75,7 +75,7 @@ def _moving(space, n):
 
 
 def run(space="cuda"):
-    """Launch everything once."""
+    """Run every launch once."""
     for _, policy, kernel, args, reducer in launches(space):
         (pk.parallel_reduce if reducer else pk.parallel_for)(policy, kernel, *args)
     pk.fence(space)

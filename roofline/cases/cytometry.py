@@ -1,17 +1,19 @@
-"""Populations of cells found without being told their number: how well, the rare ones too, and in what time.
- Twenty panels are simulated (`portable.models.mixture.cytometry.simulate`) on none of which the method was
- tuned: 10
-to 30 populations in 8 to 14 markers, 50,000 cells, three populations of 0.1 %, shares of the others by a
+"""Compare methods that find populations of cells without their number: quality, also for rare ones, and time.
+
+Twenty panels are simulated (`portable.models.mixture.cytometry.simulate`), none of which was used for tuning:
+10 to 30 populations in 8 to 14 markers, 50,000 cells, three populations of 0.1 %, shares of the others from a
 Dirichlet distribution; populations descend from each other with one to three markers changed, so neighbours
-overlap. Ours takes the sample as an instrument would write it. The peers get its compensated, transformed
+overlap. Ours is given the sample as an instrument writes it. The peers are given its compensated, transformed
 points and the true number of populations: scikit-learn's GaussianMixture, best of 10 starts, and k-means in
-the manner of FlowSOM, 100 clusters (best of 10 starts) whose means are joined by average linkage. Quality
-is the adjusted Rand index with the populations that cells were drawn from; a population of 0.1 % is found
-where some cluster has at least half of its cells, which are at least half of the cluster's.
- Then the two files of cells below PORTABLE_DATA, which carry no labels: the mean adjusted Rand index of the
-labels of all cells between fits from ten seeds, and between fits to the two halves of the cells, five
-times. k-means is told the number that ours found.
- `--n` sets the cells of a panel and the most of a file. With --quick there is one small panel, two seeds
+the manner of FlowSOM, 100 clusters (best of 10 starts) whose means are joined by average linkage. Quality is
+the adjusted Rand index with the true populations of the cells; a population of 0.1 % is found if a cluster
+has at least half of its cells, which are at least half of the cluster's.
+
+The two files of cells below PORTABLE_DATA follow, which have no labels: the mean adjusted Rand index of the
+labels of all cells between fits from ten seeds, and between fits to the two halves of the cells, five times.
+k-means is given the number that ours found.
+
+`--n` sets the cells of a panel and the most cells of a file. With --quick there is one small panel, two seeds
 and one pair of halves.
 """
 
@@ -31,7 +33,7 @@ PANELS = range(100, 120)  # the method was tuned on panels below 10
 CELLS, N_RARE, RARE = 50_000, 3, 0.001
 SEEDS, HALVES = 10, 5
 OURS = "portable"
-FILES = {  # how their numbers are to be taken: compressed by the instrument or not, which channels
+FILES = {  # how to read their numbers: whether the instrument compressed them, and the channels
     "flowkit_100715": {},
     "fcm_3FITC_4PE_004": {"transform": "none", "channels": ("FSC-H", "SSC-H", "FL1-H", "FL2-H")},
 }
@@ -39,7 +41,7 @@ FILES = {  # how their numbers are to be taken: compressed by the instrument or 
 
 @dataclass(frozen=True)
 class Problem:
-    """Points, shape (n, p), with the population of each; the last `n_rare` of `k` are rare."""
+    """Store points, shape (n, p), with the population of each; the last `n_rare` of `k` are rare."""
 
     X: np.ndarray
     labels: np.ndarray
@@ -48,7 +50,7 @@ class Problem:
 
 
 def panel(number: int, n_cells: int = CELLS, small: bool = False) -> tuple[cytometry.Sample, Problem]:
-    """Return the panel of that number: what ours gets, and what the peers get."""
+    """Return the panel of a number: the input of ours, and the input of the peers."""
     place = number - PANELS[0]
     k, p, n_rare, rare = (
         (4, 4, 1, 0.05)
@@ -63,7 +65,7 @@ def panel(number: int, n_cells: int = CELLS, small: bool = False) -> tuple[cytom
 
 
 def n_found(labels: np.ndarray, problem: Problem) -> int:
-    """Rare populations that have a cluster of their own."""
+    """Return the number of rare populations with a separate cluster."""
     found = 0
     for population in range(problem.k - problem.n_rare, problem.k):
         own = problem.labels == population
@@ -74,7 +76,7 @@ def n_found(labels: np.ndarray, problem: Problem) -> int:
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `portable.roofline.cases.Case`."""
+    """Return the duels of ours with each peer; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     n_cells = n or (300 if space == "checked" else 600 if quick else CELLS)
     tally = common.Tally("rare")
@@ -131,17 +133,17 @@ def _files():
 
 
 class _File:
-    """Cells without labels: how far the fits of each contender agree.
+    """Compare the fits of each contender to cells without labels.
 
     Parameters
     ----------
     path : Path
     most : int or None
-        Cells at most, at random.
+        The most cells, drawn at random.
     seeds, halves : int
         Fits of all cells, and pairs of fits of halves.
     options : dict
-        Of the panel.
+        Options of the panel.
     """
 
     def __init__(self, path, most, seeds, halves, options):
@@ -157,16 +159,16 @@ class _File:
         self._agreements, self._numbers = {}, []
 
     def number(self):
-        """Return populations that ours found, the median of its fits."""
+        """Return the number of populations that ours found, the median of its fits."""
         return int(np.median(self._numbers))
 
     def judge(self, labels, name):
-        """Keep the agreement of fits; `labels` is called with the cells to fit, and a seed, and gives those
-        of all."""
+        """Store the agreement of a contender's fits; `labels` is called with the cells to fit, and a seed,
+        and returns the labels of all cells."""
         self._agreements[name] = between(labels, np.arange(len(self.X)), self.seeds, self.halves)
 
     def ours(self, use, seed, **options):
-        """Return labels of all cells by a fit of some."""
+        """Return the labels of all cells from a fit to some of them."""
         found = cytometry.fit([self.sample.take(use)], panel=self.panel, seed=seed, **options)
         self._numbers.append(found.n_populations)
         return found.predict(self.sample).population
@@ -192,13 +194,13 @@ def _on_file(space, path, most, quick, options):
 
 
 def between(labels, use, seeds: int, halves) -> tuple[float, float]:
-    """Return mean adjusted Rand index of the labels of all cells between fits from several seeds, and
+    """Return the mean adjusted Rand indices of the labels of all cells between fits from several seeds, and
     between fits to halves.
 
     Parameters
     ----------
     labels : callable of (cells to fit, seed)
-        Labels of all cells.
+        Returns the labels of all cells.
     use : ndarray of int
         All cells.
     seeds : int

@@ -1,4 +1,4 @@
-"""Reverse mode beside JAX and Warp's tape: an energy of pairs, a stencil, a matrix times a vector."""
+"""Compare reverse mode with JAX and Warp's tape: an energy of pairs, a stencil, a matrix times a vector."""
 
 import math
 
@@ -35,7 +35,7 @@ def matvec(i, a, x, y):
 
 
 def duels(space, n, quick):
-    """Adjoints of the three; see `portable.roofline.cases.Case`."""
+    """Return the duels of the adjoints of all three; see `portable.roofline.cases.Case`."""
     bodies = n or common.size(space, quick, 40, 40, 16_384, 2_000)
     side = n or common.size(space, quick, 40, 40, 4_096, 1_024)
     rng = np.random.default_rng(1)

@@ -1,6 +1,6 @@
 """Empirical dynamic modelling: cross mapping of all pairs, nearest neighbours of one long series, S-maps.
 
-`--n` is the number of series of the cross map; the neighbours are then left out.
+`--n` is the number of series of the cross map; the duels of neighbours are then left out.
 """
 
 import functools
@@ -12,7 +12,7 @@ from portable.models.edm.simulated import coupled_logistic
 from portable.roofline.cases import common
 from portable.roofline.contract import Run
 
-# Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger
+# Steps and series of larval zebrafish recordings (Takahashi et al. 2021, table 1), and of a part of a larger
 # one.
 SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
 E_MAX = 20
@@ -23,7 +23,7 @@ PAIRED = 1000, 50, 5  # steps, series and their dimension, which is one for Fast
 
 
 def random_dims(n_series, seed=7):
-    """Dimensions from 1 to E_MAX; the first is E_MAX, so that all tables are needed."""
+    """Return random dimensions from 1 to E_MAX; the first is E_MAX, so that all tables are needed."""
     dims = np.random.default_rng(seed).integers(1, E_MAX + 1, n_series)
     dims[0] = E_MAX
     return dims
@@ -33,7 +33,7 @@ def prepare(space, data, quick):
     """Return runs of the report, on simulated series; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     few, device = (40, 3, 40, 40), (1600, 154, 40_000, 3000)
-    # steps and series; times of a series whose neighbours are searched, and of S-maps
+    # steps and series; times of the series for the search of neighbours, and for S-maps
     n_steps, n_series, long, mapped = common.size(space, quick, few, few, device, (800, 20, 4000, 1000))
     series, x = coupled_logistic(n_steps, n_series), coupled_logistic(long, 1)[:, 0]
     dims = np.minimum(random_dims(n_series), n_steps // 10)
@@ -65,7 +65,8 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """Ours against kedm, SciPy's tree, scikit-learn, faiss, FastCCM; see `portable.roofline.cases.Case`."""
+    """Return duels with kedm, SciPy's tree, scikit-learn, faiss and FastCCM; see
+    `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shapes = (
         [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
@@ -90,7 +91,7 @@ def _cross_map(space, n_steps, n_series, dims=None, tools=TOOLS[:1]):
     if n_steps < 2 * E_MAX + 2:
         dims = np.minimum(dims, 4)
     title = f"cross map, {n_series:,} series of {n_steps:,} steps, E up to {dims.max()}"
-    # kedm takes equal points for none, and sums in float32
+    # kedm does not count equal points as neighbours, and sums in float32
     return _duel(title, space, edm.cross_map, np.mean, "cross_map", (data, dims), tools)
 
 
@@ -105,7 +106,7 @@ def _neighbours(space, n_steps, E):
 def _simplex(space, n_steps, E):
     title = f"simplex projection of one series, {n_steps:,} steps, E = {E}"
     predict, given = functools.partial(edm.simplex, dtype="float32"), (_noise(n_steps), E)
-    # float32, weights of another order
+    # float32, and weights in another order
     return _duel(title, space, predict, lambda r: r.predicted.mean(), "simplex", given, TOOLS[:1], 1e-5)
 
 
@@ -120,7 +121,7 @@ def _noise(n_steps):
 
 
 def _duel(title, space, function, number, name, given, tools=TOOLS, tolerance=1e-3):
-    """Return the duel of one of our functions of `given`, of whose result `number` is compared."""
+    """Return the duel of one of our functions of `given`; `number` maps its result to the compared number."""
     found = []
 
     def call():

@@ -1,9 +1,9 @@
-"""Cross maps of whole brains on one machine: a part of the libraries of each shape, by which the whole can be
-extrapolated.
+"""Cross maps of whole brains on one machine: for each shape a part of the libraries, from which the time of
+the whole can be extrapolated.
 
 The shapes are those of Takahashi et al. 2021, table 1; their V100 took 344, 11,372 and 20,517 seconds.
-Libraries cost alike, so the whole takes as many times as long as there are parts. Meant for a GPU with 80 GB
-or more.
+All libraries cost the same, so the time of the whole is the time of a part times the number of parts.
+Intended for a GPU with 80 GB or more.
 """
 
 import numpy as np
@@ -12,22 +12,22 @@ from portable.models import edm
 from portable.roofline.cases import common
 from portable.roofline.cases.edm import E_MAX, random_dims
 
-# steps, series, one library in how many
+# steps, series, and the divisor of the libraries
 SHAPES = [(96, 45_318, 20), (29_484, 8_520, 20), (8_528, 101_729, 20)]
-COURSES = 24  # that all series are mixed of; noise is added
-MEMORY_MB = 1 << 15  # so that many libraries go into one launch, although each has 100,000 targets
+COURSES = 24  # all series are mixtures of these and noise
+MEMORY_MB = 1 << 15  # enough for many libraries in each launch, although each has 100,000 targets
 
 
 def duels(space, n, quick):
-    """Return one part of each shape, with nobody to compete; see `portable.roofline.cases.Case`. `n`
-    divides the parts further.
+    """Return a duel of one part of each shape, without peers; see `portable.roofline.cases.Case`. `n` divides
+    the parts further.
     """
     shapes = [(60, 40, 20)] if quick or space == "checked" else SHAPES
     return [_part(space, *shape, n or 1) for shape in shapes]
 
 
 def waves(n_steps, n_series):
-    """Noisy waves that no two series share, in float32, shape (n_steps, n_series)."""
+    """Return independent noisy waves in float32, shape (n_steps, n_series)."""
     random = np.random.default_rng(0)
     t = np.arange(n_steps)[:, None]
     courses = (

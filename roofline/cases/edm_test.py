@@ -1,8 +1,8 @@
 """A whole cross map tested against surrogates: 154 series of 1,600 steps, as of larval zebrafish, 200
 surrogates each.
 
-Nobody competes: no package known to us tests whole matrices. With and without giving up pairs that are
-decided.
+There is no peer: no package known to us tests whole matrices. The test runs with and without early stopping
+of pairs that are decided.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ N_STEPS, N_SERIES, N_SURROGATES = 1600, 154, 200
 
 
 def duels(space, n, quick):
-    """`n` is the number of series; see `portable.roofline.cases.Case`."""
+    """Return the duel; `n` is the number of series; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     shape = (40, 3) if small else (N_STEPS, n or N_SERIES)
     return [_test(space, *shape, 9 if small else N_SURROGATES, stop_after) for stop_after in (10, None)]

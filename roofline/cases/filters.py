@@ -1,19 +1,18 @@
-"""Filters that find parameters: steps of particle marginal Metropolis-Hastings, all chains at once, against
-the libraries that do it.
+"""Filters that estimate parameters: steps of particle marginal Metropolis-Hastings, all chains at once,
+against the libraries that implement it.
 
 The model is stochastic volatility (without leverage, which neither peer has): x_0 ~ N(0, s^2 / (1 - phi^2)),
 x_t = phi x_(t-1) + s e_t, y_t = exp(x_t / 2) d_t. A call is FIVE steps of every chain: a proposal, one
-bootstrap filter a chain over all observations with systematic resampling below half the effective sample
-size, acceptance. Peers run the same five filters of as many chains, and nothing else; the JAX one resamples
-at every step, by which it does no less than ours: it cannot leave a row out. On a GPU both sides are in
-float32.
+bootstrap filter for each chain over all observations with systematic resampling below half the effective
+sample size, acceptance. Peers run only the same five filters of as many chains; the JAX one resamples at
+every step, which is no less work than ours: it cannot omit a row. On a GPU both sides are in float32.
 
-The second duel is waste-free SMC^2 of the same model: POPULATIONS of N_DRAWS parameters, a filter each, which
-chains of LENGTH states of PMMH renew below half the effective sample size. Peers do the same, particles a
-population a process.
+The second duel is waste-free SMC^2 of the same model: POPULATIONS of N_DRAWS parameters, each with a filter,
+which chains of LENGTH states of PMMH renew below half the effective sample size. Peers do the same, with a
+process for each population of particles.
 
-Results that have to agree are means over chains of log-likelihoods at given parameters, which are random,
-with an sd of about one a filter; and log-evidences.
+The compared results are means over chains of log-likelihoods at given parameters, which are random, with an
+sd of about one for each filter; and log-evidences.
 """
 
 import functools
@@ -39,7 +38,7 @@ PRIORS = {"phi": priors.uniform(0.8, 0.999), "sigma": priors.log_normal(0.3, 0.3
 
 @functools.cache
 def functions(normal):
-    """Return the model's beginning and its step, with the generator of normal numbers."""
+    """Return the model's initial function and its step, with the generator of normal numbers."""
 
     @pk.function
     def initial(seed, stream, draw, params):
@@ -68,7 +67,8 @@ def returns(n_steps):
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `portable.roofline.cases.Case`. n is the number of particles."""
+    """Return the duels of ours with each peer; see `portable.roofline.cases.Case`. n is the number of
+    particles."""
     whole = N_PARTICLES, N_STEPS, N_CHAINS
     known, n_steps, n_chains = common.size(space, quick, (16, 5, 2), (64, 50, 8), whole, whole)
     n_particles, normal = n or known, pk.random.normal32 if space.startswith("cuda") else pk.random.normal
@@ -96,8 +96,8 @@ def duels(space, n, quick):
                 ).mean()
             )
 
-    # sd of a mean over chains, of a log-likelihood of about -1.4 a step whose sd is below 3 with so many
-    # particles
+    # sd of a mean over chains of log-likelihoods: about -1.4 for each step, with an sd below 3 for these
+    # numbers of particles
     tolerance = 5 * 3.0 * math.sqrt(2.0 / n_chains) / abs(1.4 * n_steps)
     title = (
         f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, "
@@ -112,14 +112,14 @@ def duels(space, n, quick):
 
 
 def populations(space, parts, dtype, n_particles, quick):
-    """SMC^2 against each peer."""
+    """Return the duel of SMC^2 with each peer."""
     y, n_draws, length = (returns(8), 8, 4) if quick else (returns(SHORT), N_DRAWS, LENGTH)
     model = StateSpaceModel(("phi", "sigma"), ("x",), *parts, log_weight)
     seeds = itertools.count()
 
     def call():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of draws that have not converged
+            warnings.simplefilter("ignore", RuntimeWarning)  # from draws that have not converged
             found = sample_smc2(
                 model,
                 y,
@@ -139,7 +139,7 @@ def populations(space, parts, dtype, n_particles, quick):
         f" parameters, {n_particles:,} particles, {np.dtype(dtype).name}"
     )
     inputs = y, n_draws, length, n_particles, POPULATIONS
-    # sd of a log-evidence below 1
+    # a log-evidence has an sd below 1
     about = {"result": call, "tools": _tools(space), "tolerance": 5.0 / (1.4 * len(y))}
     return common.duel(title, space, call, "smc2", *inputs, **about)
 

@@ -1,7 +1,7 @@
 """The Hawkes log-likelihood: all pairs in float64 and in mixed precision, and by windows in time.
 
-Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read
-once.
+Rates refer to n x n pairs for every method, so that methods can be compared on one input; bytes are those of
+the events, each read once.
 """
 
 import functools
@@ -15,16 +15,16 @@ from portable.errors import InputError
 from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel, Run, Work
 
-# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background
-# of 14 days and 1.6 km.
+# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation over a minute and 70 m,
+# background over 14 days and 1.6 km.
 PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.15, omega=60.0, h=0.07)
 HOURS_PER_EVENT = 2.0  # 54,582 events in 117,666 hours there
 
 # For duels: a long memory, so that no exp of any pair underflows, even in float32. With the parameters above
-# nearly all do; that costs libm's exp, and so plain numba, up to four times as much, and a branch-free exp
-# nothing.
+# nearly all underflow; that makes libm's exp, and so plain numba, up to four times as slow, and does not
+# affect a branch-free exp.
 LONG = hawkes.Parameters(mu0=1.0, tau_x=3.0, tau_t=3000.0, theta=0.15, omega=0.002, h=3.0)
-LONG_HOURS = 20_000.0  # from the first event to the last, or a little less; exponents end at 40 for it
+LONG_HOURS = 20_000.0  # at most, from the first event to the last; the least exponents are then about -40
 
 COLUMNS = "x_km,y_km,t_hours"
 
@@ -59,7 +59,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """Return all pairs in both precisions, and the gradient beside the likelihood; see
+    """Return duels of all pairs in both precisions, and of the gradient against the likelihood; see
     `portable.roofline.cases.Case`."""
     n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
     locations, times = simulated(n, LONG, LONG_HOURS)
@@ -77,7 +77,7 @@ def duels(space, n, quick):
 
 
 def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times):
-    """Compare the log-likelihood's six derivatives with the log-likelihood alone."""
+    """Return the duel of the log-likelihood's six derivatives against the log-likelihood."""
     options = METHODS[f"Hawkes, all pairs, {precision}"]
     made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
 
@@ -101,15 +101,14 @@ def simulated(n_events, params, span_h):
     n_events : int
     params : Parameters
     span_h : float, hours
-        In which about so many events happen.
+        The interval in which about `n_events` events happen.
 
     Returns
     -------
     locations : ndarray, shape (n_events, 2), km
     times : ndarray, shape (n_events,), hours, from 0
     """
-    # A fifth more events than wanted, by their expected number: enough for the draw of this seed; the rest is
-    # cut off.
+    # A fifth more events than requested are expected: enough for this seed's draw; the surplus is cut off.
     n_immigrants = 1.2 * (1.0 - params.theta) * n_events + 50
     made = hawkes.simulate(params, n_immigrants=n_immigrants, horizon_h=1.2 * span_h, seed=1)
     return made.locations[:n_events], made.times[:n_events] - made.times[0]
@@ -121,7 +120,7 @@ def real_files(folder):
     Raises
     ------
     InputError
-        There is none.
+        The folder has no such file.
     """
     found = sorted((folder / "hawkes").glob("dc_gunfire_*.csv.gz"), key=lambda path: path.stat().st_size)
     if not found:
@@ -132,7 +131,7 @@ def real_files(folder):
 
 
 def read(path):
-    """Locations and times of a file with the columns x_km, y_km, t_hours.
+    """Return locations and times from a file with the columns x_km, y_km, t_hours.
 
     Raises
     ------
@@ -157,13 +156,13 @@ def read(path):
 
 
 def _few(space, quick):
-    """Return the number of events that is enough if time does not matter, or None."""
+    """Return a small number of events for runs whose time does not matter, else None."""
     return 40 if space == "checked" else 300 if quick else None
 
 
 def _evaluation(locations, times, params, space, options):
-    """Return a call that evaluates the log-likelihood; the events are checked and copied on its first use,
-    not in its time.
+    """Return a call that evaluates the log-likelihood; the events are checked and copied before it is timed,
+    at its first use.
     """
     made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
     return lambda: made().log_likelihood(params)

@@ -1,8 +1,8 @@
-"""Types that excite one another: the log-likelihood and its gradient in all rates and branching ratios.
+"""Mutually exciting types of events: the log-likelihood and its gradient in all rates and branching ratios.
 
-The anchor is 10^7 events of 1,000 types with three decays, as in Raza and Smith (arXiv 2604.01342), beside
-the same formula as an associative scan in PyTorch. Operations are those that cannot be avoided: for each
-event, type and decay a product and a sum for the rate, and for the gradient.
+The reference is 10^7 events of 1,000 types with three decays, as in Raza and Smith (arXiv 2604.01342),
+against the same formula as an associative scan in PyTorch. The counted operations are the unavoidable ones:
+for each event, type and decay a product and a sum for the rate, and for the gradient.
 """
 
 import functools
@@ -12,12 +12,12 @@ import numpy as np
 from portable.models import hawkes
 from portable.roofline.cases import common
 
-RATES = 0.05, 0.5, 5.0  # of events that come one a unit of time
+RATES = 0.05, 0.5, 5.0  # decay rates, with one event in a unit of time
 RATIO = 0.5  # the mean offspring of an event
 
 
 def duels(space, n, quick):
-    """See `portable.roofline.cases.Case`; n is the number of events."""
+    """Return the duels; n is the number of events; see `portable.roofline.cases.Case`."""
     small, on_device = space == "checked" or quick, space.startswith("cuda")
     known, n_types = common.size(space, quick, (60, 3), (10_000, 100), (10_000_000, 1_000), (100_000, 100))
     n = n or known
@@ -37,7 +37,7 @@ def duels(space, n, quick):
 
 
 def problem(n, n_types):
-    """Return events of even types, one a unit of time, and parameters."""
+    """Return events with equally frequent types, one in a unit of time, and parameters."""
     random = np.random.default_rng(1)
     times, types = np.cumsum(random.exponential(1.0, n)), random.integers(0, n_types, n)
     branching = random.uniform(0.0, 1.0, (len(RATES), n_types, n_types))

@@ -1,8 +1,8 @@
-"""Compare triggering functions: the Omori law with marks beside one exponential, and events in time alone
-in O(N).
+"""Compare triggering functions: the Omori law with marks against one exponential, and events in time only, in
+O(N).
 
-The first duels time two of our own likelihoods on the same pairs, background and all; they have no result in
-common. The last is against the recursion that a numba user writes, one event after the other.
+The first duels time two of our own likelihoods on the same pairs, background included; they have no result in
+common. The last is against the recursion as a numba user writes it, one event after the other.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from portable.models import hawkes
 from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel
 
-SPAN_H = 438_032.0  # fifty years, as a catalogue of earthquakes
+SPAN_H = 438_032.0  # fifty years, as in a catalogue of earthquakes
 SIDE_KM = 300.0
 EXPONENTIAL = {"mu0": 0.7, "tau_x": 20.0, "tau_t": 87_660.0, "theta": 0.4, "omega": 0.006, "h": 0.5}
 MARKED = {
@@ -30,7 +30,7 @@ TEMPORAL = {"mu": 0.5, "theta": 0.5, "omega": 1.0}
 
 
 def duels(space, n, quick):
-    """See `portable.roofline.cases.Case`; n is the number of events in space and time."""
+    """Return the duels; n is the number of events in space and time; see `portable.roofline.cases.Case`."""
     n = n or common.size(space, quick, 60, 500, 75_000, 22_526)
     found = []
     for precision in ("float64", "mixed"):
@@ -46,7 +46,7 @@ def duels(space, n, quick):
 
 
 def _likelihoods(space, n, precision):
-    """Return the likelihood and its gradient, of each triggering function, as calls."""
+    """Return the likelihood and its gradient for each triggering function, as calls."""
     random = np.random.default_rng(1)
     locations = random.uniform(0.0, SIDE_KM, (n, 2))
     times = np.sort(random.uniform(0.0, SPAN_H, n))
@@ -69,7 +69,7 @@ def _likelihoods(space, n, precision):
 
 
 def _in_time(space, quick):
-    """Return events in time alone."""
+    """Return the duel of events in time only."""
     n = 300 if space == "checked" else 20_000 if quick else 10_000_000
     times = np.cumsum(np.random.default_rng(1).exponential(1.0, n))
     made = hawkes.TemporalLikelihood(times, space=space)

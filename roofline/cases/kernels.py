@@ -1,9 +1,9 @@
-"""Anybody's kernels, written from their formulas as a newcomer writes them, beside compiled C and numba on a
-CPU and CUDA C++ on a GPU.
+"""Typical kernels, written directly from their formulas, against compiled C and numba on a CPU and CUDA C++
+on a GPU.
 
 Most are of the kinds that RAJAPerf collects (its groups stream, basic, lcals, polybench, apps, algorithm);
-the others are programs that people bring. `portable.roofline.peers.kernels_text` has their texts in the
-other languages.
+the others are from typical programs. Their sources in the other languages are in
+`portable.roofline.peers.kernels_text`.
 """
 
 import functools
@@ -25,16 +25,16 @@ from portable.roofline.scoreboard import records
 from portable.roofline.side import no_sync
 from portable.roofline.units import one_line, picked, scaled, times
 
-FEW = {"checked": 16, "quick": 40}  # the most of any extent, about
-TOLERANCE = {"float64": 1e-10, "float32": 5e-4, "int32": 0.0}  # of the largest value: sums in another order
+FEW = {"checked": 16, "quick": 40}  # approximate maximum of any extent
+TOLERANCE = {"float64": 1e-10, "float32": 5e-4, "int32": 0.0}  # of the largest value: orders of sums differ
 
 THREE = "median lower upper"
-FILES = kernels_loops, kernels_programs  # whose import fills ROWS
+FILES = kernels_loops, kernels_programs  # importing these fills ROWS
 
 
 def tasks(space, n, quick, only=None):
-    """Yield the kernels on inputs, one after the other. `n` is the most of any extent; `only` names
-    kernels, by parts of their names between commas."""
+    """Yield the kernels with inputs, one after the other. `n` is the maximum of any extent; `only` selects
+    kernels, by parts of their names separated by commas."""
     gpu, most = space.startswith("cuda"), FEW.get(space) or n or (FEW["quick"] if quick else math.inf)
     sizes = {}
     for letter, both in SIZES.items():
@@ -47,7 +47,7 @@ def tasks(space, n, quick, only=None):
 
 
 def duels(space, n, quick):
-    """Return our side alone, for comparisons of revisions; see `portable.roofline.cases.Case`."""
+    """Return only our side, for comparisons of revisions; see `portable.roofline.cases.Case`."""
     found = []
     for task in tasks(space, n, quick):
         call, values = bound(space, task)
@@ -103,7 +103,7 @@ def _key(row):
 
 
 def compared(space, task, rounds, problems):
-    """Yield a row for each peer of a kernel: values are compared, and if they agree both are timed in
+    """Yield a row for each peer of a kernel: values are compared, and if they agree both sides are timed in
     turn."""
     gpu = space.startswith("cuda")
     rivals, absent = peers.gather("kernels", space, task, tools=("cupy",) if gpu else ("gcc", "numba"))
@@ -112,7 +112,7 @@ def compared(space, task, rounds, problems):
     for peer in rivals:
         try:
             theirs, mine = peer.result(), values()
-        except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
+        except Exception as error:  # noqa: BLE001 - a foreign tool may raise any exception
             problems.append(f"{task.name}, {peer.label}: {one_line(error)}")
             continue
         off = max(map(_difference, theirs, mine))
@@ -143,7 +143,7 @@ def _cells(row):
 
 
 def of_machine(rows):
-    """{(name, dtype): the fastest peer's time over ours} of the rows of a machine."""
+    """Return {(name, dtype): the fastest peer's time over ours} of the rows of a machine."""
     found = {}
     for row in rows:
         key = row["name"], row["dtype"]
@@ -152,19 +152,19 @@ def of_machine(rows):
 
 
 def portability(machines):
-    """{(name, dtype): the harmonic mean over the machines that have it} of results of `of_machine`."""
+    """Return {(name, dtype): harmonic mean over the machines with this row}, from results of `of_machine`."""
     keys = {key for ratios in machines for key in ratios}
     return {key: statistics.harmonic_mean([r[key] for r in machines if key in r]) for key in sorted(keys)}
 
 
 def on_record(folder):
-    """{kind of machine: its rows}."""
+    """Return {kind of machine: its rows} of the records in a folder."""
     documents = [records.read(path) for path in sorted(Path(folder).glob("*.json"))]
     return {d["machine"]["kind"]: d["kernels"] for d in documents if d.get("kernels")}
 
 
 def summary(found, folder, kind):
-    """Return lines below the rows: each kernel's harmonic mean over machines, their mean, and the worst
+    """Return the lines below the rows: each kernel's harmonic mean over machines, their mean, and the worst
     five."""
     if not found:
         return ["nothing was timed"]
@@ -181,7 +181,7 @@ def summary(found, folder, kind):
     return lines + [f"worst: {', '.join(key)}: {times(here[key])}: {reason(key[0])}" for key in worst]
 
 
-# causes that were found in the code
+# known causes in the code
 REASONS = {
     "daxpy_atomic scatter fem nodal_sum": "an atomic a lane",
     "gemm": "an index per element, where C goes by rows",
@@ -194,18 +194,18 @@ REASONS = {
 
 
 def reason(name):
-    """Return the known cause of a kernel's place."""
+    """Return the known cause of a kernel's rank."""
     return next((why for names, why in REASONS.items() if name in names.split()), "not looked into")
 
 
 def _difference(theirs, ours):
-    """Return the largest difference, as a share of the largest value; arrays of a GPU stay there."""
+    """Return the largest difference, relative to the largest value; arrays of a GPU stay there."""
     theirs, ours = theirs.astype(float), ours.astype(float)
     return float(abs(theirs - ours).max() / (abs(ours).max() or 1.0))
 
 
 def bound(space, task):
-    """Return our call, and a function that gives what one call writes from the beginning."""
+    """Return our call, and a function that returns the outputs of one call on fresh inputs."""
     views = {
         name: value
         if not isinstance(value, np.ndarray)
@@ -233,12 +233,12 @@ def bound(space, task):
     if task.form == "sum":
         run = functools.partial(pk.parallel_reduce, out=total)
     steps = range(task.number(task.steps or "1"))
-    policies = [policy(step) for step in steps]  # before they are timed, as peers' launches
+    policies = [policy(step) for step in steps]  # before the timing, as in peers' launches
     if not task.steps:
         call = functools.partial(run, policies[0], task.kernel, *views.values())
     else:
         same = policies.count(policies[0]) == len(policies)
-        with pk.capture(space) as graph:  # as docs/performance.md says: of a step, or of all
+        with pk.capture(space) as graph:  # as in docs/performance.md: of one step, or of all
             for views["step"] in steps[: 1 if same else None]:
                 run(policies[views["step"]], task.kernel, *views.values())
         call = graph.replay

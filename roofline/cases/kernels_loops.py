@@ -1,5 +1,5 @@
-"""Rows of `compare kernels` of the kinds that RAJAPerf collects, from published formulas, as a newcomer
-writes them: streams, loops of hydrodynamics, dense matrices, stencils."""
+"""Rows of `compare kernels` of the kinds that RAJAPerf collects, written directly from published formulas:
+streams, loops of hydrodynamics, dense matrices, stencils."""
 
 import math
 
@@ -158,7 +158,7 @@ def along(x, i, j):
 
 @pk.function
 def across(x, i, j):
-    """Return the same along a column."""
+    """Return the mean difference of a zone's corners along a column."""
     return 0.5 * (x[i + 1, j] + x[i + 1, j + 1] - x[i, j] - x[i, j + 1])
 
 
@@ -187,7 +187,7 @@ def ltimes(z, g, m, ell, psi, phi):
 
 @pk.function
 def edge(x, i, j, k, di, dj, dk):
-    """From a corner to another."""
+    """Return the edge from one corner to another."""
     return x[i + di, j + dj, k + dk] - x[i, j, k]
 
 

@@ -9,14 +9,14 @@ PAGE, MARK = records.HERE / "docs" / "performance.md", "## What was seen\n"
 
 
 def page(text, known):
-    """Return the page with its table anew.
+    """Return the page with an updated table.
 
     Parameters
     ----------
     text : str
-        The page as it is.
+        The present page.
     known : dict
-        As `kernels.on_record` gives it.
+        The result of `kernels.on_record`.
     """
     ratios = [kernels.of_machine(rows) for rows in known.values()]
     lines = [text.partition(MARK)[0] + MARK]

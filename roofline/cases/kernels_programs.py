@@ -1,11 +1,11 @@
-"""Rows of `compare kernels` that are the hearts of people's programs, as a newcomer writes them."""
+"""Rows of `compare kernels` that are the inner loops of typical programs, written in the simplest way."""
 
 import math
 
 import portable as pk
 from portable.roofline.cases.kernels_rows import row
 
-BODIES = 128  # of a tile
+BODIES = 128  # bodies of a tile
 # the lattice of nine velocities, and its weights
 EX, EY = (0, 1, 0, -1, 0, 1, -1, -1, 1), (0, 0, 1, 0, -1, 1, 1, -1, -1)
 WEIGHTS = (4 / 9, 1 / 9, 1 / 9, 1 / 9, 1 / 9, 1 / 36, 1 / 36, 1 / 36, 1 / 36)

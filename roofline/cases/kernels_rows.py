@@ -1,4 +1,4 @@
-"""A row of `compare kernels`: a kernel, its indices and its arguments, which are made here."""
+"""A row of `compare kernels`: a kernel, its indices and its arguments, which this module makes."""
 
 import functools
 import math
@@ -9,9 +9,9 @@ import numpy as np
 import portable as pk
 from portable.roofline.peers.kernels_text import Task
 
-# extents by their letters: on a CPU, on a GPU
+# extents by their letters: (on a CPU, on a GPU)
 SIZES = {
-    "n": (1 << 21, 1 << 24),  # of vectors
+    "n": (1 << 21, 1 << 24),  # elements of vectors
     "m": (1000, 4000),  # edge of a matrix
     "c": (120, 300),  # edge of a cube
     "r": (2000, 40_000),  # rows of 1,000
@@ -23,14 +23,14 @@ SIZES = {
     "g": (320, 1536),  # edge of matrices to multiply
     "t": (1024, 8192),  # edge of a matrix to transpose
 }
-WHOLE = {"b": 128, "g": 16, "t": 32}  # extents that are multiples
+WHOLE = {"b": 128, "g": 16, "t": 32}  # extents that must be multiples of a number
 SHORT_TYPES = {"i4": np.int32, "u1": np.uint8}
 ROWS = {}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel, its indices and arguments.
+    """Store a kernel, its indices and arguments.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ class Row:
     form : str
         "for", "sum", "team", or "team" and its size.
     domain : str
-        "begin:end" or "end" of each index, in extents of arguments and whole arguments.
+        "begin:end" or "end" of each index, in terms of the arguments' extents and integer arguments.
     arguments : str
-        Of each argument, a number, or an array's extents ("m,m", ahead of them `!` of one that is written),
-        or a function of MAKERS.
+        For each argument a number, or an array's extents ("m,m", preceded by `!` for a written array), or a
+        function of MAKERS.
     dtypes : str
     steps : str
         As in Task.
@@ -55,7 +55,7 @@ class Row:
     steps: str
 
     def task(self, dtype, sizes):
-        """Return the kernel on an input."""
+        """Return the kernel with arguments of a type and size."""
         kernel = self.kernel
         bounds = tuple(tuple((["0", *end.split(":")])[-2:]) for end in self.domain.split())
         names = kernel.fn.__code__.co_varnames[: kernel.fn.__code__.co_argcount]
@@ -70,7 +70,7 @@ class Row:
 
 
 def _made(text, dtype, sizes, place):
-    """Return an argument of a row; arrays differ by their places."""
+    """Return an argument of a row; arrays differ by their positions."""
     if text in MAKERS:
         return MAKERS[text](dtype, sizes)
     if text.replace(".", "").replace("e-", "").removeprefix("-").isdigit():
@@ -85,13 +85,13 @@ def _made(text, dtype, sizes, place):
 
 @functools.lru_cache(4)
 def _block(dtype, n):
-    """Return random numbers, of which every array of that size is a part: to draw them takes longer than
-    to time."""
+    """Return random numbers, from which every array of that size is taken: drawing them takes longer than the
+    timing."""
     return np.random.default_rng(0).uniform(0.1, 1.1, n).astype(dtype)
 
 
 def _starts(sizes):
-    """Return the starts of rows of a sparse matrix, which have 16 to 48 entries."""
+    """Return the starts of rows of a sparse matrix with 16 to 48 entries in each row."""
     return np.append(0, np.cumsum(np.random.default_rng(1).integers(16, 49, sizes["v"])))
 
 
@@ -100,7 +100,7 @@ def _places(n, extent, seed=2):
 
 
 def _nodes(dtype, sizes):
-    """Return the corners of elements, near each other."""
+    """Return the corners of elements, which are close to each other."""
     n = sizes["n"] // 4
     return ((np.arange(n)[:, None] + _places((n, 4), 1000)) % n).astype(np.int32)
 
@@ -121,7 +121,7 @@ MAKERS = {
 
 
 def row(domain, arguments, form="for", dtypes="float64 float32", steps=""):
-    """Return a decorator for a kernel, which becomes a row of its name."""
+    """Return a decorator that makes a kernel a row with the kernel's name."""
 
     def made(function):
         kernel = pk.kernel(function)

@@ -1,8 +1,8 @@
-"""Compare packs with single lanes: each kernel both ways, on the same space and memory.
+"""Compare packs with single lanes: each kernel in both ways, on the same space and memory.
 
-The mixture density also runs against the peak of the arithmetic units: as many operations as its code
-executes, those of its exponentials included, in chains of fused multiply-adds. That ratio is the share of the
-peak that it reaches.
+The mixture density is also compared with the peak of the arithmetic units: as many operations as its code
+executes, including those of its exponentials, in chains of fused multiply-adds. That ratio is the density's
+share of the peak.
 """
 
 import math
@@ -17,29 +17,30 @@ from portable.roofline.contract import Duel
 from portable.roofline.counting import count
 from portable.roofline.units import scaled
 
-COUNTED = 256  # points on which the density's operations are counted: no branch depends on them
+COUNTED = 256  # points on which the density's operations are counted: it has no data-dependent branch
 
 
 @pk.kernel
 def gather(i, order, x, out):
-    """One element from anywhere: memory's time, whoever asks."""
+    """Read one element at any place; the time is that of memory, in packs or not."""
     out[i] = x[order[i]]
 
 
 @pk.kernel
 def of_one(i, function, x, out):
-    """A function of one number."""
+    """Call a function of one number."""
     out[i] = function(x[i])
 
 
 @pk.kernel
 def of_two(i, function, y, x, out):
-    """A function of two numbers."""
+    """Call a function of two numbers."""
     out[i] = function(y[i], x[i])
 
 
 def duels(space, n, quick):
-    """Return a duel a kind of kernel; see `portable.roofline.cases.Case`. `n` counts indices."""
+    """Return a duel for each kind of kernel; see `portable.roofline.cases.Case`. `n` is the number of
+    indices."""
     n = n or common.size(space, quick, 100, 10_000, 1_000_000, 1_000_000)
     random = np.random.default_rng(0)
     x, order = random.random(n), random.integers(0, n, n)
@@ -65,7 +66,8 @@ def duels(space, n, quick):
 
 
 def _duel(space, title, n, kernel, inputs, dtype=np.float64):
-    """Packs against one lane at a time. axpy's factor is zero, so that repeating it changes nothing."""
+    """Return the duel of packs against one lane at a time. axpy's factor is zero, so that repetition is
+    harmless."""
     inputs = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
 
     def side(text):
@@ -82,7 +84,8 @@ def _duel(space, title, n, kernel, inputs, dtype=np.float64):
 
 
 def _word(space, n, kernel, function, *inputs):
-    """Return a word in packs against one lane at a time, and against the same loop in plain numba."""
+    """Return the duel of a function in packs against one lane at a time, and against the same loop in plain
+    numba."""
     name = function.__name__
     duel = _duel(space, name, n, kernel, (function, *inputs))
     rivals, absent = peers.gather("layer", space, name, *inputs, tools=("numba",))
@@ -103,7 +106,7 @@ def _density(space, n):
 
 
 def _peak(space, flops):
-    """So many operations as fast as the machine can."""
+    """Return our side with `flops` operations at the machine's peak."""
     n = 1 << common.size(space, False, 3, 0, 18, 11)
     trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
     out = pk.copy_of(np.ones(n), space)

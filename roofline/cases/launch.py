@@ -1,5 +1,4 @@
-"""Measure the cost of a launch to its caller: a kernel of six views that has nothing to do, alone and ten
-in a row."""
+"""Measure the cost of a launch to its caller: an empty kernel of six views, once and ten times in a row."""
 
 import functools
 from dataclasses import replace
@@ -18,13 +17,13 @@ TEN = 10  # launches of a graph
 
 @pk.kernel
 def add_five(i, a, b, c, d, e, f):
-    """a = b + c + d + e + f."""
+    """Compute a = b + c + d + e + f."""
     a[i] = b[i] + c[i] + d[i] + e[i] + f[i]
 
 
 def duels(space, n, quick):
-    """Return each way to launch, on this space and on serial; see `portable.roofline.cases.Case`. `n`
-    counts the indices (1).
+    """Return each way to launch, on this space and on serial; see `portable.roofline.cases.Case`. `n` is the
+    number of indices (1 by default).
     """
     spaces = [space] if space.startswith("cuda") or space in ("serial", "checked") else ["serial", space]
     return [duel for name in spaces for duel in _duels(name, n or 1)]
@@ -55,13 +54,13 @@ def _duels(space, n):
 
     title = f"launch {what}, the caller's time"
     found = [duel(title, *one, rivals, space.startswith("cuda")) for one in calls.items()]
-    # To the end of the work: a queue of graphs is too long for the caller's time to say anything.
+    # Timed to the end of the work: a queue of graphs is too long for a meaningful time of the caller.
     title = f"ten launches {what}, to the end of the work"
     return [*found, duel(title, "a graph of ten", graph.replay, list(map(_ten, rivals)))]
 
 
 def _ten(rival):
-    """Return a rival that launches ten times."""
+    """Return a contender that launches ten times."""
 
     def call():
         for _ in range(TEN):

@@ -1,5 +1,4 @@
-"""The layer's words one by one: each a kernel that everybody has written, against the same in the machine's
-own words.
+"""Compare each function of the layer, in a common kernel, with the same in the machine's native languages.
 
 Sizes follow from one number, the elements of a vector; bytes are those of every input and output touched
 once, an updated element twice. Arrays are compared by their digests.
@@ -15,30 +14,31 @@ from portable.roofline.cases import common
 from portable.roofline.microkernels import element
 from portable.roofline.units import scaled
 
-A = 1e-3  # of axpy: repeated as often as it takes, y stays far from overflow
+A = 1e-3  # of axpy: however often it is repeated, y does not overflow
 T = 16  # edge of a matrix product's tile
 BINS = 256
 LIMIT = 200  # steps of a Mandelbrot point
-TOLERANCE = 1e-12  # sums in another order
-# A rounding (here and there a fused multiply-add) decides how soon a point near the set's edge leaves.
+TOLERANCE = 1e-12  # sums are in different orders
+# Rounding (in some places a fused multiply-add) determines when a point near the set's edge leaves the
+# circle.
 CHAOS = 1e-3
 
 
 @pk.kernel
 def axpy(i, a, x, y):
-    """One element: two read, one written."""
+    """Update one element: two are read, one is written."""
     y[i] += a * x[i]
 
 
 @pk.kernel
 def product(i, x, y):
-    """One term of a scalar product: two elements read."""
+    """Return one term of a scalar product: two elements are read."""
     return x[i] * y[i]
 
 
 @pk.kernel
 def matvec(team, a, x, y):
-    """One row: its columns shared by the team."""
+    """Compute one row, whose columns are divided among the team."""
     row = team.league_rank
     total = 0.0
     for c in team.thread_range(x.shape[0]):
@@ -50,11 +50,11 @@ def matvec(team, a, x, y):
 
 @pk.kernel
 def matmul(team, a, b, c):
-    """One tile of C from tiles of A and B in scratch; edges are multiples of T, T * T is one of the team's
-    size.
+    """Compute one tile of C from tiles of A and B in scratch; edges are multiples of T, T * T is a multiple
+    of the team's size.
     """
     a_tile, b_tile = team.scratch((T, T), a.dtype), team.scratch((T, T), b.dtype)
-    own = T * T // team.size  # elements of a member
+    own = T * T // team.size  # elements of each member
     sums = pk.local(own, c.dtype)
     for s in range(own):
         sums[s] = 0.0
@@ -79,7 +79,7 @@ def matmul(team, a, b, c):
 
 @pk.kernel
 def stencil(i, j, k, u, out):
-    """One inner cell from itself and its six neighbours."""
+    """Compute one inner cell from itself and its six neighbours."""
     around = (
         u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
     )
@@ -88,19 +88,19 @@ def stencil(i, j, k, u, out):
 
 @pk.kernel
 def clear(i, counts):
-    """An empty bin."""
+    """Clear one bin."""
     counts[i] = 0
 
 
 @pk.kernel
 def count(i, levels, counts):
-    """One item into its bin."""
+    """Count one item in its bin."""
     pk.atomic_add(counts, levels[i], 1)
 
 
 @pk.kernel
 def exp_of_large(i, x, out):
-    """An exp for about half of the elements, the rest copied."""
+    """Compute exp for about half of the elements, and copy the others."""
     if x[i] > 0.5:
         out[i] = math.exp(-x[i])
     else:
@@ -109,7 +109,7 @@ def exp_of_large(i, x, out):
 
 @pk.kernel
 def mandelbrot(i, limit, cx, cy, steps):
-    """Steps of z -> z z + c within the circle of radius 2."""
+    """Count the steps of z -> z z + c within the circle of radius 2."""
     x, y = 0.0, 0.0
     n = pk.int32(0)
     while n < limit and x * x + y * y <= 4.0:
@@ -119,8 +119,9 @@ def mandelbrot(i, limit, cx, cy, steps):
 
 
 def duels(space, n, quick):
-    """Return a duel a word; see `portable.roofline.cases.Case`. `n` counts the elements of a vector."""
-    n = n or common.size(space, quick, 300, 20_000, 100_000_000, 20_000_000)  # far beyond caches
+    """Return a duel for each function; see `portable.roofline.cases.Case`. `n` is the elements of a
+    vector."""
+    n = n or common.size(space, quick, 300, 20_000, 100_000_000, 20_000_000)  # far beyond the caches
     random = np.random.default_rng(0)
     x, y = random.random((2, n))
     levels = random.integers(0, BINS, n, dtype=np.int32)
@@ -142,7 +143,7 @@ def duels(space, n, quick):
 
 
 def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE):
-    """Ours against the peers' text of that name, which get the same host arrays."""
+    """Return the duel of a function with the peers of that name, which are given the same host arrays."""
     about = {"result": result, "tolerance": tolerance, "bytes": n_bytes}
     if not space.startswith("cuda"):
         about["tools"] = "numba", "warp"
@@ -151,8 +152,8 @@ def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE
 
 
 def _there(array, space):
-    """Return an array for kernels; on a CPU the peers' own, since how its pages lie moves a time by a
-    tenth."""
+    """Return an array for kernels; on a CPU the peers' own array, since the placement of its pages changes a
+    time by a tenth."""
     return pk.copy_of(array, space) if space.startswith("cuda") else pk.asview(array, space=space)
 
 
@@ -164,7 +165,7 @@ def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance
 
 
 def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
-    """Return the duel of a parallel_reduce, of whose result `which` is compared."""
+    """Return the duel of a parallel_reduce; `which` selects the compared part of the result."""
     views = [_there(a, space) for a in inputs]
     call = functools.partial(pk.parallel_reduce, _range(space, len(inputs[0])), kernel, *views, **reducer)
     result = call if which is None else lambda: call()[which]
@@ -244,7 +245,7 @@ def _conditional(space, x):
 def _mandelbrot(space, n):
     edge = max(
         4, math.isqrt(n // (8 if space.startswith("cuda") else 40))
-    )  # by the milliseconds that they take
+    )  # by the measured time in milliseconds
     cx, cy = common.complex_plane(edge)
     steps, policy = pk.empty((cx.size,), np.int32, space), _range(space, cx.size)
     title = f"Mandelbrot set, {edge:,} x {edge:,} points, at most {LIMIT} steps"

@@ -1,7 +1,6 @@
-"""One run of each method and of each word of the layer, on simulated inputs, for the report.
+"""One run of each method and of each function of the layer, on simulated inputs, for the report.
 
-Hawkes processes have a file of their own, with real data; duels against peers are in the files of each
-method.
+Hawkes processes are in a separate file, with real data; duels against peers are in the files of each method.
 """
 
 import functools
@@ -14,14 +13,14 @@ from portable.roofline.cases import common, layer
 from portable.roofline.cases.mixture import K, P, packed, records
 from portable.roofline.contract import Run
 
-ITERATIONS = 3  # of EM: each does the same
+ITERATIONS = 3  # of EM: all do the same work
 SCHEMES = ("systematic", "multinomial", "metropolis", "rejection")
 STEPS = 16  # of the Metropolis scheme
 
 
 def prepare(space, data, quick):
-    """Return runs of all methods; see `portable.roofline.cases.Case`. Real data have no part in it."""
-    # of a GPU: less shows launches alone
+    """Return runs of all methods; see `portable.roofline.cases.Case`. Real data are not used."""
+    # on a GPU smaller sizes would only measure launches
     whole = (1_000_000, 10_000_000, 50_000_000), (50_000, 1_000_000, 10_000_000)
     points, particles, elements = common.size(space, quick, (40, 60, 600), (100, 1_000, 10_000), *whole)
     return [
@@ -33,7 +32,7 @@ def prepare(space, data, quick):
 
 
 def simulated_run(method, size, unit, space, call):
-    """Return a Run on simulated input; it waits for the work of its call."""
+    """Return a Run on simulated input, which waits for the work of its call."""
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
@@ -45,7 +44,7 @@ def two_clouds(n):
 
 
 def mixture_of(k, space, iterations=ITERATIONS):
-    """Return a mixture that a fit gives so many iterations of EM, from points on."""
+    """Return a mixture that is fitted by a number of iterations of EM, beginning at points."""
     about = {"prior": mixture.Prior(scale=np.eye(P)), "tol": -1.0, "moves": False, "random_state": 0}
     return mixture.DirichletMixture(k, max_iter=iterations, space=space, **about)
 
@@ -93,12 +92,12 @@ def _resampling(space, n):
 
 
 def silent(call):
-    """A call whose result is no number."""
+    """Run a call, and discard its result, which is no number."""
     call()
 
 
 def _words(space, n):
-    """Yield a run of each word; its arrays are made when it is first called: they are large."""
+    """Yield a run of each function; its arrays are made at the first call, because they are large."""
     edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
     every, box = pk.RangePolicy(0, n, space=space), pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space)
     tiles = pk.TeamPolicy((side // layer.T) ** 2, space=space)
@@ -133,6 +132,6 @@ def _words(space, n):
 
 
 def _launching(launch, arrays):
-    """Return a call that launches with arrays that are made once, when they are wanted."""
+    """Return a call that launches with arrays that are made once, at the first call."""
     made = functools.cache(arrays)
     return lambda: launch(*made())

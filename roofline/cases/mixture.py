@@ -1,7 +1,7 @@
-"""The density of a mixture of normals at many points: one kernel text for ours and for plain numba.
+"""The density of a mixture of normals at many points: one kernel source for ours and for plain numba.
 
-The text is what a newcomer writes: no vector word in it. P is a global constant, so that both compilers can
-unroll.
+The source is written in the simplest way, without vector functions. P is a global constant, so that both
+compilers can unroll.
 """
 
 import math
@@ -17,7 +17,7 @@ K = 64  # components
 
 
 def density(i, x, rec, out):
-    """Sum over components of exp(weight - |L (x - mean)|^2 / 2) at point i.
+    """Compute the sum over components of exp(weight - |L (x - mean)|^2 / 2) at point i.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ packed = pk.kernel(density)
 
 
 def duels(space, n, quick):
-    """Ours against the same text under numba; see `portable.roofline.cases.Case`."""
+    """Return the duel with the same source under numba; see `portable.roofline.cases.Case`."""
     n = n or common.size(space, quick, 8, 1_000, 100_000, 100_000)
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(P, n)), records(random)
@@ -57,5 +57,5 @@ def duels(space, n, quick):
 
 
 def records(random):
-    """Return components at random; 0.2 keeps the densities far from overflow and from zero."""
+    """Return random components; the factor 0.2 keeps the densities far from overflow and from zero."""
     return 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))

@@ -2,15 +2,15 @@
 new parameters.
 
 Points are drawn either from the mixture's own components, far apart, so that few components have a share in a
-point; or from one normal distribution, so that all have and no work can be left out. Operations are those
-that our code executes for densities and sums, exponentials included: counted by `portable.count`, which
-agrees with a GPU's own counters (`python -m portable.roofline counters`). p (p + 3) for a log-density and (p
-+ 1) (p + 2) for the weighted sums of a pair cannot be avoided: 478 of about 560 in 14 dimensions. The share
-of the ceiling is that of the machine's fused multiply-adds, by all that are executed.
+point; or from one normal distribution, so that all have and no work can be omitted. The counted operations
+are those that our code executes for densities and sums, exponentials included: counted by `portable.count`,
+which agrees with a GPU's own counters (`python -m portable.roofline counters`). p (p + 3) for a log-density
+and (p + 1) (p + 2) for the weighted sums of a pair are unavoidable: 478 of about 560 in 14 dimensions. The
+share of the ceiling is that of the machine's fused multiply-adds, with all executed operations.
 
-The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma`
-is launched once for each entry of each component's covariance. An entry costs 5 operations a point and reads
-24 bytes of it.
+The last duel is against the paper's own way, in the same layer: responsibilities are stored, and `calc_sigma`
+is launched once for each entry of each component's covariance. An entry costs 5 operations for each point and
+reads 24 bytes of it.
 """
 
 import functools
@@ -29,7 +29,7 @@ from portable.roofline.units import scaled
 
 P = 14  # coordinates
 LARGE = 1_000_000, 20, 100  # points, coordinates and components of the rows of `mixture_large`, on a device
-FAR, NEAR = 4.0, 0.1  # standard deviation of the components' means; a component's own is 1
+FAR, NEAR = 4.0, 0.1  # standard deviation of the components' means; within a component it is 1
 DTYPES = "float64", "float32"
 COUNTED = 8192  # points on which operations are counted
 
@@ -41,7 +41,7 @@ def calc_sigma(i, r, x, y, x_mean, y_mean):
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `portable.roofline.cases.Case`."""
+    """Return the duels of ours with each peer; see `portable.roofline.cases.Case`."""
     small, on_device = space == "checked" or quick, space.startswith("cuda")
     known, k = common.size(space, quick, (64, 4), (2_000, 4), (5_000_000, 256), (100_000, 64))
     n = n or known
@@ -56,16 +56,16 @@ def duels(space, n, quick):
 
 
 def iteration(steps):
-    """Sums and a log-likelihood, and new parameters from them; one after the other, so each begins where the
-    last ended.
+    """Compute the sums and a log-likelihood, and the new parameters; each iteration begins at the parameters
+    of the one before.
     """
     steps.sweep()
     steps.advance()
 
 
 def executed(space, k, dtype, p=P):
-    """Floating-point operations executed for a pair of point and component of p coordinates, counted on few
-    points.
+    """Return the floating-point operations executed for a pair of point and component of p coordinates,
+    counted on few points.
     """
     heard = []
 
@@ -84,7 +84,7 @@ def executed(space, k, dtype, p=P):
 
 
 def _problem(space, n, k, apart, dtype, p=P):
-    """Return points, where they lie in the space, and the components that an iteration starts from."""
+    """Return points in the space, and the components from which an iteration starts."""
     random = np.random.default_rng(0)
     means = random.normal(0.0, apart, (k, p))
     x = random.standard_normal((n, p), np.float32)
@@ -125,7 +125,7 @@ def _duel(space, n, k, apart, dtype, small, p=P):
 
 
 def _trace(points, components):
-    """Return the trace of all scatters about the components' own means, added up."""
+    """Return the sum of the traces of all scatters about the components' own means."""
     _, *sums = points.sweep(components)
     n, xbar, scatter = centred("full", *sums, components.means)
     away = xbar - components.means

@@ -1,13 +1,13 @@
-"""Whole fits that are not told the number of clusters: how many they find, how well, and in what time.
+"""Whole fits without a given number of clusters: the number that they find, their quality, and their time.
 
-Thirty sets are simulated, on none of which the method was tuned: 2 to 20 dimensions, 3 to 12 clusters with
-covariances of their own (variances 0.4 to 2.5 along axes that are turned at random), sizes from 1 % on. The
+Thirty sets are simulated, none of which was used for tuning: 2 to 20 dimensions, 3 to 12 clusters with
+separate covariances (variances 0.4 to 2.5 along axes in random directions), sizes of at least 1 %. The
 separation of two clusters is sqrt(d' S^-1 d) with d the difference of their means and S the mean of their
-covariances; each set says how far its nearest pair is apart. Ours is offered twice as many components as
-there are, and told nothing else. Of scikit-learn both estimators take the best of 10 starts:
-BayesianGaussianMixture is offered as many as ours, and GaussianMixture, which cannot choose, is told the true
-number. A number is found if as many components have more than p + 1 points; quality is the adjusted Rand
-index of labels with the clusters that the points were drawn from.
+covariances; for each set the separation of its nearest pair is printed. Ours is offered twice the true number
+of components and has no other information. Both estimators of scikit-learn take the best of 10 starts:
+BayesianGaussianMixture is offered as many components as ours, and GaussianMixture, which cannot choose, is
+given the true number. A number is correct if as many components have more than p + 1 points; quality is the
+adjusted Rand index of labels with the true clusters of the points.
 
 `--n` divides all sizes by 20,000 / n. With --quick there are two small sets, and two starts.
 """
@@ -33,7 +33,7 @@ LARGEST = 20_000  # points
 
 @dataclass(frozen=True)
 class Problem:
-    """Points with their clusters.
+    """Store points with their clusters.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Problem:
 
 
 def problem(number, share=1.0):
-    """Return the set of that number, with that share of its points."""
+    """Return the set of a number, with a share of its points."""
     random, p = np.random.default_rng(number), DIMENSIONS[number % len(DIMENSIONS)]
     k = 3 + 7 * number % 10
     separation = SEPARATIONS[number % 4] + (p >= 8) + (p >= 14)
@@ -76,7 +76,7 @@ def _separation(d, one, other):
 
 
 def duels(space, n, quick):
-    """Ours against each peer; see `portable.roofline.cases.Case`."""
+    """Return the duels of ours with each peer; see `portable.roofline.cases.Case`."""
     small = space == "checked"
     share = 0.02 if small else (n or (2_000 if quick else LARGEST)) / LARGEST
     numbers = SETS[:1] if small else SETS[:7:6] if quick else SETS
@@ -98,7 +98,7 @@ def _duel(space, number, share, quick, tally):
         ).fit(data.X)
 
     def judge(labels, name, n=None):
-        """Return the index; components with more than p + 1 points are found unless `n` says."""
+        """Return the index; the found number is `n`, by default of components with more than p + 1 points."""
         n = n or int((np.bincount(labels) > data.X.shape[1] + 1).sum())
         return tally.keep(number, name, agreement(labels, data.labels), f"{n} found", n == data.k)
 

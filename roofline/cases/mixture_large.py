@@ -1,7 +1,7 @@
-"""A whole fit of a million points of 20 dimensions, start and moves included, beside one iteration of
-scikit-learn's.
+"""A whole fit of a million points of 20 dimensions, start and moves included, against one iteration of
+scikit-learn.
 
-The points are those of 100 clusters of deviation 1, whose means are normal with deviation 2.2: near pairs are
+The points are from 100 clusters of deviation 1, whose means are normal with deviation 2.2: near pairs are
 some seven apart. Ours is offered 100 components and ends when EM has converged (tol = 1e-6) and no move
 raises the objective; scikit-learn's GaussianMixture does one EM iteration from the clusters' means.
 """
@@ -13,11 +13,11 @@ from portable.models.mixture.fitting import agreement
 from portable.roofline.cases import common
 
 P, K, APART = 20, 100, 2.2
-PART = 20_000  # points of the call before those that are timed
+PART = 20_000  # points of the warm-up call
 
 
 def duels(space, n, quick):
-    """Ours against one iteration; see `portable.roofline.cases.Case`."""
+    """Return the duel with one iteration; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     p, k = (2, 3) if small else (P, K)
     n = n or common.size(space, quick, 100, 1_000, 1_000_000, 1_000_000)
@@ -28,8 +28,8 @@ def duels(space, n, quick):
     found = {}
 
     def fit():
-        """Hastily on a part of the points at first, which compiles all kernels: nobody waits for a whole fit
-        that is not timed.
+        """Fit the points; the first call fits a part with a large tolerance, to compile all kernels without
+        an untimed whole fit.
         """
         part, tol = (X, 1e-6) if found else (X[:PART], 1.0)
         found["model"] = DirichletMixture(k, tol=tol, random_state=0, space=space).fit(part)

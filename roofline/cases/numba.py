@@ -1,7 +1,7 @@
-"""numba with the layer beside it: our functions and launches inside its code, and its threads under ours.
+"""Use the layer within numba programs: our functions and launches in its code, and its threads under ours.
 
-Everything here is a program that somebody writes in numba. Ours calls the layer where the rival has plain
-numba; the last two rows set the space "numba" against "threads" in a program that has a prange of its own.
+Each side is a program that is written in numba. Ours calls the layer where the contender has plain numba; the
+last two rows compare the space "numba" with "threads" in a program with a prange.
 """
 
 import atexit
@@ -21,14 +21,14 @@ from portable.roofline.peers.numba_threads import set_threads
 
 TERMS = 8
 LAUNCHES, TEN = 1000, 10
-BUSY = "while True: sum(range(1000))"  # what a neighbour does
+BUSY = "while True: sum(range(1000))"  # the work of another process
 
-pk.numba.register()  # also in a clone that is not installed
+pk.numba.register()  # also for a clone that is not installed
 
 
 @njit
 def exponentials(x, out):
-    """out = sum of exp(-k x), k = 1, ..., 8, with our exp."""
+    """Compute out = sum of exp(-k x), k = 1, ..., 8, with our exp."""
     for i in range(x.size):
         total = 0.0
         for k in range(1, TERMS + 1):
@@ -77,7 +77,7 @@ def pranges(times, x, y):
 
 @pk.kernel
 def branchy(i, x, out):
-    """Some steps until a number is small, an exponential in each."""
+    """Do some steps until a number is small, with an exponential in each."""
     v, total, k = x[i], 0.0, 0
     while v > 1e-3 and k < 40:
         v = v * v if v < 0.9 else v * 0.5
@@ -103,8 +103,8 @@ def prange_branchy(x, out):
 
 
 def duels(space, n, quick):
-    """See `portable.roofline.cases.Case`; `n` counts indices (1,000,000) of the third row, a tenth
-    elsewhere."""
+    """Return the duels; see `portable.roofline.cases.Case`; `n` is the number of indices (1,000,000) of the
+    third row, a tenth in the others."""
     with pk.use(space) as resolved:
         threads = resolved.n_threads
     set_threads(threads)
@@ -142,7 +142,7 @@ def duels(space, n, quick):
 
 
 def _duel(title, sides, *outputs):
-    """Return a duel of functions, {label: function}, each with outputs of its own, whose sums agree."""
+    """Return a duel of functions, {label: function}, each with separate outputs, whose sums agree."""
     made = []
     for label, function in sides.items():
         own = [out.copy() for out in outputs]
@@ -152,7 +152,7 @@ def _duel(title, sides, *outputs):
 
 
 def _turns(title, x, threads, before):
-    """Return a program that takes turns between its own prange and launches on a space."""
+    """Return the duel of a program that alternates between a prange and launches on a space."""
 
     def program(space, y, out):
         before()
@@ -168,6 +168,6 @@ def _turns(title, x, threads, before):
 
 @functools.cache
 def _neighbours():
-    """Busy processes, a half as many as cores, until this one ends."""
+    """Start busy processes, half as many as cores, until this process ends."""
     for _ in range(max(1, machine.usable_cores() // 2)):
         atexit.register(subprocess.Popen([sys.executable, "-c", BUSY]).kill)

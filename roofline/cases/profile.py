@@ -1,7 +1,7 @@
-"""Measure the cost of `roofline.profile`: launches of a millisecond and more inside of it, against the
-same ones outside.
+"""Measure the cost of `roofline.profile`: launches of at least a millisecond inside of it, against the same
+launches outside.
 
-`n` counts the launches.
+`n` is the number of launches.
 """
 
 import functools
@@ -15,11 +15,11 @@ from portable.roofline.cases import common
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.microkernels import FMA
 
-SECONDS = 1.2e-3  # of a launch: the promise begins at a millisecond
+SECONDS = 1.2e-3  # of a launch: the promised cost is for launches of at least a millisecond
 
 
 def duels(space, n, quick):
-    """See `portable.roofline.cases.Case`."""
+    """Return the duel; see `portable.roofline.cases.Case`."""
     small = quick or space == "checked"
     n, size, trips, few = n or (2 if small else 50), 64 if small else 1 << 18, 1, 16
     out, wait = pk.copy_of(np.ones(size), space), functools.partial(pk.fence, space)

@@ -1,10 +1,10 @@
-"""Resampling against the libraries that do it, scheme by scheme, from the weights of the paper's experiment
-at y = 2.
+"""Compare resampling with the libraries that implement it, scheme by scheme, with the weights of the paper's
+experiment at y = 2.
 
-On a CPU ours is the public call, checks and allocation included, as is the peer's. On a GPU ours is the graph
-of a call's launches, weights in float32: what the device does, without the host's part, which a filter pays
-while the device works. There a step of a stochastic-volatility filter, resampled, is set beside a copy of its
-states, log-weights and ancestors.
+On a CPU ours is the public call, with checks and allocation, as is the peer's. On a GPU ours is the graph of
+a call's launches, with weights in float32: the device's work, without the host's part, which in a filter
+overlaps with the device's work. There a step of a stochastic-volatility filter with resampling is compared
+with a copy of its states, log-weights and ancestors.
 """
 
 import functools
@@ -26,7 +26,7 @@ SEED = 7
 
 
 def duels(space, n, quick):
-    """Ours against its peers for each scheme; see `portable.roofline.cases.Case`."""
+    """Return the duels of ours with its peers for each scheme; see `portable.roofline.cases.Case`."""
     on_device = space.startswith("cuda")
     sizes = [n] if n else common.size(space, quick, [64], [1_000], [1 << 20, 1 << 24], [1 << 20, 1 << 22])
     return [
@@ -72,14 +72,15 @@ def _on_device(space, n):
 
 @pk.kernel
 def copy(i, x, log_w, ancestors, other_x, other_log_w, other_ancestors):
-    """Reads and writes 12 bytes, in float64 20."""
+    """Copy an index's 12 bytes, in float64 20."""
     other_x[i] = x[i]
     other_log_w[i] = log_w[i]
     other_ancestors[i] = ancestors[i]
 
 
 def _filter_step(space, n, dtype):
-    """x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t, resampled at every step."""
+    """Return the duel of a step of x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t, always
+    resampled."""
     with pk.use(space):
         parts = filters.functions(pk.random.normal32 if dtype == np.float32 else pk.random.normal)
         model = resampling.ParticleFilter(*parts, filters.log_weight, threshold=1.0, dtype=dtype, space=space)
@@ -115,7 +116,7 @@ def _mean(x, ancestors):
 
 
 def _duel(title, space, call, result, name, x, w, label=""):
-    """Return both sides estimate the posterior mean, 1; draws differ, so means do by a few standard
+    """Return a duel whose result is the posterior mean, 1; draws differ, so means differ by a few standard
     errors."""
     about = {"tolerance": 10 / len(x) ** 0.5, "bytes": 8 * len(x) + w.nbytes}
     return common.duel(title, space, call, "resampling", name, x, w, result=result, label=label, **about)

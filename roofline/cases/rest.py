@@ -1,5 +1,5 @@
-"""Time the methods' parts beside their main computation, for `report --all`: with it every kernel of the
-models has its place.
+"""Time the methods' parts other than their main computation, for `report --all`, so that every kernel of the
+models is in a report.
 
 Inputs are simulated and small: many of these kernels only prepare or finish.
 """
@@ -14,14 +14,13 @@ from portable.roofline.cases import common, methods
 from portable.roofline.cases.hawkes import PARAMS, simulated
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
-FREE = 10_000  # events at most where each step of a chain sums over all pairs
-# chains of a sampler and their steps, draws looked at, steps of a filter
+FREE = 10_000  # the most events for chains whose every step sums over all pairs
+# chains of a sampler and their steps, draws that are evaluated, steps of a filter
 CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16
 
 
 def prepare(space, data, quick):
-    """Return runs of all that is left; see `portable.roofline.cases.Case`. Real data have no part in
-    it."""
+    """Return runs of all remaining parts; see `portable.roofline.cases.Case`. Real data are not used."""
     whole = (50_000, 1_000_000, 4_000_000), (2_000, 50_000, 400_000)
     few, n, particles = common.size(space, quick, (40, 40, 40), (50, 1_000, 1_000), *whole)
     return [
@@ -107,13 +106,13 @@ def begin(seed, stream, draw, params):
 
 @pk.function
 def walk(t, state, seed, stream, draw, params):
-    """Return a random walk that returns."""
+    """Return the next state of a mean-reverting random walk."""
     return (0.9 * state[0] + pk.random.normal(seed, stream, draw),)
 
 
 @pk.function
 def seen(t, state, observation, params):
-    """Return the log-density of an observation about the state, but for a constant."""
+    """Return the log-density of an observation about the state, up to a constant."""
     return -0.5 * (observation[0] - state[0]) * (observation[0] - state[0])
 
 

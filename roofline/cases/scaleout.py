@@ -1,15 +1,16 @@
-"""From one place to many: what an iteration takes on a cluster, why, and what that says of a thousand GPUs.
+"""From one place to many: the time of an iteration on a cluster, its parts, and predictions for a thousand
+GPUs.
 
-`python -m portable.roofline compare scaleout` sets two GPUs beside one of them, and on a CPU two workers of 2
-GiB beside one process that streams the same data. `python -m portable.roofline scaleout` measures workers on
+`python -m portable.roofline compare scaleout` compares two GPUs with one of them, and on a CPU two workers of
+2 GiB with one process that streams the same data. `python -m portable.roofline scaleout` measures workers on
 this machine, fits
 
     t(W) = a + b W + D W / B + U W / B + c ceil(S / W) W / min(W, cores)                                 (1)
 
-to the first four terms alone, on work that is none, and prints what (1) then predicts beside what the
-methods took. a + b W is the latency of asking W workers and hearing from them, D the bytes that each is
-sent in a step, U those that it returns, B bytes a second, c the seconds of one of the S shards on a core,
-measured in one process.
+to the first four terms only, with workers that do no work, and prints the predictions of (1) next to the
+methods' measured times. a + b W is the latency of requests to W workers and their replies, D the bytes sent
+to each worker in a step, U the bytes that it returns, B bytes a second, c the seconds of one of the S shards
+on a core, measured in one process.
 """
 
 import contextlib
@@ -38,14 +39,14 @@ from portable.roofline.contract import Contender, Duel
 from portable.roofline.grid import grid
 
 LIMIT = "2GiB"  # of a worker
-WORKERS = 1, 2, 4, 8, 16, 32  # those above 8 on a machine that has a core for each
-HALF = 0.5  # of what so many places could do: below, a method has stopped scaling
+WORKERS = 1, 2, 4, 8, 16, 32  # numbers above 8 only on a machine with a core for each
+HALF = 0.5  # of the ideal throughput: below, a method has stopped scaling
 MODEL = methods.three_branches()
 
 
 @dataclass(frozen=True)
 class Step:
-    """Step that is repeated on shards that stay in place.
+    """Store a step that is repeated on shards that stay in place.
 
     Attributes
     ----------
@@ -54,14 +55,14 @@ class Step:
         One step.
     n_shards : int
     down, up : int
-        Bytes that a worker is sent in a step, and returns for one node of a sum, or for one shard.
+        Bytes sent to a worker in a step, and returned for one node of a sum, or for one shard.
     summed : bool
-        Whether results are added up on the way: then a worker returns a node or a few, else one result a
+        Whether results are summed on the way: then a worker returns a node or a few, else one result for each
         shard.
     power : int
         The work grows with this power of the size of the data.
     most : float
-        Shards that any data are cut into.
+        The most shards into which any data are divided.
     """
 
     title: str
@@ -74,7 +75,7 @@ class Step:
     most: float = math.inf
 
     def returned(self, n_workers: float) -> float:
-        """Return bytes that a worker returns: about two nodes of a level that is cut, or all of its
+        """Return bytes that a worker returns: about two nodes for each level that is divided, or all of its
         shards."""
         own = max(self.n_shards / n_workers, 1.0)
         return self.up * (min(own, 1.0 + math.log2(own)) if self.summed else own)
@@ -83,7 +84,7 @@ class Step:
 # ---- the methods
 def mixture_step(X, k, space, client=None, streamed=False):
     """Return an EM iteration of full covariances by maximum likelihood."""
-    # points as means: each component keeps some, however many iterations follow
+    # points as means, so that each component keeps some points, however many iterations follow
     means, factors = np.asarray(X[:: len(X) // k][:k], np.float64), np.tile(np.eye(P), (k, 1, 1))
     points = Points(X, k, space, np.zeros(P), False, streamed, client=client)
     steps = FullSteps(points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), means, factors)
@@ -99,11 +100,11 @@ def mixture_step(X, k, space, client=None, streamed=False):
 
 
 def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
-    """Return an EM iteration of three branches from one start, or several, after which a fit looks at
-    it."""
+    """Return an EM iteration of three branches from one start, or several iterations, after which a fit tests
+    for convergence."""
     em = EM(runs, MODEL.orders, 1, np.float64, space, memory_bytes, client)
     history = pk.zeros((1, 1_000_000), np.float64, em.space)
-    iteration = em.iterations(times, 999_999, -1.0, history)  # it never comes to rest
+    iteration = em.iterations(times, 999_999, -1.0, history)  # it never converges
     em.load([MODEL])
     n_sums = 1 + 4 * 3 + 9
 
@@ -138,7 +139,7 @@ def map_step(data, space, client=None, most=3):
 
 
 def hawkes_step(n_events, space, client=None):
-    """Return a log-likelihood by all pairs at other parameters of the triggering function: the background
+    """Return a log-likelihood over all pairs with other parameters of the triggering function; the background
     is kept."""
     random = np.random.default_rng(3)
     events = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 0.1 * n_events, n_events))
@@ -157,7 +158,7 @@ def random_runs(n_gaps):
 
 
 def random_points(n, path=None):
-    """float32; in a memory map where there is a path, which is written in parts."""
+    """Return random points in float32; with `path` in a memory map, which is written in parts."""
     random, part = np.random.default_rng(0), 1_000_000
     X = (
         np.empty((n, P), np.float32)
@@ -179,8 +180,8 @@ def random_series(n_series, n_times):
 
 # ---- compare scaleout
 def duels(space, n, quick):
-    """Return two GPUs beside one; else two workers beside one process; see `portable.roofline.cases.Case`.
-    `n` is the number of points."""
+    """Return the duels of two GPUs against one, or of two workers against one process; see
+    `portable.roofline.cases.Case`. `n` is the number of points."""
     small = quick or space == "checked"
     if space.startswith("cuda"):
         return _gpus(n, small)
@@ -197,7 +198,7 @@ def duels(space, n, quick):
     found = []
     for number, make in enumerate(makers):
         (two, value), (one, other) = make(None, client), make(space, None)
-        # the cluster and the file stay until the last result is there
+        # the cluster and the file exist until the last result is computed
         end = stack.close if number else lambda: None
         peer = Contender(
             f"one process, {space}", one.call, result=lambda other=other, end=end: (other(), end())[0]
@@ -233,7 +234,7 @@ def _gpus(n, small):
 
 # ---- the model
 class Nothing:
-    """A method that does nothing but travel."""
+    """Measure communication: a method without work."""
 
     def __init__(self, space):
         pass
@@ -242,20 +243,20 @@ class Nothing:
         return piece
 
     def travel(self, shards, sent, n_bytes):
-        """Takes bytes and gives bytes."""
+        """Return `n_bytes` bytes for each shard."""
         return ((np.zeros(n_bytes // 8),) for _ in shards)
 
 
 @dataclass(frozen=True)
 class Costs:
-    """a, b and 1 / B of (1), in seconds."""
+    """Store a, b and 1 / B of (1), in seconds."""
 
     base: float
     each: float
     a_byte: float
 
     def of(self, step: Step, n_workers: float) -> float:
-        """Return the time beside work, in seconds: latency, and bytes."""
+        """Return the time in addition to work, in seconds: latency, and bytes."""
         return self.latency(n_workers) + self.a_byte * n_workers * (step.down + step.returned(n_workers))
 
     def latency(self, n_workers: float) -> float:
@@ -263,8 +264,8 @@ class Costs:
 
 
 def timed(call, repeats):
-    """Return seconds of a call, and those that it took beyond the work of the slowest worker, medians; the
-    first is not counted."""
+    """Return seconds of a call, and its seconds beyond the work of the slowest worker, as medians; the first
+    call is not counted."""
     call()
     times, rest = [], []
     for _ in range(repeats):
@@ -277,8 +278,8 @@ def timed(call, repeats):
 
 
 def probe(client, n_workers, repeats, size):
-    """(workers, bytes, seconds) of a map of nothing: with next to no bytes, with `size` to each worker, and
-    from each."""
+    """Yield (workers, bytes, seconds) of maps without work: with next to no bytes, with `size` to each
+    worker, and from each."""
     shards = sharding.Shards(Nothing, [np.zeros(1)] * n_workers, client=client, label="nothing")
     for sent, returned in ((0, 8), (size, 8), (0, size)):
         travel = functools.partial(shards.map, "travel", np.zeros(sent // 8), returned)
@@ -287,7 +288,7 @@ def probe(client, n_workers, repeats, size):
 
 
 def fitted(rows) -> Costs:
-    """Least squares of relative residuals, none of the three negative."""
+    """Return the least-squares fit of relative residuals, with three nonnegative coefficients."""
     workers, n_bytes, seconds = np.array(rows, float).T
     table = np.stack([np.ones(len(workers)), workers, n_bytes], axis=1)
     free, found = [0, 1, 2], np.zeros(3)
@@ -310,8 +311,8 @@ def steps_of(quick, space, client=None):
 
 
 def measured(workers, quick, repeats, say=lambda text: None):
-    """Costs, seconds of a step in one process on one core, and (step, workers, seconds, those beyond the
-    slowest worker's work) of each on workers."""
+    """Return the costs, seconds of a step in one process on one core, and (step, workers, seconds, seconds
+    beyond the slowest worker's work) of each step on workers."""
     alone = [(step, timed(step.call, repeats)[0]) for step in steps_of(quick, "threads:1")]
     rows, found = [], []
     for n_workers in workers:
@@ -323,14 +324,14 @@ def measured(workers, quick, repeats, say=lambda text: None):
 
 
 def work(step, seconds, n_workers, cores):
-    """Return the last term of (1): a worker's shards, where `n_workers` of them share `cores`."""
+    """Return the last term of (1): the time of a worker's shards if `n_workers` share `cores`."""
     own = math.ceil(step.n_shards / n_workers)
     return seconds / step.n_shards * own * max(n_workers / cores, 1.0)
 
 
 def beyond(step, seconds, costs, n_workers):
-    """Return seconds of a step on so many places, each as fast as it takes `seconds` for all, and what
-    takes most of them."""
+    """Return seconds of a step on `n_workers` places, each of which takes `seconds` for all the work, and the
+    name of the largest part."""
     parts = {
         "work": seconds / n_workers,
         "shards that are too few": work(step, seconds, n_workers, n_workers) - seconds / n_workers,
@@ -341,7 +342,7 @@ def beyond(step, seconds, costs, n_workers):
 
 
 def stops_at(step, seconds, costs):
-    """Return the number of places from which on they do less than HALF of what as many could."""
+    """Return the least number of places whose throughput is less than HALF of the ideal."""
     n = 1
     while n < 2**20 and seconds / n / beyond(step, seconds, costs, n)[0] >= HALF:
         n += max(n // 16, 1)
@@ -356,7 +357,7 @@ def large(step, seconds, factor):
 
 
 def tables(quick, cores, faster, say=lambda text: None):
-    """Return the measured figures beside those of (1), and its predictions; rich tables."""
+    """Return the measured times next to those of (1), and its predictions; rich tables."""
     workers = WORKERS[:2] if quick else [n for n in WORKERS if n <= max(8, cores)]
     costs, rows, alone, found = measured(workers, quick, 3 if quick else 7, say)
     return [_asking(costs, rows), _measured(costs, alone, found, cores), _predicted(costs, alone, faster)]

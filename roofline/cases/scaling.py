@@ -1,12 +1,13 @@
-"""Every method at 1, 2, 4, ... threads of this machine, beside what the machine itself reaches: fused
-multiply-adds in registers, which cores' clocks and neighbours limit, and a copy, which the memory's bandwidth
-limits.
+"""Time every method with 1, 2, 4, ... threads of this machine, next to the machine's own limits: fused
+multiply-adds in registers, limited by the cores' clocks and other work, and a copy, limited by the memory's
+bandwidth.
 
-A row's ratio is the speed-up of all threads over so many. Below each table stand the speed-ups of these two,
-and the share of a call on one thread that is serial, which Amdahl's law has for the speed-up seen: at two
-threads it says little. Sizes are those of `compare calls` on a device, but for a mixture's fit.
+A row's ratio is the speed-up of all threads over fewer. Below each table are the speed-ups of these two
+limits, and the share of a call on one thread that is serial by Amdahl's law for the measured speed-up: with
+two threads it is hardly informative. Sizes are those of `compare calls` on a device, except for a mixture's
+fit.
 
-`--n` scales all sizes: 1,000,000 is as they are.
+`--n` scales all sizes: 1,000,000 leaves them unchanged.
 """
 
 import numpy as np
@@ -18,12 +19,12 @@ from portable.roofline.cases import calls, common
 from portable.roofline.contract import Contender, Duel
 
 COPIED = 50_000_000  # float64
-MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and trips of each
-FITTED_SHARE = 0.2  # of the points to which `calls` fits a mixture, which takes one thread a minute
+MULTIPLIED, TRIPS = 16_384, 2_000  # indices of multiply-adds, and iterations of each
+FITTED_SHARE = 0.2  # of the points to which `calls` fits a mixture, which takes a minute with one thread
 
 
 def duels(space, n, quick):
-    """Return each call at all threads and at fewer; see `portable.roofline.cases.Case`."""
+    """Return the duels of each call with all threads against fewer; see `portable.roofline.cases.Case`."""
     most = pk.concurrency(space)
     if not space.startswith("threads") or most < 2:
         raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
@@ -63,7 +64,7 @@ def _duel(title, bind, most, reached, own=None, **options):
 
 
 def serial_share(rows, most):
-    """Return the serial share s of T(p) / T(1) = s + (1 - s) / p at p = `most`."""
+    """Return, in words, the serial share s of T(p) / T(1) = s + (1 - s) / p at p = `most`."""
     alone = next((row for row in rows if row.peer == "threads:1"), None)
     if alone is None:
         return "one thread gave no time"

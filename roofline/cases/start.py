@@ -1,10 +1,10 @@
 """Measure the time to a program's first kernel: whole processes, from the interpreter's start to its end.
 
-Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: what every
-program pays for whatever revision it meets, NumPy and LLVM's library above all, is left out, and so are
-`import portable` itself (the row of its own says what that takes) and the modules of the compiler, which some
-revisions import at once and others before they first compile. Against another revision both sides run the
-texts of that revision's docs/examples.
+Rows "beyond imports" are the seconds of a program in a process that has already run PREAMBLE: the costs of
+every program in any revision, mostly of NumPy and LLVM's library, are left out, and so are `import portable`
+itself (which has a separate row) and the modules of the compiler, which some revisions import at once and
+others before they first compile. Against another revision both sides run the programs of that revision's
+docs/examples.
 """
 
 import atexit
@@ -75,7 +75,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def _programs(space):
-    """Return the programs of a process, by its name: the sources of one or several processes."""
+    """Return the programs of each process by name: the sources of one or several processes."""
     found = {
         "first call": [FIRST_CALL.format(space=space)],
         "a batched LU of 16 x 16 by pk.static": [LU.format(space=space)],
@@ -85,10 +85,10 @@ def _programs(space):
 
 
 def duels(space, n, quick):
-    """Importing, and a first call, as whole processes; beyond imports a first call, an LU that unrolls, and
-    the examples, with nothing cached and compiled by an earlier process.
+    """Return duels of the import, and of a first call, as whole processes; beyond imports of a first call, an
+    LU that unrolls, and the examples, with nothing cached and compiled by an earlier process.
 
-    See `portable.roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
+    See `portable.roofline.cases.Case`; there is no size, and with `quick` only the import is timed.
     """
     folder = Path(tempfile.mkdtemp(prefix="roofline-start-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -111,9 +111,9 @@ def duels(space, n, quick):
 
 
 def program(label, texts, folder, cold, arguments=None):
-    """Processes, one after the other, that run texts from files in a temporary folder, where their caches
-    are, too: empty if `cold`. With `arguments`, which the texts find in sys.argv, what counts is the time
-    beyond PREAMBLE.
+    """Return a contender that runs sources in processes one after the other, from files in a temporary folder
+    with their caches, which are empty if `cold`. With `arguments`, which become sys.argv of the programs, the
+    result is the time beyond PREAMBLE.
     """
     place = folder / f"{len(list(folder.iterdir()))}"
     place.mkdir()
@@ -126,14 +126,14 @@ def program(label, texts, folder, cold, arguments=None):
 
 
 def _run(place, cold, arguments):
-    """Run the programs of a folder; the sum of what they took beyond PREAMBLE, if that is wanted."""
+    """Run the programs of a folder; return the sum of their times beyond PREAMBLE, 0 without `arguments`."""
     if cold:
         shutil.rmtree(place / "cache", ignore_errors=True)
     (place / "cache").mkdir(exist_ok=True, mode=0o700)
     caches = {"PORTABLE_CACHE": str(place / "cache"), "NUMBA_CACHE_DIR": str(place / "cache")}
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **caches, "PYTHONPATH": path}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was imported once is compiled, as for everybody
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # imported modules are compiled once, as for users
     seconds, total = place / "seconds", 0.0
     for file in sorted(place.glob("program*.py")):
         beyond = [place / "beyond.py", seconds, file, *arguments] if arguments is not None else [file]

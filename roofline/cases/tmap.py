@@ -1,9 +1,9 @@
-"""EM for transient Markovian arrival processes: 30 iterations, both steps, on runs that are ready where they
-are needed.
+"""EM for transient Markovian arrival processes: 30 iterations, both steps, on runs that are already in the
+space.
 
 Runs are those of the paper's timing: 1 + a geometric number of gaps, 8.8 on average, of mean 1; three
-branches of orders 1, 2 and 3. The bytes of the title are what one iteration must read, each gap once; ours
-also writes and reads R numbers a gap, mostly in cache.
+branches of orders 1, 2 and 3. The bytes of the title are those that one iteration must read, each gap once;
+ours also writes and reads R numbers for each gap, mostly in cache.
 """
 
 import importlib.util
@@ -48,13 +48,13 @@ def _ours(values, lengths, n_iterations, dtype, space):
 
 
 def duels(space, n, quick):
-    """Ours against the same EM by hand, then against packages; see `portable.roofline.cases.Case`."""
+    """Return the duels with the same EM by hand, then with packages; see `portable.roofline.cases.Case`."""
     whole = 1_000_000, N_ITERATIONS
     known, n_iterations = common.size(space, quick, (8, 2), (500, 2), whole, (100_000, N_ITERATIONS))
     n = n or known
     few = min(n, FEW)
-    # On a CPU numba's arithmetic is in float64 either way, ten seconds for a million runs: one of the two
-    # will do.
+    # On a CPU numba's arithmetic is in float64 in both precisions, ten seconds for a million runs: one of the
+    # two is enough.
     sizes = {np.float64: n, np.float32: n if space.startswith("cuda") else few}
     by_hand = [_by_hand(space, n_runs, dtype, n_iterations) for dtype, n_runs in sizes.items()]
     return by_hand + _packages(space, max(few // 100, 8), min(n_iterations, 10))
@@ -70,8 +70,8 @@ def _by_hand(space, n, dtype, n_iterations):
 
 
 def _packages(space, n, n_iterations):
-    """Return a duel with those packages that are installed, if any; some thousand times slower, so on
-    fewer runs."""
+    """Return a duel with the installed packages, if any; they are some thousand times slower, so it has fewer
+    runs."""
     values, lengths = _runs(n)
     rivals = []
     for package, maker, branches in (
