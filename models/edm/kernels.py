@@ -1,10 +1,11 @@
-"""Kernels that say where neighbours are; the equations are numbered in `portable.models.edm`.
+"""Kernels that bound the distances of nearest neighbours; equations are numbered in `portable.models.edm`.
 
-The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
-First a member owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and
-one more term. Only the smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest
-distance from above, closely, since the nearest few seldom share a chunk. Then (`list_kernels`) the chunks
-within the bound are measured again, one member per candidate.
+Candidates are stored in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ...
+In the first pass each team member computes the squared distances of one point from all candidates; the
+distance for E coordinates is that for E - 1 coordinates plus one term. Only the minimum of each chunk is
+stored. The k-th smallest minimum is an upper bound of the k-th nearest distance, and a tight one, since the
+nearest few candidates seldom share a chunk. In the second pass (`list_kernels`) the distances of all
+candidates in the chunks within the bound are computed again, one team member per candidate.
 """
 
 import math
@@ -12,22 +13,22 @@ from typing import Any, NamedTuple
 
 import portable as pk
 
-SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
-# how far from the place itself two others are counted at, as a share of the way to the nearer end
+SLACK = 1  # chunks above k within the bound: a tighter bound costs more than the distances of one more chunk
+# distance of the two outer probes from the middle one, as a share of that to the nearer end of the interval
 REACH = 0.75
-LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
-STEPS = 40  # of that search; where minima tie it would go on to the last bit
-LARGEST = 3e38  # finite in float32: a bound for all that was observed
-IN_FLIGHT = 8  # loads that a member has under way where a team goes through a whole column
+LEAST_SHARE = 0.03  # smallest distance of a probe from the ends of the interval, as a share of its length
+STEPS = 40  # iterations of the search for a bound at most; tied minima would need as many as there are bits
+LARGEST = 3e38  # an upper bound of all squared distances that is finite in float32
+IN_FLIGHT = 8  # outstanding loads per team member in a pass over a column, to hide latency
 
 
 class Arranged(NamedTuple):
-    """Candidates of some sets in chunks, as `arrange` lays them out.
+    """Candidates of several sets, stored in chunks by `arrange`.
 
     Attributes
     ----------
     n : int
-        Candidates of a set.
+        Number of candidates in each set.
     runs_on : bool
         Whether their times are consecutive.
     adjacent : pk.static
@@ -35,13 +36,13 @@ class Arranged(NamedTuple):
     pad : int
         Rows before the first candidate.
     place : View of int32, shape (1 or n_sets, n_chunks * width)
-        Their times; -1 where there is none.
+        Times of the candidates; -1 in unused slots of a chunk.
     values : View, shape (n_sets, n_parts * depth * width)
-        Series; infinity where nothing was observed.
+        Series; infinity where a value is missing.
     part, lead : Views of int32, shape (n_dims,)
         Coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `values`, column r.
     first : View of int32, shape (n_sets,)
-        Where in a series the first column of a set begins.
+        Index in `Asked.series` of the first column of a set.
     """
 
     n: int
@@ -56,16 +57,16 @@ class Arranged(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Points whose neighbours are searched.
+    """Points whose nearest neighbours are requested.
 
     Attributes
     ----------
     radius : int
-        Steps of time within which a candidate does not count; -1 excludes none.
+        Candidates within this many time steps of a point are excluded; -1 excludes none.
     offset : View of int32, shape (n_dims,)
         Coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column.
     series : View, shape (n_columns * length,)
-        One column after the other; NaN where nothing was observed.
+        One column after the other; NaN where a value is missing.
     """
 
     radius: int
@@ -74,16 +75,16 @@ class Asked(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Bounds of the neighbours of points.
+    """Bounds of the distances of each point from its nearest neighbours.
 
     Attributes
     ----------
     dims, wanted : Views of int32, shape (n_searches,)
-        Coordinates E of each search, ascending, and its number k of neighbours.
+        Number E of coordinates of each search, ascending, and its number k of neighbours.
     closest, bounds : Views, shape (n_sets, n_searches, n_points)
-        The smallest squared distance from each point, and an upper bound of the k-th smallest.
+        The smallest squared distance of each point, and an upper bound of the k-th smallest.
     marks : View of uint32, shape (n_sets, n_searches, n_words, n_points)
-        A bit for each chunk, set where it may hold a neighbour.
+        One bit per chunk, set if the chunk may hold a neighbour.
     """
 
     dims: pk.View
@@ -95,10 +96,11 @@ class Bounds(NamedTuple):
 
 @pk.function
 def fold(team, n, ahead, parts, load, add, of, state):
-    """State after `add` of what `load` finds of all n items, `ahead` loads of a member under way at once.
+    """Reduce items 0 to n - 1 to a state by `load` and `add`, with `ahead` outstanding loads per team member.
 
-    ahead, parts : known at compile time; `load(of, i, own, m)` fills column m of `own`, of so many rows, and
-        `add(own, m, state)` is the state with it
+    load : `load(of, i, own, m)` writes item i to column m of `own`
+    add : `add(own, m, state)` returns the state updated by column m
+    ahead, parts : compile-time constants, the columns and rows of `own`
     """
     own = pk.local((parts, ahead), pk.float64)
     stride = ahead * team.size
@@ -116,21 +118,23 @@ def fold(team, n, ahead, parts, load, add, of, state):
 
 @pk.function
 def value_at(single, columns, t, c):
-    """Column c at time t. `single`: known at compile time, whether there is one column, given as a vector:
-    its neighbours lie side by side."""
+    """Return column c at time t.
+
+    single : compile-time constant, True if `columns` is a vector: the only column, contiguous in memory
+    """
     return columns[t] if single else columns[t, c]
 
 
 @pk.function
 def load_value(of, t, own, m):
-    """A value of a column, for `fold`."""
+    """Load the value of a column at time t, for `fold`."""
     single, columns, c = of
     own[0, m] = value_at(single, columns, t, c)
 
 
 @pk.function
 def with_value(own, m, state):
-    """Return smallest and largest of what is known, how much that is, and its sum, with one more value."""
+    """Update the minimum, maximum, count and sum of the finite values by one value."""
     low, high, n, total = state
     v = own[0, m]
     known = pk.isfinite(v)
@@ -139,7 +143,7 @@ def with_value(own, m, state):
 
 @pk.function
 def with_square(own, m, state):
-    """Return the sum of squares about a mean, in a unit, with that of one more value."""
+    """Add the square of (value - mean) / unit to a sum of squares if the value is finite."""
     mean, unit, square = state
     u = (own[0, m] - mean) / unit
     return mean, unit, square + pk.where(pk.isfinite(u), u * u, 0.0)
@@ -147,8 +151,8 @@ def with_square(own, m, state):
 
 @pk.function
 def summary_of(team, single, columns, c):
-    """Return smallest, largest, mean and standard deviation of what is known of a column, by a team, in
-    float64."""
+    """Return minimum, maximum, mean and standard deviation of the finite values of a column, computed by a
+    team in float64."""
     of = single, columns, c
     n_times, zero = columns.shape[0], pk.float64(0.0)
     state = pk.float64(math.inf), pk.float64(-math.inf), zero, zero
@@ -157,7 +161,7 @@ def summary_of(team, single, columns, c):
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
     high = team.reduce(high, pk.Max)
-    # squares of large or small numbers leave the range of floats
+    # without the unit, squares of large or small numbers would overflow or vanish
     unit = high - low if high > low else pk.float64(1.0)
     state = mean, unit, zero
     _, _, square = fold(team, n_times, 2 * IN_FLIGHT, 1, load_value, with_square, of, state)
@@ -166,7 +170,7 @@ def summary_of(team, single, columns, c):
 
 @pk.kernel
 def summarise(team, single, columns, summary):
-    """`summary_of` each column, one team per column.
+    """Store `summary_of` each column, one team per column.
 
     single, columns : as in `value_at`
     summary : shape (4, n_columns)
@@ -179,15 +183,14 @@ def summarise(team, single, columns, summary):
 
 @pk.function
 def power_of_two(width):
-    """Return the power of two below a width; 1 for widths of 0."""
+    """Return the largest power of two that does not exceed a width; 1 for a width of 0."""
     return pk.ldexp(pk.float64(1.0), pk.logb(width)) if width > 0.0 else pk.float64(1.0)
 
 
 @pk.function
 def centre_of(low, high, mean):
-    """Return a number near the middle of a column that is subtracted without rounding where the column
-    allows it: a multiple of a power of two near the spread. Numbers of one binade with few digits stay
-    exact, so ties stay ties.
+    """Return a centre to subtract from a column: its mean, rounded to a multiple of a power of two near the
+    range. The subtraction is exact for values of one binade with few digits, so equal distances stay equal.
     """
     step = power_of_two(high - low) / 2.0
     return pk.rint(mean / step) * step
@@ -195,8 +198,8 @@ def centre_of(low, high, mean):
 
 @pk.function
 def scale_of(summary, c, n_together):
-    """Return a power of two near the spread of column c, so that squares neither overflow nor vanish in
-    float32; of n_together columns, coordinates of one point, the widest decides.
+    """Return the unit of column c, a power of two near its range, so that squares neither overflow nor vanish
+    in float32. Of n_together columns, the coordinates of one point, the widest determines the unit of all.
     """
     width = pk.float64(0.0)
     for e in range(c // n_together * n_together, (c // n_together + 1) * n_together):
@@ -206,16 +209,16 @@ def scale_of(summary, c, n_together):
 
 @pk.function
 def standard(value, middle, spread):
-    """Return a value with the mean removed, in units of the standard deviation; 0 where nothing varies."""
+    """Return (value - middle) / spread; the spread is replaced by 1 if it is 0."""
     return (value - middle) / (spread if spread > 0.0 else 1.0)
 
 
 @pk.kernel
 def line_up(c, i, front, n_together, summary, columns, series):
-    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an
-    element.
+    """Store column c, centred and scaled, with NaN before and after it, as a part of one long series. 12
+    bytes an element.
 
-    summary : of the columns, or of others that are treated alike, from `summarise`
+    summary : from `summarise`, of these columns or of the columns that define the units
     series : shape (n_columns * stride,), i < stride
     """
     t = i - front
@@ -228,32 +231,34 @@ def line_up(c, i, front, n_together, summary, columns, series):
 
 @pk.kernel
 def standardise(t, q, column, summary, columns, target):
-    """Target q is a column with its mean removed, in units of its standard deviation. 12 bytes an element."""
+    """Store target q: column[q] less its mean, divided by its standard deviation. 12 bytes an element."""
     c = column[q]
     target[t, q] = standard(columns[t, c], summary[2, c], summary[3, c])
 
 
 @pk.function
 def time_of(times, runs_on, q):
-    """When candidate q of a set was."""
+    """Return the time of candidate q of a set; if `runs_on`, times are consecutive and `times` has only the
+    first."""
     return pk.int64(times[0]) + q if runs_on else pk.int64(times[q])
 
 
 @pk.function
 def n_chunks_of(team, library):
-    """Count the chunks that the candidates of a set fill."""
+    """Return the number of chunks of a set, ceil(n / team.size)."""
     return (library.n + team.size - 1) // team.size
 
 
 @pk.function
 def share_of(share, n_shares, n_rows, width):
-    """Return the begin and end of a share of so many rows, in items."""
+    """Return the first and the last item (exclusive) of one of n_shares parts of n_rows rows of `width`
+    items."""
     return share * n_rows // n_shares * width, (share + 1) * n_rows // n_shares * width
 
 
 @pk.function
 def candidate_at(team, library, n_chunks, item, pad):
-    """Tell whether an item of a part whose first `pad` rows are none is a candidate, and its number."""
+    """Return True if an item is a candidate, and the candidate's number; the first `pad` rows hold none."""
     c = item // team.size - pad
     q = (item % team.size) * n_chunks + c
     return (c < n_chunks) & (q < library.n), q
@@ -261,16 +266,16 @@ def candidate_at(team, library, n_chunks, item, pad):
 
 @pk.kernel
 def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
-    """Lay a set's candidates out in chunks, n_shares teams per set. 8 bytes an element.
+    """Store the candidates of each set in chunks, n_shares teams per set. 8 bytes an element.
 
-    A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
+    A chunk of infinities follows the last one, so that kernels may read several chunks at a time.
 
-    runs_on : known at compile time, whether times are consecutive, of which the first is enough
-    part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
+    runs_on : compile-time constant, True if times are consecutive, so that the first one is sufficient
+    part_at : shape (n_parts,), index in `source` of time 0 of a part, relative to the set's first column
     times : shape (1 or n_sets, n_candidates or 1), ascending
     source : the series one after the other, NaN before their beginning
-    library : Arranged
-    width : shape (1,), is told how many candidates a chunk has
+    library : Arranged, the output
+    width : shape (1,), output: the number of candidates in a chunk
     """
     b = team.league_rank // n_shares
     share = team.league_rank % n_shares
@@ -298,14 +303,14 @@ def arrange(team, runs_on, n_shares, part_at, times, source, library, width):
 
 @pk.function
 def start(place, s, radius):
-    """Return what a squared distance begins with: infinity for what is too near point s in time to be a
-    candidate."""
+    """Return the initial value of the sum of squares (1): infinity if |place - s| <= radius, which excludes
+    the candidate, else 0."""
     return pk.where(abs(place - s) <= radius, math.inf, 0.0)
 
 
 @pk.function
 def find_rows(team, n_dims, library, row):
-    """Find the place in the library's values of each coordinate of a member's candidate 0."""
+    """Store in `row` the index in the library's values of each coordinate of candidate 0."""
     depth = n_chunks_of(team, library) + library.pad + 1
     for e in team.thread_range(n_dims):
         row[e] = (library.part[e] * depth + library.lead[e]) * team.size
@@ -314,8 +319,8 @@ def find_rows(team, n_dims, library, row):
 
 @pk.function
 def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row, point, minima):
-    """The smallest squared distance in each chunk from `begin` to `end`, for skip + 1 to n_dims coordinates;
-    3 operations a pair and coordinate."""
+    """Store the minimum of the squared distances (1) in each chunk from `begin` to `end`, for skip + 1 to
+    n_dims coordinates; 3 operations a pair and coordinate."""
     s = tile + team.rank
     series = asked.series[library.first[b] :]
     for e in range(n_dims):
@@ -325,7 +330,7 @@ def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row,
     values = library.values[b]
     d = pk.local(team.size, library.values.dtype)
     reach = asked.radius + team.size
-    # chunks until one with a candidate near the tile, if their times run on
+    # number of chunks before the next one with a candidate near the tile, if times are consecutive
     ahead = (tile - place[0] + reach - begin) % n_chunks
     for c in range(begin, end):
         for r in range(pk.static(team.size)):
@@ -341,7 +346,7 @@ def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row,
                 u = here - values[first + r]
                 d[r] += u * u
             least = math.inf
-            for r in range(pk.static(team.size)):  # in pairs, so that few wait for the one before
+            for r in range(pk.static(team.size)):  # in pairs, for a shorter chain of dependent operations
                 if r % 2 == 1:
                     least = min(least, min(d[r - 1], d[r]))
                 elif r == team.size - 1:
@@ -352,16 +357,16 @@ def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row,
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
-    """Return the nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed
-    (more at ties).
+    """Return the smallest of a point's minima, a bound that k to k + SLACK of them do not exceed (more at
+    ties), and the bound's position between the extremes, from 0 to 1.
 
-    By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look
-    first; where it was is the third result.
+    The bound is found by repeated interpolation, with three probes in each pass. `guess` is the position of
+    the first probe.
     """
     low = math.inf
     high = 0.0
-    above = 0.0  # how many minima do not exceed `high`
-    below = 0.0  # how many do not exceed `low`, when that was counted
+    above = 0.0  # number of minima <= high
+    below = 0.0  # number of minima <= low, once `low` has been a probe
     for c in range(n_chunks):
         m = minima[c * team.size + team.rank]
         low = min(low, m)
@@ -402,7 +407,7 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, number, marks):
-    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
+    """Set the bit of each chunk whose minimum does not exceed the bound, 32 chunks to a word."""
     for w in range((n_chunks + 31) // 32):
         word = pk.uint32(0)
         bit = pk.uint32(1)
@@ -414,8 +419,8 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
 
 @pk.kernel
 def measure(team, n_dims, skip, first_point, n_tiles, n_parts, library, asked, minima):
-    """The smallest distance in each chunk, n_parts teams per set and tile of points, a member a point: for
-    `bound` where there are so few tiles that its teams would not fill the machine.
+    """Store the minimum of the squared distances in each chunk, n_parts teams per set and tile of points, one
+    team member per point. Used before `bound` if there are too few tiles for its teams to fill the machine.
 
     library, asked : Arranged, Asked
     minima : shape (n_sets * n_tiles at least, n_dims - skip, n)
@@ -433,13 +438,13 @@ def measure(team, n_dims, skip, first_point, n_tiles, n_parts, library, asked, m
 
 @pk.kernel
 def bound(team, measured, n_dims, skip, first_point, n_tiles, n_sets, guess, library, asked, minima, found):
-    """Closest candidates, bounds and marks of every search; one team per set and tile of points, a member a
-    point.
+    """Store the smallest distances, bounds and marks of every search; one team per set and tile of points,
+    one team member per point.
 
-    measured : known at compile time, whether `minima` holds them, a team's own its first task's
-    guess : where between the extremes of a point's minima the bound of the first search may lie
+    measured : compile-time constant, True if `measure` has filled `minima`, one row per team and task
+    guess : position between the extremes of a point's minima, 0 to 1, of the first probe of the first search
     library, asked, found : Arranged, Asked, Bounds
-    minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
+    minima : shape (n_teams, n_dims - skip, n), memory for the minimum of each chunk
     """
     n_chunks = n_chunks_of(team, library)
     row = team.scratch(n_dims, pk.int32)

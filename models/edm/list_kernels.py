@@ -1,10 +1,11 @@
-"""Kernels that list neighbours and predict from them; the equations are numbered in `portable.models.edm`.
+"""Kernels that list nearest neighbours and predict from them; equations are numbered in
+`portable.models.edm`.
 
 Arguments that recur
-    library, asked, found  of `kernels`: Arranged, Asked, Bounds
-    row         in a team's scratch, where in the library coordinate e of candidate 0 is
-    point       in a team's scratch, the coordinates of one point, the last one first
-    distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
+    library, asked, found  Arranged, Asked and Bounds of `kernels`
+    row         in the team's scratch memory: index in the library of coordinate e of candidate 0
+    point       in the team's scratch memory: the coordinates of one point, the last one first
+    distance, time  in the team's scratch memory: an unordered list of candidates, squared distances and times
 """
 
 import math
@@ -16,13 +17,13 @@ from .kernels import SLACK, STEPS, find_rows, n_chunks_of, start
 
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
-GROUP = 16  # points of a team of `nearest`
-AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
-# teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
+GROUP = 16  # points per team of `nearest`
+AT_ONCE = 4  # entries of a list that are processed together; lists are padded with weights of 0
+# teams per multiprocessor of the two kernels: more teams hide more latency, but have fewer registers each
 WEIGHING, LOOKING_UP = 20, 24
-APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
-CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
-ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
+APART = 32  # columns between the targets of one team member, so that adjacent members read adjacent columns
+CHOSEN = 68  # capacity of the list of chosen chunks: 32, the 32 of one more word, and padding
+ROOM = 160  # capacity of a list beyond the length it is cut to: four chunks of 32 candidates, and one more
 
 
 class Lists(NamedTuple):
@@ -31,13 +32,13 @@ class Lists(NamedTuple):
     Attributes
     ----------
     room : int
-        Points for which there is room.
+        Capacity, in points.
     begin : View of int32, shape (n_searches + 1,)
-        Lists of search u have begin[u + 1] - begin[u] entries, a multiple of AT_ONCE, of which the last have
-        weight 0.
+        Lists of search u have begin[u + 1] - begin[u] entries, a multiple of AT_ONCE, padded with weights of
+        0.
     weights, rows : Views, shape (n_sets, begin[-1] * room)
-        Simplex weights, and the rows of the targets that they are for. The lists of search u begin at
-        begin[u] * room, one after the other. The first weight is below 0 where nothing is predicted.
+        Normalised simplex weights, and the rows of the targets to which they apply. The lists of search u
+        begin at begin[u] * room, one after the other. The first weight is negative if there is no prediction.
     """
 
     room: int
@@ -48,7 +49,7 @@ class Lists(NamedTuple):
 
 @pk.function
 def ranks_before(n, distance, time, d, t):
-    """Count the listed neighbours, of n, that come before one at distance d and time t."""
+    """Return how many of n listed neighbours precede (d, t), ordered by distance and, at ties, by time."""
     rank = pk.int32(0)
     for q in range(n):
         rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
@@ -57,8 +58,8 @@ def ranks_before(n, distance, time, d, t):
 
 @pk.function
 def as_near(n, distance, d):
-    """Count the listed neighbours, of n, at distance d or nearer; infinity follows them."""
-    even = 0.0  # two, so that few instructions wait for the one before
+    """Return how many of n listed distances are <= d; the list is padded with infinity to a multiple of 4."""
+    even = 0.0  # two counters, for a shorter chain of dependent operations
     odd = 0.0
     for q in range(0, n, 4):
         for i in range(pk.static(2)):
@@ -69,7 +70,7 @@ def as_near(n, distance, d):
 
 @pk.function
 def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
-    """The k nearest of a list, sorted by distance, at ties by time."""
+    """Store the k nearest candidates of a list, sorted by distance and, at ties, by time."""
     for m in team.thread_range(n):
         rank = ranks_before(n, distance, time, distance[m], time[m])
         if rank < k:
@@ -80,8 +81,8 @@ def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
 
 @pk.function
 def trim(team, n, k, distance, time):
-    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK
-    but for ties."""
+    """Remove from a list the candidates beyond an upper bound of its k-th distance. Returns the new length,
+    at most k + SLACK except at ties."""
     low = math.inf
     high = 0.0
     for m in team.thread_range(n):
@@ -112,7 +113,7 @@ def trim(team, n, k, distance, time):
         d = distance[m]
         t = time[m]
         keep = i * team.size + team.rank < n and d <= high
-        team.barrier()  # what is overwritten has been read
+        team.barrier()  # all members have read their entries before `append` overwrites them
         team.append(time, kept, t, keep)
         kept = team.append(distance, kept, d, keep)
     team.barrier()
@@ -121,8 +122,8 @@ def trim(team, n, k, distance, time):
 
 @pk.function
 def choose_chunks(team, w, n_chosen, word, chosen):
-    """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there
-    are."""
+    """Append the chunks whose bits are set in word w of a point's marks to a list of n_chosen chunks. Returns
+    the new length."""
     for part in range(32 // team.size):
         bit = part * team.size + team.rank
         n_chosen = team.append(chosen, n_chosen, 32 * w + bit, (word >> bit) & 1 == 1)
@@ -131,7 +132,8 @@ def choose_chunks(team, w, n_chosen, word, chosen):
 
 @pk.function
 def add_term(team, adjacent, e, last, newest, row, point, values, q, d):
-    """Coordinate e of the squared distances of a point from candidates of four chunks."""
+    """Return the squared distances d of a point from candidates of four chunks, plus the term of coordinate e
+    of (1)."""
     here = point[last - e]
     first = newest - e * team.size if adjacent else pk.int64(row[e])
     u0 = here - values[first + q[0]]
@@ -143,13 +145,14 @@ def add_term(team, adjacent, e, last, newest, row, point, values, q, d):
 
 @pk.function
 def place_in(team, chunk):
-    """Return the place of a member's candidate in a chunk."""
+    """Return the index in the library of a team member's candidate in a chunk."""
     return pk.int64(chunk) * team.size + team.rank
 
 
 @pk.function
 def cut_list(team, n, k, limit, lists):
-    """Cut a list to the k nearest; returns how many remain, and the distance beyond which none counts."""
+    """Cut a list to its k nearest candidates. Returns the new length, and the distance beyond which further
+    candidates are excluded."""
     distance, time, spare_distance, spare_time = lists
     team.barrier()
     sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
@@ -163,10 +166,11 @@ def cut_list(team, n, k, limit, lists):
 
 @pk.function
 def measure_chosen(team, n_dims, k, n, limit, s, radius, n_chosen, place, values, adjacent, own, lists):
-    """Add to a list of n candidates those of the chosen chunks within the limit; returns how many there are.
+    """Append to a list of n candidates the candidates of the chosen chunks within the limit. Returns the new
+    length.
 
-    2 E operations a candidate; AT_ONCE chunks and terms at a time, so that few instructions wait for the one
-    before. Where more candidates tie than the list has room for, it is cut to the k nearest now and then.
+    2 E operations a candidate. AT_ONCE chunks and terms are processed together, so that few instructions
+    depend on the preceding one. If ties exceed the capacity of the list, it is cut to the k nearest.
     """
     row, point, chosen = own
     distance, time, _, _ = lists
@@ -192,10 +196,11 @@ def measure_chosen(team, n_dims, k, n, limit, s, radius, n_chosen, place, values
 
 @pk.function
 def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own, lists):
-    """Return all candidates of the marked chunks within the bound, in no order; returns their number.
+    """List all candidates of the marked chunks within the bound, unordered. Returns their number, which may
+    exceed k.
 
     b, u : the set and the search
-    number : of the point, among those that have marks
+    number : index of the point in `found`
     """
     row, point, chosen = own
     adjacent = library.adjacent
@@ -213,7 +218,7 @@ def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own
         n_chosen = choose_chunks(team, w, n_chosen, found.marks[b, u, w, number], chosen)
         if n_chosen > 32 or w == n_words - 1:
             for m in team.thread_range(n_chosen, n_chosen + 3):
-                chosen[m] = pk.int32(n_chunks)  # holds nothing
+                chosen[m] = pk.int32(n_chunks)  # the chunk of infinities
             team.barrier()
             n = measure_chosen(
                 team, n_dims, k, n, bound, s, asked.radius, n_chosen, place, values, adjacent, own, lists
@@ -227,14 +232,16 @@ def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own
 
 @pk.function
 def weight_of(d, nearest):
-    """Return the simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
+    """Return the simplex weight (2) of a neighbour at distance d, not normalised."""
     ratio = pk.fast_exp(-d / nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
     return max(ratio, FLOOR)
 
 
 @pk.function
 def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time):
-    """`weigh`, and how many were kept: fewer than k if equal distances are not ranked by time."""
+    """Store the simplex weights (2) and times of the k nearest of a list. Returns their number and a team
+    member's part of the sum of weights. Unless `ranked` by time, candidates that tie at the k-th distance are
+    left out, so the number may be less than k."""
     kept = 0
     total = 0.0
     for i in range((n + team.size - 1) // team.size):
@@ -255,7 +262,7 @@ def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time)
 
 @pk.function
 def weigh(team, n, k, nearest, lists):
-    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An
+    """Store the simplex weights (2) of the k nearest of a list, not normalised. Returns their sum. One
     exponential a neighbour."""
     distance, time, weight, kept_time = lists
     for m in team.thread_range(n, n + 3):
@@ -272,7 +279,7 @@ def weigh(team, n, k, nearest, lists):
 
 @pk.function
 def list_at(lists, b, u):
-    """Return weights and rows of set b and search u, and how many a point has."""
+    """Return the weights and rows of set b and search u, and the number of entries per point."""
     begin = pk.int64(lists.begin[u]) * lists.room
     length = pk.int64(lists.begin[u + 1] - lists.begin[u])
     return lists.weights[b][begin:], lists.rows[b][begin:], length
@@ -282,10 +289,10 @@ def list_at(lists, b, u):
 def weigh_neighbours(
     team, n_most, most_wanted, room, first_point, last_point, block, Tp, n_times, library, asked, found, into
 ):
-    """Weighted lists of neighbours; one team per set, block of points, and search.
+    """Store lists of neighbours with the weights (2); one team per set, block of points, and search.
 
-    n_most, most_wanted : the largest of dims and of wanted
-    n_times : of the observed targets; a point is predicted if Tp later is one of them
+    n_most, most_wanted : the maxima of `found.dims` and `found.wanted`
+    n_times : number of times of the observed targets; time s is predicted if 0 <= s + Tp < n_times
     into : Lists
     """
     distance, time = team.scratch(room, library.values.dtype), team.scratch(room, pk.int32)
@@ -333,18 +340,20 @@ def look_up(
     still_open,
     sums,
 ):
-    """Sums for Pearson's rho of the predictions (3); one team per slice of targets, set, and block of points.
+    """Predict by (3) and sum the terms of Pearson's rho (4); one team per slice of targets, set, and block of
+    points.
 
-    A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow
-    one another: all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target,
-    from there.
+    A team member predicts `abreast` targets at a time, so that each entry of a list is read once for all of
+    them. All sets process a slice before the next one, while it is in cache: 2 k operations and 4 k bytes of
+    cache traffic a point and target.
 
-    slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most,
-        where in `sums` the first belongs, and whose surrogates these are
+    slices : shape (n_slices, 5): the search, the first column of `target`, the number of columns (at most
+        abreast * APART), the index in `sums` of the first, and the owner of the columns if they are
+        surrogates
     lists : Lists
-    stopping : whether only slices are looked up of which `still_open`, shape (n_sets, n_owners), is not 0
-    target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
-        from the first of a slice on. `observed` is the same on the points' times
+    stopping : True to skip the slices whose owner's entry in `still_open`, shape (n_sets, n_owners), is 0
+    target : shape (n_times, n_columns), standardised, NaN where missing; padded to abreast * APART columns
+        from the first column of each slice. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     n_blocks = (last_point - first_point + block - 1) // block
@@ -394,10 +403,10 @@ def look_up(
 
 @pk.function
 def correlation_of(sums, b, q, least):
-    """Return Pearson's rho (4) from the sums of all blocks, added up in float64.
+    """Return Pearson's rho (4) from the sums of all blocks, accumulated in float64.
 
-    NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of
-    none.
+    NaN if predictions or observations do not vary: a variance below `least` times the mean square is
+    attributed to rounding.
     """
     total = pk.local(SUMS, pk.float64)
     for v in range(SUMS):
@@ -415,15 +424,16 @@ def correlation_of(sums, b, q, least):
 
 @pk.kernel
 def correlate(b, q, least, target_of, sums, rho):
-    """Pearson's rho to where target q is wanted. 8 n_blocks SUMS bytes a number."""
+    """Store Pearson's rho (4) of set b and target q in rho[b, target_of[q]]. 8 n_blocks SUMS bytes a
+    number."""
     rho[b, target_of[q]] = correlation_of(sums, b, q, least)
 
 
 @pk.kernel
 def nearest(team, n_dims, room, k, first_point, last_point, library, asked, found, distances, times):
-    """The k nearest candidates of each point, sorted; one team per group of points.
+    """Store the k nearest candidates of each point, sorted by distance; one team per group of points.
 
-    distances, times : shape (n_points, k); infinity and -1 where there are fewer
+    distances, times : shape (n_points, k); infinity and -1 beyond the last neighbour
     """
     distance, time = team.scratch(room, library.values.dtype), team.scratch(room, pk.int32)
     near, near_time = team.scratch(k, library.values.dtype), team.scratch(k, pk.int32)

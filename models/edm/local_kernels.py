@@ -2,9 +2,9 @@
 
 Arguments that recur
     x, y        coordinates of candidates and points, shape (n_dims, n)
-    place, s    their times; candidates at most `radius` from a point in time do not count, nor those beyond
-                `limit` of it
-    mean        mean distance of each point from its candidates
+    place, s    times of candidates and points; candidates within `radius` time steps of a point, or at a
+                distance above `limit`, are excluded
+    mean        mean distance of each point from its candidates, mean d in (5)
 """
 
 import math
@@ -14,7 +14,7 @@ import portable as pk
 
 @pk.function
 def distance_of(n_dims, x, j, y, i):
-    """Distance of candidate j and point i."""
+    """Return the distance (1) of candidate j from point i."""
     d = 0.0
     for e in range(n_dims):
         u = x[e, j] - y[e, i]
@@ -24,13 +24,13 @@ def distance_of(n_dims, x, j, y, i):
 
 @pk.function
 def among(place, s, radius, d, limit):
-    """Tell whether a candidate counts for the point of time s."""
+    """Return True if a candidate of time `place` at distance d is used for the point of time s."""
     return (abs(place - s) > radius) & (d <= limit)
 
 
 @pk.kernel
 def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
-    """The mean distance of point i from its candidates. 2 E operations a candidate."""
+    """Store the mean distance of point i from its candidates. 2 E operations a candidate."""
     total = 0.0
     count = 0.0
     for j in range(place.shape[0]):
@@ -43,8 +43,8 @@ def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
 
 @pk.function
 def substitute(n_rows, r, x):
-    """Solve the triangle r, whose last column is the right side, from its last row upwards. The result is the
-    least diagonal entry, as a share of its column's length.
+    """Solve the upper triangular system r for x by back substitution; the last column of r is the right-hand
+    side. Returns the smallest ratio of a diagonal entry to the norm of its column.
     """
     least = math.inf
     for m in range(n_rows):
@@ -64,16 +64,16 @@ def substitute(n_rows, r, x):
 def fit(
     h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, units, least, solution, triangle
 ):
-    """Least squares (5) at point i for theta[h]: a Givens rotation a candidate and coordinate makes a
-    triangle, which is solved.
+    """Solve the weighted least squares (5) at point i for theta[h] by QR: Givens rotations, one per candidate
+    and coordinate, give a triangular system, which is solved by back substitution.
 
-    solution : shape (n_thetas, n_rows + 2, n_points), n_rows = E + 1: the prediction, the least diagonal
-        entry as a share of its column's length, and the coefficients, the intercept first
-    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points): where that share does not exceed `least`, R,
-        and Q' y in its last column, of the rows w (1, x_j - x_i). So the first unknown is the prediction
-        itself, and columns are small where weights are not
-    n_most : compile-time bound of n_rows
-    units : the units of `target`, and of `x` and `y`, which results are to be without
+    solution : shape (n_thetas, n_rows + 2, n_points), n_rows = E + 1: the prediction, the smallest ratio of a
+        diagonal entry of R to the norm of its column, and the coefficients, the intercept first
+    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points): if that ratio does not exceed `least`, R, and
+        Q' y in its last column, of the rows w (1, x_j - x_i). Centred at x_i, the first unknown is the
+        prediction itself, and entries are small where weights are large
+    n_most : compile-time upper bound of n_rows
+    units : the units of `target`, and of `x` and `y`, by which results are multiplied and divided
 
     3 (E + 1)^2 operations, E + 1 square roots and an exponential a candidate.
     """

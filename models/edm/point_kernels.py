@@ -1,10 +1,10 @@
-"""Kernels of one series' points: neighbours on a line, predictions, and their correlation with what was
-observed; the equations are numbered in `portable.models.edm`.
+"""Kernels for the points of one series: neighbours in one dimension, predictions, and their correlation with
+the observations; the equations are numbered in `portable.models.edm`.
 
 Arguments that recur
-    distances, times  of the neighbours of each point, ascending, shape (n_points, k); infinity and -1 where
-                there are fewer
-    out         predictions of the first point for all targets, of the next, ...; then variances in this order
+    distances, times  of the neighbours of each point, ascending, shape (n_points, k); infinity and -1 beyond
+                the last neighbour
+    out         predictions, point by point, each for all targets; then variances in the same order
 """
 
 import math
@@ -17,13 +17,12 @@ from .list_kernels import weight_of
 
 @pk.kernel
 def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
-    """Find the k nearest candidates of points of one coordinate: from where point i belongs among the
-    sorted candidates, outwards.
+    """Find the k nearest candidates of point i in one dimension, by bisection of the sorted candidates and a
+    search outwards from there.
 
-    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in
-        rising order, of
-        which the first n_known count
-    points : coordinates of all times; point i is that of time first_point + i
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; the indices that
+        sort them, of which the first n_known are used
+    points : coordinates at all times; point i is of time first_point + i
     """
     s = first_point + i
     here = points[s]
@@ -64,10 +63,11 @@ def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, orde
 
 @pk.kernel
 def tell(i, m, n_columns, shift, summary, distances, times, far, rows):
-    """Distance m of point i in the units of the library, and the row of the embedding; NaN where the point
-    has fewer than k neighbours, -1 where there is none. 24 bytes.
+    """Store distance m of point i in the units of the library, NaN if the point has fewer than k neighbours;
+    and the neighbour's row in the embedding, -1 if there is none. 24 bytes.
 
-    n_columns, shift : of the library; of the rows against the times
+    n_columns : number of columns of the library
+    shift : time of row 0 of the embedding
     """
     t = times[i, m]
     d = pk.float64(distances[i, m]) * scale_of(summary, 0, n_columns)
@@ -77,7 +77,8 @@ def tell(i, m, n_columns, shift, summary, distances, times, far, rows):
 
 @pk.kernel
 def measure_listed(i, m, candidates, points, rows, near, distances):
-    """Distances from point rows[i] of its candidates near[i], summed as `list_kernels.add_term` does.
+    """Store the distance (1) of point rows[i] from candidate near[i, m], with the terms in the order of
+    `list_kernels.add_term`.
 
     candidates, points : shape (n_coordinates, n)
     """
@@ -90,21 +91,21 @@ def measure_listed(i, m, candidates, points, rows, near, distances):
 
 @pk.function
 def standard_at(distance, single, columns, mean, spread, t, q):
-    """Target q of time t, standardised, in the dtype of the distances."""
+    """Return target q at time t, (y - mean) / spread, in the dtype of the distances."""
     value = standard(value_at(single, columns, t, q), mean, spread)
     return pk.float64(value) if distance.dtype == pk.float64 else pk.float32(value)
 
 
 @pk.function
 def rounded(a, b):
-    """Return a product, rounded by itself."""
+    """Return a product that is rounded before it is used, not fused with an addition."""
     return a * b
 
 
 @pk.function
 def prediction(k, Tp, distance, time, single, columns, mean, spread, q):
-    """Return the simplex prediction (3) of target q from k neighbours, and the weighted mean of squares
-    about it, in the units of the target; NaN where there are fewer. A weight a neighbour, twice."""
+    """Return the simplex prediction (3) of target q from k neighbours, and their weighted variance about it,
+    in the units of the target; NaN if there are fewer neighbours. Two exponentials a neighbour."""
     nearest = distance[0]
     total = 0.0
     value = 0.0
@@ -126,10 +127,11 @@ def prediction(k, Tp, distance, time, single, columns, mean, spread, q):
 
 @pk.kernel
 def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns, out):
-    """The `prediction` of point a for target b.
+    """Store the `prediction` of point a for target b.
 
-    point_last : known at compile time, whether b is the point and a the target: what is last fills the lanes
-    summary, columns : whose first n_targets columns are the targets, from `summarise`
+    point_last : compile-time constant, True if a is the target and b the point; adjacent lanes process
+        adjacent b
+    summary, columns : from `summarise`, and its input, of which the first n_targets columns are the targets
     """
     i, q = (b, a) if point_last else (a, b)
     n_points = distances.shape[0]
@@ -141,7 +143,7 @@ def project(a, b, point_last, n_targets, Tp, distances, times, summary, columns,
 
 @pk.function
 def load_pair(of, i, own, m):
-    """Load whether prediction and observation of point i are there, 1 or 0, and both; zeros if not."""
+    """Load the prediction and the observation of point i, after a 1; three zeros if either is missing."""
     q, n_targets, single, every, asked, observed, out = of
     o = pk.float64(value_at(single, observed, i, q))
     p = out[i if n_targets == 1 else i * n_targets + q]
@@ -155,21 +157,21 @@ def load_pair(of, i, own, m):
 
 @pk.function
 def with_pair(own, m, state):
-    """Add a pair to the number of pairs and the sums of both."""
+    """Update the number of pairs, and the sums of predictions and observations, by one pair."""
     n, p, o = state
     return n + own[0, m], p + own[1, m], o + own[2, m]
 
 
 @pk.function
 def about(own, m, means):
-    """Return a pair less its means; zeros where it is not there."""
+    """Return the deviations of a pair from the means; zeros if the pair is missing."""
     there = own[0, m] > 0.0
     return pk.where(there, own[1, m] - means[0], 0.0), pk.where(there, own[2, m] - means[1], 0.0)
 
 
 @pk.function
 def with_widest(own, m, state):
-    """Return the largest distances from the means, with one more pair."""
+    """Update the largest absolute deviations from the means by one pair."""
     means, p_most, o_most = state
     p, o = about(own, m, means)
     return means, max(p_most, abs(p)), max(o_most, abs(o))
@@ -177,7 +179,7 @@ def with_widest(own, m, state):
 
 @pk.function
 def with_products(own, m, state):
-    """Return the sums of squares and products about the means, in units, with one more pair."""
+    """Update the sums of squares and products of scaled deviations from the means by one pair."""
     means, scales, pp, oo, po = state
     p, o = about(own, m, means)
     p *= scales[0]
@@ -187,16 +189,17 @@ def with_products(own, m, state):
 
 @pk.function
 def unit_of(most):
-    """Return a power of two that brings numbers near 1: squares of large or small ones leave the range of
-    floats."""
+    """Return a power of two that scales `most` to near 1, so that squares neither overflow nor vanish."""
     return min(1.0 / power_of_two(most), 2.0**1023)
 
 
 @pk.function
 def correlation(team, least, n_points, of):
-    """Return Pearson's rho (4) of pairs from `load_pair`, by a team. 16 bytes a point, three times.
+    """Return Pearson's rho (4) of the pairs of `load_pair`, computed by a team. 16 bytes a point, three
+    times.
 
-    least : predictions that vary by no more than this share of what the target does, do so by rounding
+    least : NaN is returned if the largest deviation of the predictions does not exceed this share of that of
+        the observations: it is attributed to rounding
     """
     zero = pk.float64(0.0)
     n, p, o = fold(team, n_points, IN_FLIGHT, 3, load_pair, with_pair, of, (zero, zero, zero))
@@ -215,12 +218,12 @@ def correlation(team, least, n_points, of):
 
 @pk.kernel
 def correlate_points(team, least, n_points, n_targets, single, every, asked, observed, out, rho):
-    """The `correlation` of the predictions of target q with what was observed, one team per target.
+    """Store the `correlation` of predictions and observations of each target, one team per target.
 
-    n_points : whose predictions are of times that were observed, the first of them that of the first row
-    n_targets : known at compile time where it is 1: then neighbours lie side by side
+    n_points : number of points whose predicted times are in `observed`, from its first row on
+    n_targets : a compile-time constant if it is 1, when predictions are contiguous in memory
     single, observed : as in `value_at`
-    every : known at compile time, whether all points count; else those where `asked` is above 0
+    every : compile-time constant, True to use all points; False to use those where `asked` is positive
     """
     of = team.league_rank, n_targets, single, every, asked, observed, out
     found = correlation(team, least, n_points, of)
@@ -230,7 +233,8 @@ def correlate_points(team, least, n_points, n_targets, single, every, asked, obs
 
 @pk.function
 def keep_nearest(k, d, t, distance, time):
-    """Put a candidate at distance d and time t among the k nearest, which are sorted, or leave it out."""
+    """Insert a candidate at distance d and time t into the sorted list of the k nearest, if it is nearer than
+    the last."""
     for q in range(k - 1):
         m = k - 1 - q
         before = d < distance[m - 1]
@@ -243,7 +247,8 @@ def keep_nearest(k, d, t, distance, time):
 
 @pk.function
 def nearest_in(series, n_dims, tau, radius, first, last, s, own, k, distance, time):
-    """The k nearest candidates of the point of time s, sorted, of those from `first` to `last`."""
+    """Find the k nearest candidates of the point of time s, sorted, among the times from `first` to
+    `last`."""
     for m in range(k):
         distance[m] = math.inf
         time[m] = -1
@@ -261,12 +266,12 @@ def nearest_in(series, n_dims, tau, radius, first, last, s, own, k, distance, ti
 
 @pk.kernel
 def simplex_of_few(team, k, n_dims, tau, Tp, radius, least, first, last, like, x, out):
-    """Simplex projection (3) of one short complete series, its variance and rho (4), by one team. 3 E + 6 k
-    operations a pair of points.
+    """Compute the simplex projection (3) of one short complete series, its variances and rho (4), by one
+    team. 3 E + 6 k operations a pair of points.
 
-    k, n_dims : known at compile time
-    first, last : times of the candidates
-    like : of the dtype of distances
+    k, n_dims : compile-time constants
+    first, last : first time of the candidates, and the end of their times (exclusive)
+    like : any array with the dtype of distances
     out : predictions, variances, and rho
     """
     n_times, n_points = x.shape[0], (out.shape[0] - 1) // 2

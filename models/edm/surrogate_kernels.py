@@ -1,13 +1,12 @@
-"""Kernels that make surrogate series, and count those that do as well as the series itself.
+"""Kernels that generate surrogate series, and count those whose skill is at least that of the series.
 
 Arguments that recur
     columns     the series, shape (n_times, n_series)
-    slot        shape (n_series,), the place of each series in `table`
+    slot        shape (n_series,), the position of each series in `table`
     table       the surrogates, shape (n_times, n_slots * width): surrogate number first + s of series c is
                 column slot[c] * width + s, s < n
-    number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of
-    series c has the stream
-                number[c] 2^32 + k, whatever launch makes it
+    number      shape (n_series,), identifies the random numbers of each series: surrogate k of series c uses
+                the stream number[c] 2^32 + k in every launch
 """
 
 import math
@@ -25,8 +24,8 @@ ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64
 def rephase(
     team, n_rows, n_columns, n, first, width, seed, number, slot, amplitude, wave, rhythm, work, table
 ):
-    """Series of given amplitudes with random phases, one team per surrogate at a time: 4 m (n_rows / 2 +
-    n_columns) fused operations.
+    """Generate series with given amplitudes and random phases, one team per surrogate at a time: 4 m (n_rows
+    / 2 + n_columns) fused operations.
 
     With m = n_rows n_columns, time t = p + n_rows q and frequency j = i n_columns + r,
 
@@ -34,9 +33,9 @@ def rephase(
 
     amplitude : shape (n_series, m // 2 + 1), of frequencies 0, 1/m, ..., 1/2; that of 0 is the mean
     wave : shape (2, m), cosine and sine of 2 pi t / m
-    rhythm : shape (period, n_series), is added, over and over
-    work : shape (n_teams, 4, m); times from m on, fewer than m, repeat those from 0 on; of a longer
-        transform the first times are taken
+    rhythm : shape (period, n_series), the periodic component that is added to the series
+    work : shape (n_teams, 4, m), temporary memory
+    table : n_times < 2 m; times from m on repeat those from 0 on; if n_times < m, the first n_times are kept
     """
     m = n_rows * n_columns
     half = m // 2
@@ -49,7 +48,7 @@ def rephase(
         for j in team.thread_range(half + 1):
             share = pk.random.uniform(seed, stream, j)
             angle = 2.0 * math.pi * share
-            upright = j == 0 or 2 * j == m  # a frequency without a sine
+            upright = j == 0 or 2 * j == m  # the sine is 0 at all times
             sign = 1.0 if j == 0 or share < 0.5 else -1.0
             own[0, j] = amplitude[c, j] * (sign if upright else pk.cos(angle))
             own[1, j] = 0.0 if upright else amplitude[c, j] * pk.sin(angle)
@@ -88,11 +87,11 @@ def rephase(
 
 @pk.kernel
 def shuffle(c, s, first, width, seed, number, slot, n_known, known, columns, table):
-    """The values in random order, each as likely as any other (Fisher and Yates); missing ones stay where
-    they are.
+    """Permute the values of a series at random, all orders equally likely (Fisher and Yates); missing values
+    keep their times.
 
-    known : shape (n_times, n_series), the first n_known[c] of a column are the times of which there is a
-    value
+    known : shape (n_times, n_series), the first n_known[c] entries of a column are the times that have a
+        value
     """
     stream = pk.int64(number[c]) * STREAMS + first + s
     at = slot[c] * width + s
@@ -108,7 +107,8 @@ def shuffle(c, s, first, width, seed, number, slot, n_known, known, columns, tab
 
 @pk.kernel
 def draw_blocks(c, s, first, width, seed, number, slot, block, columns, table):
-    """Blocks of `block` successive values, each from anywhere; the first value follows the last one."""
+    """Draw blocks of `block` successive values with random starts; the series is treated as circular, the
+    first value after the last one."""
     n_times = columns.shape[0]
     stream = pk.int64(number[c]) * STREAMS + first + s
     begin = 0
@@ -121,7 +121,7 @@ def draw_blocks(c, s, first, width, seed, number, slot, block, columns, table):
 
 @pk.function
 def mixed(n):
-    """Sixty-four bits that look random, of a whole number (splitmix64)."""
+    """Return a hash of a whole number, 64 bits (splitmix64)."""
     z = pk.uint64(n + 1) * ROUNDS[0]
     z = (z ^ (z >> 30)) * ROUNDS[1]
     z = (z ^ (z >> 27)) * ROUNDS[2]
@@ -130,8 +130,8 @@ def mixed(n):
 
 @pk.kernel
 def fingerprint(c, i, dims, tau, reach, columns, prints):
-    """A number for the set of points within reach[c] of point i, in the largest difference of coordinates. 3
-    E operations a pair.
+    """Store a hash of the set of points within reach[c] of point i in the maximum norm, the sum of the
+    points' hashes. 3 E operations a pair.
 
     prints : uint64, shape (n_series, n_points); dims : shape (n_series,); point i ends at time i + (dims[c] -
     1) tau
@@ -150,13 +150,13 @@ def fingerprint(c, i, dims, tau, reach, columns, prints):
 
 @pk.kernel
 def walk_twins(c, s, first, width, seed, number, slot, n_points, shift, begin, twins, columns, table):
-    """A walk over the points: from a point to what follows it, or what follows a twin; from the last one,
-    without twins, anywhere.
+    """Generate a twin surrogate, a random walk over the points: each step goes to the successor of the point
+    or of one of its twins, drawn at random. From a point without twins, such as the last one, it goes to any
+    point.
 
-    n_points, shift : shape (n_series,), of the embedding; shift is the time of point 0
-    begin : shape (n_series, n_times, 2), where in `twins` those of a point begin, and their number; itself is
-    among them, the
-        last point is not
+    n_points, shift : shape (n_series,), number of points of the embedding, and the time of point 0
+    begin : shape (n_series, n_times, 2), index in `twins` of the first twin of a point, and their number; the
+        point itself is among them, the last point is not
     twins : shape (n_series, n_times)
     """
     stream = pk.int64(number[c]) * STREAMS + first + s
@@ -174,17 +174,18 @@ def walk_twins(c, s, first, width, seed, number, slot, n_points, shift, begin, t
 
 @pk.kernel
 def put_in_places(i, c, time, table, out):
-    """Place i of a column: the value of its time, or NaN. 20 bytes an element."""
+    """Store in row i of column c the value at time[i], or NaN if time[i] < 0. 20 bytes an element."""
     out[i, c] = table[max(time[i], 0), c] if time[i] >= 0 else math.nan
 
 
 @pk.kernel
 def open_pairs(b, q, target_of, rho, still_open, counts):
-    """Before the first surrogate: a pair is open if it has a skill to be compared with.
+    """Initialise the test of set b and target q, before the first surrogate: the pair is open if its rho is
+    finite.
 
     still_open : shape (n_sets, n_targets), in the order of searches
-    counts : shape (n_sets, 2, n_targets): how many surrogates did at least as well, and how many that have a
-    skill were tried
+    counts : shape (n_sets, 2, n_targets): the number of surrogates with at least the skill of the target, and
+        the number of surrogates with a finite skill
     """
     still_open[b, q] = pk.where(pk.isfinite(rho[b, target_of[q]]), pk.int32(1), pk.int32(0))
     for v in range(2):
@@ -193,10 +194,10 @@ def open_pairs(b, q, target_of, rho, still_open, counts):
 
 @pk.kernel
 def correlate_open(b, i, n, width, least, sums, still_open, skill):
-    """Pearson's rho of surrogate i % width of target i // width, if the pair is open. 8 n_blocks SUMS bytes a
-    surrogate.
+    """Store Pearson's rho (4) of surrogate i % width of target i // width, if the pair is open. 8 n_blocks
+    SUMS bytes a surrogate.
 
-    n : surrogates of each target; their sums begin at multiples of `width`
+    n : number of surrogates of each target; their sums begin at multiples of `width`
     skill : shape (n_sets, n_targets * width)
     """
     if i % width < n and still_open[b, i // width] != 0:
@@ -205,8 +206,8 @@ def correlate_open(b, i, n, width, least, sums, still_open, skill):
 
 @pk.kernel
 def count_better(b, q, n, width, stop, target_of, skill, rho, still_open, counts):
-    """Count the surrogates of target q that do at least as well as itself, one by one, until there are
-    `stop`.
+    """Count the surrogates of target q whose rho is at least that of the target, in order, until there are
+    `stop` of them; then the pair is closed.
     """
     if still_open[b, q] == 0:
         return
