@@ -1,9 +1,9 @@
-"""Empirical dynamic modelling: nearest neighbours of embedded series, and what they predict.
+"""Empirical dynamic modelling: nearest neighbours of embedded series, and predictions from them.
 
 A series x of n_times values is embedded with dimension E and lag tau: the point of time t is x[t], x[t -
 tau], ..., x[t - (E - 1) tau]; with several columns it has E lags of each. Row i of an embedding is the point
-of time i + (E - 1) tau. Neighbours of a point are the nearest points of a library; point t with target y
-predicts the value y[t + Tp].
+of time i + (E - 1) tau. Neighbours of a point are the nearest points of a library; the point of time t
+predicts the value y[t + Tp] of a target y.
 
     d_ts   = sqrt( sum_e (x[t - e tau] - x[s - e tau])^2 )                                  (1) distance
     w_m    = max(exp(-d_m / d_1), 1e-6) for the neighbours m = 1..k, d_1 <= d_2 <= ...   (2) weight, k = E + 1
@@ -12,9 +12,10 @@ predicts the value y[t + Tp].
     S-map: p_t is the value at t of the c that minimise
         sum_s exp(-2 theta d_ts / mean d) (y[s + Tp] - c_0 - sum_e c_e x_s,e)^2             (5)
 
-Where d_1 = 0, exp(-d / d_1) is read as 1 for d = 0, else 0. Ties of distance go to the earlier candidate. A
-point is not its own neighbour, but an equal one elsewhere is. Missing values are NaN: a point that lacks a
-coordinate is neither candidate nor queried, and a prediction that needs a missing target is missing.
+If d_1 = 0, exp(-d / d_1) is defined as 1 for d = 0, else 0. Among equal distances the earlier candidate comes
+first. A point is not its own neighbour, but an equal point of another time is. Missing values are NaN: a
+point without all coordinates is neither a candidate nor predicted, and a prediction that needs a missing
+target is missing.
 
 References
 ----------

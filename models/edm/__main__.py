@@ -1,9 +1,9 @@
 """Command line: `python -m portable.models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and
 `calibrate`.
 
-Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows
-that crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from
-there.
+Exit codes: 0 success, 2 the request cannot be met (the reason is on standard error), 130 interrupted. The
+rows that crossmap has finished are stored if --out or --checkpoint is given, and the same command resumes
+from there.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _WINDOWS = {
     }
     for name, what in (("lib", "candidates"), ("pred", "points"))
 }
-# crossmap tests so many pairs itself, against so many surrogates; lines of drivers that are printed
+# of crossmap: the largest number of pairs that it tests itself, the surrogates of each target, the most
+# surrogates of an unmatched pair, and the most lines of drivers that are printed
 TESTED_AT_ONCE, N_TESTED, MOST_TESTED, MOST_LINES = 150, 199, 2000, 20
-MOST_LABELS = 40  # of a figure's axis
-CROSS_ALONE = "out", "checkpoint", "progress", "client"  # what `cross_map` takes, and the test does not want
+MOST_LABELS = 40  # labels on an axis of a figure
+CROSS_ALONE = "out", "checkpoint", "progress", "client"  # arguments that `cross_map_test` does not take
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line on `argv`, by default `sys.argv[1:]`, and return the exit code."""
     return command.run("edm", _parser(), argv)
 
 
@@ -86,7 +87,7 @@ def _on_table(act, function, options):
 
 
 def _windows(name, given, segments):
-    """Return windows as numbers; with segments their names."""
+    """Return windows as pairs of numbers; with segments, also names of segments."""
     if given is None or segments:
         return given and [one for part in given for one in part]
     for part in given:
@@ -96,7 +97,7 @@ def _windows(name, given, segments):
 
 
 def _show(options, title, columns, draw, found, **json):
-    """Print the columns of a result, and write what else the options ask for."""
+    """Print the columns of a result, and write the files and the figure that the options request."""
     table = Table(*(Column(name, justify="right") for name in columns), title=title)
     for row in zip(*columns.values()):
         table.add_row(*(f"{v:.6g}" for v in row))
@@ -129,8 +130,8 @@ def _simplex(options, table, given):
 
 
 def _text(column):
-    """Return a column as text: dates without hours where none has any, and empty where it is unknown which
-    follows the last; numbers of a clock as they are.
+    """Return a column as strings: dates without hours if all are 0, an empty string for an unknown date, and
+    numbers of a column of times unchanged.
     """
     if column.dtype.kind == "f":
         return [f"{value:.10g}" for value in column.tolist()]
@@ -200,7 +201,8 @@ def _crossmap(options, table, given):
 
 
 def _pairs(options, table, checkpoint):
-    """Return the series to map, their names, those of what is mapped from, and dimensions and libraries."""
+    """Return the series to map, their names, the names of the libraries, and the arguments dimensions and
+    libraries."""
     if options.columns is None and table.clock is not None:
         words = "counts the times, and is no series; --columns takes it all the same"
         print(f"edm: '{printable(table.clock)}' {words}", file=sys.stderr)
@@ -220,7 +222,7 @@ def _pairs(options, table, checkpoint):
 
 
 def _dimensions(options, dataset, libraries, checkpoint):
-    """Return the dimensions asked for, or the best of each series, which are kept beside a checkpoint."""
+    """Return the requested dimensions, or the best of each series, which are stored next to a checkpoint."""
     if options.E is not None:
         return options.E
     names = "tau", "exclusion_radius", "lib", "pred", "segments"
@@ -235,7 +237,7 @@ def _dimensions(options, dataset, libraries, checkpoint):
 
 
 def _drivers(found, fdr, method):
-    """Print who drives whom, as far as the test tells."""
+    """Print the pairs of driver and driven series whose null hypothesis the test rejects."""
     lines = found.drivers(fdr, method)
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more pairs: --out writes all"]
@@ -243,7 +245,7 @@ def _drivers(found, fdr, method):
 
 
 def _named(dataset, names, rows, given):
-    """Print who drives whom, of a small table: that takes a test of each pair."""
+    """Test each pair of a small table, and print the pairs of driver and driven series."""
     if len(rows) * len(names) > TESTED_AT_ONCE:
         print(
             "`python -m portable.models.edm test` says which skills are more than chance, and so who "
@@ -256,7 +258,7 @@ def _named(dataset, names, rows, given):
 
 
 def _matrix(names, values, rows, E, what="skill"):
-    """Print a matrix with names, and the dimensions: of each row, of each column, or of each pair."""
+    """Print a matrix with names, and the dimensions of each row, of each column, or of each pair."""
     by_row = int((E == E[:, :1]).all())
     header = "", *["E"] * by_row, *names
     table = Table(*(Column(name, justify="right", no_wrap=True) for name in header))
@@ -269,7 +271,7 @@ def _matrix(names, values, rows, E, what="skill"):
 
 
 def _print_whole(table):
-    """Print a table in lines as long as it takes."""
+    """Print a table without a limit on the width of lines."""
     console = Console()
     wanted = console.measure(table, options=console.options.update(max_width=10**6)).maximum
     console.width = max(console.width, wanted)
@@ -299,7 +301,7 @@ _THETA = {
 _OUT = {"metavar": "FILE.npy", "help": "write the matrix; resumed if interrupted"}
 _SURROGATES = "n_surrogates", "surrogate", "period", "block", "seed"
 _TESTED = *_SURROGATES, "fdr", "method", "max_surrogates", "checkpoint"
-# what acts; the function, what is said of it, and those of its parameters that are options
+# by command: the function to run, the documented function, its help, and its parameters that are options
 COMMANDS = {
     "embed": (
         _embed,
@@ -346,7 +348,7 @@ _DIMS = "whose best dimension is taken (default: library; kEDM's paper: target)"
 _ROWS = "a row for each pair: library, target, rho, p, q (needs pandas)"
 _SIZES = {"type": int, "required": True, "dest": "library_sizes"}
 _LAGS = {"nargs": 2, "type": int, "default": (-8, 8)}
-# an option, the commands that have it, how its value is called, what it is, and what else argparse is told
+# option, commands that have it, name of its value, help, and further arguments of `add_argument`
 OPTIONS = (
     ("data", COMMANDS, "DATA", f"table: {files.READERS}", {}),
     ("--dataset", COMMANDS, "NAME", "dataset of an HDF5 file", {}),

@@ -21,7 +21,7 @@ from .segments import Segments
 from .surrogates import SURROGATES
 
 LEVEL = 0.05
-HOLDS = 0.035, 0.065  # what 1,000 pairs of a test that holds its level reject, nearly always
+HOLDS = 0.035, 0.065  # range of the share of 1,000 pairs that a test of level 5 % rejects (99 % of the time or more)
 ENOUGH = 1000
 REPLICATES, STEPS = 10, 30  # of each series of a class of replicates
 APART = Segments(
@@ -31,12 +31,12 @@ APART = Segments(
 HELD = ("AR(1) 0.5", "AR(1) 0.9", "seasonal", "replicates, AR(1) 0.5", "replicates, AR(1) 0.9")
 YEAR = 12
 E = 3
-SKIPPED = 300  # steps before a series begins
-NOISE = 0.1  # of what is observed of a driven system, in standard deviations
+SKIPPED = 300  # steps that are discarded at the start of a simulation
+NOISE = 0.1  # standard deviation of the observation noise of a driven system, in that of its series
 
 
 def autoregressive(random, n, phi):
-    """x[t + 1] = phi x[t] + noise."""
+    """Return a series x[t + 1] = phi x[t] + noise of n values."""
     noise = random.normal(size=n + SKIPPED)
     x = np.zeros(n + SKIPPED)
     for t in range(1, n + SKIPPED):
@@ -45,8 +45,8 @@ def autoregressive(random, n, phi):
 
 
 def coloured(random, n, exponent):
-    """Noise with a power spectrum f^-exponent: a part of a series four times as long, so that its ends do not
-    meet.
+    """Return noise with a power spectrum f^-exponent: a part of a series four times as long, so that the
+    first and the last value differ, as in nature.
     """
     size = np.fft.rfftfreq(4 * n)
     size[1:] **= -exponent / 2
@@ -55,19 +55,19 @@ def coloured(random, n, exponent):
 
 
 def seasonal(random, n):
-    """Return a year of twelve steps, the same phase in all series, and autocorrelated weather."""
+    """Return a cycle of twelve steps, with the same phase in all series, plus autocorrelated noise."""
     year = random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n))
     return year + 0.7 * autoregressive(random, n, 0.5)
 
 
 def intermittent(random, n):
-    """Bursts of an autoregressive process above one and a half standard deviations, else nothing."""
+    """Return the excess of an autoregressive process above one and a half standard deviations, else 0."""
     x = autoregressive(random, n, 0.8)
     return np.where(x > 1.5 * x.std(), np.exp(x - 1.5 * x.std()) - 1.0, 0.0)
 
 
 def replicates(random, n, phi):
-    """Replicates of an autoregressive process one behind the other, however many times there are."""
+    """Return REPLICATES independent autoregressive series of STEPS times one after the other; n is unused."""
     return np.concatenate([autoregressive(random, STEPS, phi) for _ in range(REPLICATES)])
 
 
@@ -82,8 +82,8 @@ CLASSES = {
 
 
 def logistic_pair(random, n):
-    """Driven and driver of two logistic maps, x' = x (3.8 - 3.8 x), y' = y (3.5 - 3.5 y - 0.1 x), observed
-    with noise.
+    """Return the driven series and its driver, two logistic maps x' = x (3.8 - 3.8 x), y' = y (3.5 - 3.5 y -
+    0.1 x), observed with noise.
     """
     x, y = random.uniform(0.2, 0.4, 2)
     out = np.empty((n + SKIPPED, 2))
@@ -94,7 +94,7 @@ def logistic_pair(random, n):
 
 
 def lorenz_pair(random, n, step=0.005, every=10):
-    """z of a Lorenz system and the y that it is made of, each observed every 0.05 with noise (Runge and
+    """Return z of a Lorenz system and y, which drives it, both observed every 0.05 with noise (Runge and
     Kutta, fourth order).
     """
 
@@ -121,9 +121,9 @@ COUPLED = {"coupled logistic maps": logistic_pair, "Lorenz, x and y": lorenz_pai
 
 
 def rejections(pairs, surrogate, n_surrogates, seed, segments=None):
-    """Share of the pairs (library, target) whose skill is rejected at LEVEL.
+    """Return the share of the pairs (library, target) whose null hypothesis is rejected at LEVEL.
 
-    surrogate : a kind, or None for what the test takes by default
+    surrogate : a kind, or None for the default of the test
     """
     keys, rejected = {"period": YEAR} if surrogate == "seasonal" else {}, 0
     with warnings.catch_warnings():
@@ -153,7 +153,7 @@ class Calibration(Result):
     ----------
     n_pairs, n_times, n_surrogates : int
     shares : dict of str to dict of str to float
-        By class, then by kind; "default" is the kind that a test takes by itself.
+        By class, then by kind; "default" is the default kind of the test.
     """
 
     n_pairs: int
@@ -162,8 +162,8 @@ class Calibration(Result):
     shares: dict[str, dict[str, float]]
 
     def outside(self) -> list[str]:
-        """Classes of `HELD` whose default rejects less than 3.5 % or more than 6.5 %; none where pairs are
-        too few to say so.
+        """Return the classes of `HELD` whose default kind rejects less than 3.5 % or more than 6.5 %; none if
+        there are fewer than ENOUGH pairs.
         """
         if self.n_pairs < ENOUGH:
             return []
@@ -171,7 +171,7 @@ class Calibration(Result):
         return [name for name in HELD if not low <= self.shares[name]["default"] <= high]
 
     def table(self) -> Table:
-        """Return all of it as a table of rich."""
+        """Return the shares as a table of the package rich."""
         kinds = list(next(iter(self.shares.values())))
         made = Table(
             "class",
@@ -189,7 +189,7 @@ class Calibration(Result):
 def calibrate(
     n_pairs: int = 1000, n_times: int = 400, n_surrogates: int = 99, seed: int = 0, kinds: bool = False
 ) -> Calibration:
-    """Count rejections of all classes; a bar on standard error shows how far it is.
+    """Compute the share of rejected pairs of all classes, with a progress bar on standard error.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def calibrate(
         Surrogates of each series.
     seed : int
     kinds : bool
-        Also with each kind of surrogates for all series, not the default alone.
+        Test also with each kind of surrogates, in addition to the default.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def calibrate(
             random = np.random.default_rng([seed, k, pair])
             one = make(random, n_times)
             pairs.append(one if name in COUPLED else (one, make(random, n_times)))
-        segments = APART if name.startswith("replicates") else None  # too short for a year
+        segments = APART if name.startswith("replicates") else None  # too short for "seasonal"
         kinds_of = [kind for kind in SURROGATES if kinds and not (segments and kind == "seasonal")]
         tried = {"default": None} | {kind: kind for kind in kinds_of}
         shares[name] = {

@@ -1,4 +1,4 @@
-"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+"""Checks of arguments. All of them run before anything is computed or copied to a device."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from ..shared.warned import warn
 
 DType: TypeAlias = Literal["float32", "float64"]
 DTYPES = get_args(DType)
-LARGEST = 1e300  # sums and differences of such numbers are still finite
-SMALLEST = 1e-300  # one over such a difference is, too
+LARGEST = 1e300  # sums and differences of such numbers are finite
+SMALLEST = 1e-300  # the reciprocal of such a difference is finite
 
 
 def extremes(columns):
-    """Return smallest and largest known number of each column."""
+    """Return the minimum and the maximum of each column, without NaN."""
     return np.fmin.reduce(columns, axis=0), np.fmax.reduce(columns, axis=0)
 
 
 def check_columns(values, name, n_columns=None, dtype=None):
-    """Return series as columns, shape (n_times, n_columns); NaN is a missing value, infinity is refused.
-
-    They become float64; or float32 stays, without a copy, where `dtype` allows it.
+    """Return series as columns of float64, shape (n_times, n_columns); NaN is a missing value, infinity is
+    refused. float32 is returned without a conversion if `dtype` allows it.
     """
     array = _numbers(values, name)
     if array.ndim not in (1, 2):
@@ -72,11 +71,11 @@ def _check_known(columns, name, n_dims, low):
 
 
 def _numbers(values, name):
-    """Return an array of real numbers; of a table, the error names the column that holds something else."""
+    """Return an array of real numbers; for a table, the error names the column that is not numeric."""
     if isinstance(values, dict):  # a table from a file
         chosen = getattr(values, "series", values)
         values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])
-    if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
+    if hasattr(values, "data_vars"):  # an xarray Dataset, with one series in each variable
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
             raise ShapeError(
@@ -100,7 +99,7 @@ def _numbers(values, name):
 
 
 def check_targets(values, n_times):
-    """Return one or several targets on the library's times, shape (n_times, n_targets)."""
+    """Return one or several targets as columns, shape (n_times, n_targets), with the library's n_times."""
     columns = check_columns(values, "target")
     if len(columns) != n_times:
         raise ShapeError(f"target has {len(columns)} times; {n_times} wanted, as many as the library has")
@@ -108,7 +107,7 @@ def check_targets(values, n_times):
 
 
 def without_variation(**series):
-    """Tell whether one of these does not vary, so that rho is NaN; a RuntimeWarning says which."""
+    """Return True if one of the series does not vary, so that rho is NaN; a RuntimeWarning names it."""
     still = [
         name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()
     ]
@@ -120,7 +119,7 @@ def without_variation(**series):
 
 
 def check_embedding(E, tau, n_times, name="library"):
-    """Return the dimension and lag of an embedding that fits into a series."""
+    """Return E and tau as integers; raise unless (E - 1) tau < n_times."""
     E, tau = check_count(E, "E"), check_count(tau, "tau")
     if n_times <= (E - 1) * tau:
         raise ShapeError(
@@ -131,7 +130,7 @@ def check_embedding(E, tau, n_times, name="library"):
 
 
 def check_horizon(Tp, n_times, E, tau):
-    """Return steps ahead (behind, if negative) for which at least one target lies within the series."""
+    """Return Tp as an integer; raise unless at least one point has a target within the series."""
     Tp = check_count(Tp, "Tp", -np.inf)
     ahead = n_times - 1 - (E - 1) * tau
     if not -n_times < Tp <= ahead:
@@ -143,8 +142,8 @@ def check_horizon(Tp, n_times, E, tau):
 
 
 def check_windows(windows, name, n_times):
-    """(begin, end), or a sequence of such pairs, as an ascending list; the end is not part of the window.
-    Windows that overlap are one, windows that touch are two. All times if None."""
+    """Return (begin, end), or a sequence of such pairs, as an ascending list; the end is exclusive. Windows
+    that overlap are merged, windows that touch are not. None is one window of all times."""
     if windows is None:
         return [(0, n_times)]
     pairs = np.asarray(windows)
@@ -165,7 +164,7 @@ def check_windows(windows, name, n_times):
 
 
 def check_valid(valid, n_times):
-    """Return the times that may be candidates, as a bool array; None if all may."""
+    """Return `valid` as a bool array, True for the times that may be candidates; None allows all."""
     if valid is None:
         return None
     flags = np.asarray(valid)
@@ -180,10 +179,10 @@ def check_valid(valid, n_times):
 
 
 def known_points(columns, lag):
-    """Tell whether the point of each time has all coordinates."""
+    """Return a bool array, True for the times whose point has all coordinates."""
     known = np.ones(len(columns), bool)
     known[: int(lag.max())] = False
-    if np.isnan(columns.min()):  # NaN goes through; an array of flags would take longer
+    if np.isnan(columns.min()):  # the minimum is NaN if a value is, and is faster than an array of flags
         missing = np.isnan(columns).any(axis=1)
         for step in np.unique(lag):
             known[step:] &= ~missing[: len(columns) - step]
@@ -191,10 +190,10 @@ def known_points(columns, lag):
 
 
 def check_enough(candidates, n_times, points, known, k, radius):
-    """Return which points have k candidates; raise unless some have.
+    """Return a bool array, True for the points with at least k candidates; raise if there is none.
 
-    candidates : their times, of n_times
-    points, known : times of the points, and which of them have all coordinates
+    candidates : times of the candidates, below n_times
+    points, known : times of the points, and a bool array, True for those with all coordinates
     """
     left = n = len(candidates)
     why, enough = "", np.ones(len(points), bool)
@@ -218,7 +217,7 @@ def check_enough(candidates, n_times, points, known, k, radius):
 
 
 def check_library(columns, libraries, lag, times, k, radius):
-    """Raise unless each library leaves k candidates to each point of its own."""
+    """Raise unless each library has k candidates for some of its points."""
     n_times, rows = len(columns), libraries.rows
     complete = not np.isnan(columns.min(axis=0)).any()
     for row in rows[:1] if complete else rows:
@@ -230,7 +229,7 @@ def check_library(columns, libraries, lag, times, k, radius):
 
 
 def check_library_sizes(sizes, most, least):
-    """Ascending library sizes, each from `least` to `most`."""
+    """Return library sizes as int64; raise unless each is from `least` to `most`."""
     sizes = check_wholes(sizes, "library_sizes")
     for size in sizes.tolist():
         if not least <= size <= most:

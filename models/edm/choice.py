@@ -1,4 +1,4 @@
-"""Delay and dimension of an embedding from the series' geometry, without a forecast."""
+"""Delay and dimension of an embedding from the geometry of the series, without a forecast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .segments import Replicates, number_of
 
 @dataclass(frozen=True)
 class Delays(Tabled):
-    """Mutual information of a series and itself some steps before.
+    """Mutual information of a series and its lagged values.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class Delays(Tabled):
 
 @dataclass(frozen=True)
 class FalseNeighbours(Tabled):
-    """Share of points whose nearest neighbour is false, by embedding dimension.
+    """Share of points with a false nearest neighbour, by embedding dimension.
 
     Attributes
     ----------
     E : ndarray of int, shape (E_max,)
     share : ndarray, shape (E_max,)
-        NaN where no point has a neighbour.
+        NaN if no point has a neighbour.
     best : int
         The smallest E with a share below `level`; 0 if there is none.
     """
@@ -62,7 +62,7 @@ class FalseNeighbours(Tabled):
 def embedding_delay(
     series: npt.ArrayLike, max_lag: Whole = 20, *, n_bins: Whole = 10, segments: Replicates = None
 ) -> Delays:
-    """Compute the mutual information of a series and its own past, whose first minimum is a delay tau.
+    """Compute the mutual information of a series and its lagged values; the first minimum is a delay tau.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def embedding_delay(
     max_lag : int, default 20
         The largest lag that is tried, in steps.
     n_bins : int, default 10
-        Bins of each axis, with as many values in each.
+        Bins of each axis, with equal numbers of values.
     segments : optional
-        As in `simplex`: no pair reaches from one into another.
+        As in `simplex`: both values of a pair are in one segment.
 
     Returns
     -------
@@ -100,8 +100,7 @@ def embedding_delay(
 
 
 def _information(bins, part, lag, n_bins):
-    """Return the mutual information of numbers of bins, -1 where there is none, and those some steps
-    before."""
+    """Return the mutual information of bin numbers (-1 for a missing value) and those `lag` steps earlier."""
     now, before = slice(lag, None), slice(len(bins) - lag)
     both = (np.minimum(bins[now], bins[before]) >= 0) & (part[now] == part[before])
     if not both.any():
@@ -124,7 +123,7 @@ def false_neighbours(
     segments: Replicates = None,
     space: pk.SpaceLike | None = None,
 ) -> FalseNeighbours:
-    """Count the nearest neighbours that are far off in one more coordinate, for E = 1 to E_max.
+    """Compute the share of nearest neighbours that are distant in the next coordinate, for E = 1 to E_max.
 
     Parameters
     ----------
@@ -133,12 +132,12 @@ def false_neighbours(
     E_max : int, default 10
         The largest embedding dimension that is tried.
     ratio : float, default 15
-        A neighbour is false if the next coordinates differ by more than so many times its distance.
+        A neighbour is false if the next coordinates differ by more than `ratio` times its distance.
     size : float, default 2
-        It is false, too, if with that coordinate it is farther than so many standard deviations of the
+        It is also false if its distance with that coordinate exceeds `size` standard deviations of the
         series, as in noise.
     level : float, default 0.05
-        Share of false neighbours below which a dimension is enough.
+        Share of false neighbours below which a dimension is sufficient.
     tau, exclusion_radius, segments, space
         As in `simplex`.
 
@@ -177,7 +176,8 @@ def _false_share(x, part, E, ratio, most, keys):
 
 
 def _one(series, name, segments):
-    """Return one series, and the segment of each time, counted from 0; -1 for none."""
+    """Return one series as a vector, and the segment of each time, counted from 0; -1 outside all
+    segments."""
     table, cut = timed(series, name, segments)
     columns = check_columns(table, name)
     if columns.shape[1] > 1:

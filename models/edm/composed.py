@@ -1,5 +1,5 @@
-"""Methods that are made of several projections: forecasts fed back, from rolling origins and by many views,
-and partial cross maps."""
+"""Methods composed of several projections: iterated forecasts, forecasts from rolling origins and by many
+views, and partial cross maps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from .skill import correlation
 
 
 def forecast(library: TableLike, E: Whole, n_steps: Whole, **options: Any) -> Array:
-    """Forecast all columns step after step, each step from those before it.
+    """Forecast all columns iteratively: each step is predicted from the preceding ones.
 
     Parameters
     ----------
     library, E
-        As in `simplex`: the forecast goes on from its end, and it stays as it is.
+        As in `simplex`. The forecast starts at the end of the library; predictions are not added to the
+        candidates.
     n_steps : int
     options
         As in `simplex`: tau, k, lib, valid, dtype, space; with `theta`, as in `smap`.
@@ -59,18 +60,18 @@ def rolling_origin(
     length: Whole | None = None,
     **options: Any,
 ) -> Prediction:
-    """Forecast from successive origins, each from the times up to it alone.
+    """Forecast from successive origins, each with a library of the times up to the origin only.
 
     Parameters
     ----------
     library, E
         As in `simplex`.
     start : int
-        The first origin: the time of the last value that the first forecast knows.
+        The first origin: the time of the last value in the library of the first forecast.
     step : int, default 1
         Times from one origin to the next.
     length : int, optional
-        Times of the library up to an origin; all of them if not given.
+        Number of times in the library of an origin; by default all times up to it.
     options
         As in `simplex`: columns, tau, Tp, k, exclusion_radius, valid, dtype, space, and one target; with a
         `theta`, as in `smap`.
@@ -78,7 +79,7 @@ def rolling_origin(
     Returns
     -------
     Prediction
-        A point for each origin; of an S-map its variance is NaN.
+        One point per origin; the variance is NaN for S-maps.
 
     Raises
     ------
@@ -110,7 +111,7 @@ class Multiview(Result):
     views : list of list of str
         Coordinates of the best views, the best first.
     rho : ndarray, shape (n_views,)
-        Skill of each within the library.
+        Skill of each view within the library.
     """
 
     prediction: Prediction
@@ -131,21 +132,21 @@ def multiview(
     pred: Windows | None = None,
     **options: Any,
 ) -> Multiview:
-    """Predict a target by the mean of the best embeddings that lagged columns make.
+    """Predict a target by the mean over the best embeddings of lagged columns.
 
-    Each view has E coordinates, one of them without a lag at least. Those are best that predict the library
-    best from itself, leaving each point out.
+    Each view has E coordinates, at least one of them without a lag. The best views have the largest skill for
+    the library itself in leave-one-out predictions.
 
     Parameters
     ----------
     library, columns, target, tau, lib, pred
-        As in `simplex`; the first column is the target if none is given.
+        As in `simplex`; the target is the first column by default.
     E : int
         Coordinates of a view.
     n_lags : int, default 3
         Lags of each column: 0, tau, ..., (n_lags - 1) tau.
     n_views : int, optional
-        Views that are averaged; the square root of the number of all views if not given.
+        Number of averaged views; by default the square root of the number of all views.
     options
         As in `simplex`: Tp, k (E + 1 if not given), exclusion_radius, valid, dtype, space.
 
@@ -179,7 +180,7 @@ def multiview(
 
 
 def lagged_block(values, n_lags, tau):
-    """Return columns at lags 0, tau, ..., those of the first column first; NaN before their beginning."""
+    """Return each column at lags 0, tau, ..., the first column's lags first; NaN before the first time."""
     block = np.full((len(values), values.shape[1] * n_lags), np.nan)
     for k in range(min(n_lags, -(-len(values) // check_count(tau, "tau")))):
         block[k * tau :, k::n_lags] = values[: len(values) - k * tau]
@@ -187,7 +188,7 @@ def lagged_block(values, n_lags, tau):
 
 
 def _mean_of(found, index):
-    """Return the mean of several predictions of the same points, and their variance about it."""
+    """Return the Prediction of the mean of several predictions of the same points, with their variance."""
     guesses, first = np.array([one.predicted for one in found]), found[0]
     mean, dated = guesses.mean(axis=0), frames.at_times(index, first.times)
     parts = first.observed, guesses.var(axis=0), first.times
@@ -197,9 +198,10 @@ def _mean_of(found, index):
 def partial_cross_map(
     library: TableLike, target: TableLike | Label, through: TableLike | Label, E: Whole, **options: Any
 ) -> tuple[float, float]:
-    """Compute the skill of a cross map, and what of it does not go through other series.
+    """Compute the skill of a cross map, and its part that is not mediated by other series.
 
-    If x drives y by way of z alone, the history of y tells about x no more than its reconstruction of z does.
+    If x drives y only through z, the history of y contains no more information about x than the
+    reconstruction of z from y does.
 
     Parameters
     ----------
@@ -213,7 +215,8 @@ def partial_cross_map(
     -------
     rho : float
     partial : float
-        Partial correlation of prediction and observation, given what the reconstructions tell of the target.
+        Partial correlation of prediction and observation, given the predictions of the target from the
+        reconstructions of `through`.
 
     Raises
     ------
@@ -237,6 +240,6 @@ def partial_cross_map(
 
 
 def _correlation_left(known):
-    """Return the correlation of the first two columns, without what is linear in the others."""
+    """Return the partial correlation of the first two columns, given the other columns."""
     both, given = known[:, :2], known[:, 2:]
     return correlation(*(both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T)

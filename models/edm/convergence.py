@@ -1,4 +1,4 @@
-"""Convergent cross mapping, and tests of whether it converges."""
+"""Convergent cross mapping, and tests of convergence."""
 
 from __future__ import annotations
 
@@ -30,26 +30,25 @@ from .segments import Replicates, Windows
 from .surrogates import Kind
 
 N_BOOT = 1000
-_TOGETHER = 8  # samples of a shard
+_TOGETHER = 8  # samples per shard
 
 
 @dataclass(frozen=True)
 class Convergence(Tabled):
-    """Cross mapping skill against library size. Arrays of several targets have these as their first axis.
+    """Cross mapping skill by library size. Arrays of several targets have the targets as their first axis.
 
     Attributes
     ----------
     library_sizes : ndarray of int, shape (n_sizes,)
     rho : ndarray, shape (n_sizes, n_samples)
-        Of every sample; NaN where what it predicts does not vary, as happens with rare events and small
-        libraries.
+        Skill of every sample; NaN if its predictions do not vary, as with rare events and small libraries.
     surrogate_rho : ndarray, shape (n_sizes, n_surrogates)
-        Mean over the samples that have a skill, for each surrogate target.
+        Mean over the samples with a finite skill, for each surrogate target.
     p_values : ndarray, shape (n_sizes,)
-        Share of surrogates, and the target itself, that do at least as well as the target; surrogates without
-        any skill do not count. NaN without surrogates, or where the target has no skill.
+        (1 + number of surrogates with at least the target's skill) / (1 + number of surrogates with a skill).
+        NaN without surrogates, or if the target has no skill.
     targets : list of str, or None
-        Names of several targets, where they have any.
+        Names of several targets; None if they have none.
     """
 
     library_sizes: np.ndarray
@@ -64,21 +63,21 @@ class Convergence(Tabled):
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean over the samples that have a skill, shape (n_sizes,)."""
+        """Mean over the samples with a finite skill, shape (n_sizes,)."""
         return _mean(self.rho)
 
     @property
     def n_defined(self) -> np.ndarray:
-        """Number of samples that have a skill, shape (n_sizes,)."""
+        """Number of samples with a finite skill, shape (n_sizes,)."""
         return np.isfinite(self.rho).sum(axis=-1)
 
     def interval(self, level: float = 0.95) -> np.ndarray:
-        """Return quantiles between which the samples of each library size lie.
+        """Return the quantiles that enclose a central share of the samples of each library size.
 
         Parameters
         ----------
         level : float, default 0.95
-            The share of the samples that they hold, between 0 and 1.
+            Share of the samples between the quantiles, from 0 to 1.
 
         Returns
         -------
@@ -87,21 +86,21 @@ class Convergence(Tabled):
         Raises
         ------
         InputError, DTypeError, FiniteError
-            `level` is no such share.
+            `level` is not between 0 and 1.
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN")
             return np.nanquantile(self.rho, ends_of(level), axis=-1)
 
     def test(self, level: float = 0.95, seed: int = 0) -> ConvergenceTest:
-        """Test in three ways whether skill rises with the library.
+        """Test by three statistics whether skill increases with library size.
 
         Parameters
         ----------
         level : float, default 0.95
-            Of the intervals: bootstrap over the samples of each size. They say how well the drawn libraries
-            determine the mean skill of this one series, not what another series of the same system would
-            give.
+            Level of the intervals, by a bootstrap over the samples of each size. They describe the
+            uncertainty of the mean skill of this series from the drawn libraries, not the variation between
+            series of the same system.
         seed : int, default 0
 
         Returns
@@ -111,7 +110,7 @@ class Convergence(Tabled):
         Raises
         ------
         InputError
-            There is one library size only.
+            There is only one library size.
         """
         if len(self.library_sizes) < 2:
             raise InputError("convergence wants at least two library sizes; ccm was given one")
@@ -127,20 +126,21 @@ class Convergence(Tabled):
 
 @dataclass(frozen=True)
 class ConvergenceTest(Result):
-    """Changes of skill with library size. Numbers, or arrays with an entry a target.
+    """Changes of skill with library size. Numbers, or arrays with one entry per target.
 
     Attributes
     ----------
     slope
-        Of mean skill by the logarithm of the size, by least squares.
+        Slope of mean skill against the logarithm of the size, by least squares.
     slope_interval : shape (2,)
     slope_p
-        Share of surrogates, and the target itself, with at least this slope; NaN without surrogates.
+        (1 + number of surrogates with at least this slope) / (1 + number of surrogates); NaN without
+        surrogates.
     tau
-        Kendall's, of mean skill and size.
+        Kendall's tau of mean skill and size.
     tau_p
     difference
-        Mean skill of the largest library less that of the smallest.
+        Mean skill of the largest library minus that of the smallest.
     difference_interval : shape (2,)
     difference_p
     """
@@ -156,7 +156,7 @@ class ConvergenceTest(Result):
 
 
 def _trends(sizes, mean):
-    """Slope, tau and difference of the last axis."""
+    """Return slope, tau and difference along the last axis of mean skills."""
     order = np.argsort(sizes, kind="stable")
     mean, x = mean[..., order], np.log(sizes[order])
     x = x - x.mean()
@@ -199,24 +199,24 @@ def ccm(
     space: Spaces | None = None,
     client: ClientLike = None,
 ) -> Convergence:
-    """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing
-    parts.
+    """Compute convergent cross mapping: the skill of predicting `target` from random subsets of `library`, by
+    size.
 
-    If the target drives the library's series, the skill rises with the size and stays above that of
+    If the target drives the library's series, the skill increases with the size and exceeds that of
     surrogates.
 
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns)
-        Of several columns, a point is E lags of each. Also a table of pandas or xarray.
+        With several columns, a point is E lags of each. Also a table of pandas or xarray.
     target : array-like, shape (n_times,) or (n_times, n_targets); or names of columns of the library
     E : int
     library_sizes : sequence of int
-        Embedded points in a library, from k = E + 1 to as many as there are.
+        Numbers of embedded points in a library, from k = E + 1 to the number of all candidates.
     columns : str, int or a sequence of them, optional
-        Of a table: what is embedded.
+        Columns of a table that are embedded.
     n_samples : int, default 100
-        Libraries of each size. They are drawn without replacement, each set of points as likely as any other.
+        Libraries of each size, drawn without replacement, all sets of points equally likely.
     tau, Tp, k, exclusion_radius
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
@@ -227,9 +227,8 @@ def ccm(
     n_surrogates : int, default 0
         Surrogates of each target, for p-values.
     surrogate : {"phase", "mirror", "seasonal", "twin", "block", "random"}, optional
-        Kind of surrogates. If not given, each target has the kind that its traits ask for: "seasonal" where
-        there is a season, "block" where there are rare bursts or gaps, "mirror" where it may drift, which a
-        warning names, else "phase".
+        Kind of surrogates. By default it follows from the traits of each target: "seasonal" for a season,
+        "block" for rare bursts or gaps, "mirror" for a possible drift (with a warning), else "phase".
     period, block : int, optional
         As in `surrogates`.
     seed : int, default 0
@@ -237,9 +236,9 @@ def ccm(
     progress : bool
         Show a bar on standard error.
     space : str, Space or a list of them, optional
-        Spaces of a list, such as several GPUs, share the samples.
+        With a list, such as several GPUs, the samples are distributed over the spaces.
     client : distributed.Client or "local", optional
-        Whose workers share the samples; each gets the series.
+        A Dask client over whose workers the samples are distributed; each worker receives the series.
 
     Returns
     -------
@@ -310,12 +309,12 @@ def ccm(
 
 
 def _drawn(random, times, size, n):
-    """Draw n libraries of so many times, each set of times as likely as any other, shape (n, size)."""
+    """Draw n libraries of `size` times, all sets of times equally likely, shape (n, size)."""
     return np.stack([np.sort(random.choice(times, size, replace=False)) for _ in range(n)])
 
 
 def _mean(rho):
-    """Return mean over the last axis of what is no NaN; NaN where there is nothing."""
+    """Return the mean over the last axis without NaN; NaN if all are."""
     known = np.isfinite(rho)
     count = known.sum(axis=-1)
     total = np.where(known, rho, 0.0).sum(axis=-1)
@@ -323,10 +322,10 @@ def _mean(rho):
 
 
 def p_values(value, of_surrogates) -> np.ndarray:
-    """Share of surrogates (last axis), and the target itself, that do at least as well; those without a skill
-    do not count.
+    """Return the p-values (1 + number of surrogates with at least the target's value) / (1 + number of
+    surrogates with a finite value); surrogates are the last axis.
 
-    NaN where the target has no skill, or no surrogate has one.
+    NaN if the target's value is NaN, or all those of surrogates are.
     """
     value, known = np.asarray(value), np.isfinite(of_surrogates)
     at_least = (known & (of_surrogates >= value[..., None])).sum(axis=-1)

@@ -41,8 +41,8 @@ from .search import by_lag
 from .segments import Replicates, Windows, check_length, windows_in
 
 SHARDS = 1024  # at most
-_ENDS = 1 << 20  # bytes at each end by which a file of this run is known
-STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
+_ENDS = 1 << 20  # bytes at each end of a file whose digest identifies a file of this run
+STEPS = 64  # steps of the progress bar, and parts of a checkpoint; an interruption loses one part at most
 
 
 def cross_map(
@@ -67,71 +67,74 @@ def cross_map(
     space: Spaces | None = None,
     client: ClientLike = None,
 ) -> TableOrArray:
-    """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
+    """Compute the cross mapping skill of every pair of series: rho[i, j] is the skill of library i for target
+    j.
 
-    Series i is embedded, and each of its points predicts the target's value by simplex projection. A high
-    rho[i, j] that grows with the length of the library is taken as a sign that j drives i.
+    Series i is embedded, and each of its points predicts the value of series j by simplex projection. A high
+    rho[i, j] that increases with the length of the library indicates that j drives i.
 
     Parameters
     ----------
     dataset : array-like, shape (n_steps, n_series); also a pandas DataFrame or an xarray DataArray
-        NaN is a missing value: what would need it is left out.
+        NaN is a missing value: points and predictions that would need it are left out.
     dims : {"library", "target"} or array-like of int, default "library"
-        Embedding dimensions: of each library the one with which it is forecast best itself; of each target,
-        as in kEDM's paper; or given: one for all, shape (n_series,), for each target, or shape
-        (n_libraries, 1), for each library, or (n_libraries, n_series), for each pair. There, libraries are
-        all series, or the groups of `libraries`. A matrix with names tells what was chosen in `attrs["E"]`.
+        Embedding dimensions. "library": the dimension with the best forecast of each library by itself.
+        "target": that of each target, as in the kEDM paper. Numbers: one for all, shape (n_series,) for each
+        target, (n_libraries, 1) for each library, or (n_libraries, n_series) for each pair, where libraries
+        are all series, or the groups of `libraries`. `attrs["E"]` of a result with names holds the chosen
+        dimensions.
     E_max : int, optional
-        The largest dimension that is tried; 20, or the square root of the number of times, if not given.
+        The largest dimension that is tried; by default 20, or the square root of the number of times.
     tau : int, default 1
         Steps between the coordinates of a point.
     Tp : int, default 0
-        Steps from a point's last coordinate to the predicted value; negative looks back.
+        Steps from a point's last coordinate to the predicted value; negative for the past.
     k : int, optional
-        Neighbours of each point; one more than its lags if not given. Of series that are embedded already,
-        E = 1 and k one more than their columns are wanted.
+        Neighbours of each point; by default one more than its lags. For series that are embedded already,
+        pass E = 1 and k one more than their columns.
     exclusion_radius : int, default 0
-        Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
+        Candidates at most this many steps from a point are excluded; 0 excludes the point itself only.
     libraries : array-like of int or str, optional
-        Library series by number or name, shape (n_libraries,), all if not given; or groups of them, shape
+        Library series by number or name, shape (n_libraries,), all by default; or groups of series, shape
         (n_libraries, n_columns): then a point is E lags of each column and has E + 1 neighbours, as in
-        `simplex`. Rows of the result follow them, and a checkpoint is for these groups.
+        `simplex`. They are the rows of the result; a checkpoint is valid for the same groups only.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
     valid, segments
         As in `simplex`.
     dtype : {"float32", "float64"}
-        What distances are computed in.
+        Type of the distances.
     out : str or Path, optional
-        A .npy file for the result, which appears there when it is whole. No file that another call has made
-        is replaced.
+        A .npy file for the result, which exists once the result is complete. A file of another call is not
+        replaced.
     checkpoint : str or Path, optional
-        A folder that keeps the rows, part by part: the same call goes on where an interrupted one ended, one
-        for more `libraries` computes the others only, and a finished one nothing. If `out` is given it is
-        OUT.checkpoint unless another is named. As large as the result; once that is there, it may be removed.
+        A folder in which rows are stored, part by part. The same call resumes after an interruption, a call
+        with more `libraries` computes only the additional ones, and a complete one computes nothing. If
+        `out` is given, the default is OUT.checkpoint. It is as large as the result, and may be removed once
+        the result exists.
     memory_mb : float, default 4096
-        Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run
-        at a time.
+        Upper bound of the memory on the space in MiB, in addition to the dataset and its copy; less is used
+        if fewer teams run at a time.
     progress : bool
-        Show a bar with the time left.
+        Show a progress bar with the remaining time.
     space : str, Space or a list of them, optional
-        Spaces of a list, such as several GPUs, share the libraries.
+        With a list, such as several GPUs, the libraries are distributed over the spaces.
     client : distributed.Client or "local", optional
-        Whose workers share the libraries; each gets the dataset.
+        A Dask client over whose workers the libraries are distributed; each worker receives the dataset.
 
     Returns
     -------
     ndarray of float64, shape (n_libraries, n_series)
-        Rows are libraries. NaN, with a RuntimeWarning, where library or target is constant. A DataFrame or
-        DataArray with names if `dataset` is one; a memory map to be read if `out` is given.
+        Rows are libraries, columns targets. NaN, with a RuntimeWarning, if library or target is constant. A
+        DataFrame or DataArray with names if `dataset` is one; a read-only memory map if `out` is given.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument. Also where `out` exists and is not of this run, or is what `dataset` is read
-        from; where a checkpoint is of another run, or in use.
+        An argument is invalid; the message names it. Also if `out` exists and is not of this run, or is the
+        file that `dataset` is read from; or if a checkpoint is of another run, or in use.
     StorageError
-        A file cannot be written, for the disk is full perhaps; what was finished is kept.
+        A file cannot be written, perhaps because the disk is full; the finished rows are kept.
 
     References
     ----------
@@ -194,11 +197,11 @@ def cross_map(
 
 
 class Cross:
-    """Checked arguments of a cross map, in places of `portable.models.edm.layout`.
+    """Checked arguments of a cross map, with series laid out by `portable.models.edm.layout`.
 
     dataset : ndarray, shape (n_times, n_series)
     dims : array of int, broadcasts to shape (n_libraries, n_series)
-    settings : what a checkpoint depends on
+    settings : dict, the arguments on which a checkpoint depends
     """
 
     def __init__(
@@ -255,34 +258,35 @@ class Cross:
             )
 
     def forms(self):
-        """(dimension of each target, libraries that are asked for) for libraries of the same dimensions."""
+        """Yield (dimension of each target, requested libraries) for each group of libraries with the same
+        dimensions."""
         rows = np.unique(self.libraries.rows)
-        # one row of dimensions stands for all: a thousand equal ones take a third of a second to tell apart
+        # one row of dimensions represents all: `unique` of 1,000 equal rows takes a third of a second
         dims = self.dims if len(self.dims) == 1 else self.dims_of(rows)
         forms, number = np.unique(dims, axis=0, return_inverse=True)
         for k, form in enumerate(forms):
             yield np.broadcast_to(form, self.n_series), rows[np.broadcast_to(number, rows.shape) == k]
 
     def dims_of(self, rows):
-        """Dimensions of some libraries, shape (n_rows, 1 or n_series)."""
+        """Return the dimensions of the libraries `rows`, shape (n_rows, 1 or n_series)."""
         return np.broadcast_to(self.dims, (len(self.libraries.columns), self.dims.shape[1]))[rows]
 
     def sources(self):
-        """Return columns of all libraries, of candidates and of points; one array where these do not
-        differ."""
+        """Return the columns of all libraries for candidates, and those for points; the same array twice if
+        they are equal."""
         source = self.libraries.of(self.masked)
         return source, source if self.masked is self.columns else self.libraries.of(self.columns)
 
 
 class _Target:
-    """Keeper of the rows of the result: in the store, and in an array, which is that of the new file if there
-    is `out`.
+    """Rows of the result, in the store and in an array, which is memory-mapped to the new file if `out` is
+    given.
 
     Attributes
     ----------
     rho : ndarray of float64, shape (n_rows, n_series)
     missing : ndarray of int64
-        Libraries that are still to be computed, each once.
+        Libraries that are not yet computed, without duplicates.
     """
 
     def __init__(self, store, libraries, n_series, out, stack):
@@ -299,14 +303,14 @@ class _Target:
             return
         else:
             run = f"{store.key} {os.path.realpath(store.path)}"
-            mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # the same for each call of the run
+            mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # equal in all calls of the run
             self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
             self.rho = allocate_npy(self._beside, self._shape, np.float64)
         for part in self._kept():
             self._fill(part["libraries"], part["rho"])
 
     def put(self, libraries, rho):
-        """Take rows of what is missing."""
+        """Store the rows of some missing libraries."""
         self.missing = np.setdiff1d(self.missing, libraries)
         self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
         self._fill(libraries, rho)
@@ -315,7 +319,7 @@ class _Target:
         return (part for part in map(self._store.get, self._store.names("rows-")) if part is not None)
 
     def _places(self, libraries):
-        """Return the rows of the result that are of these libraries, and of which of them."""
+        """Return the rows of the result that belong to `libraries`, and for each its index in `libraries`."""
         number = np.full(self._n_libraries, -1)
         number[libraries] = np.arange(len(libraries))
         places = np.flatnonzero(number[self._rows] >= 0)
@@ -326,7 +330,7 @@ class _Target:
         self.rho[places] = rho[numbers]
 
     def finish(self):
-        """Note what the new file is known by, before it has its name."""
+        """Store the mark that identifies the new file, before it gets its name."""
         if self._beside is not None:
             self.rho.flush()
             made = {*self._made(), _look(self._beside), self._place(self._out)}
@@ -334,12 +338,12 @@ class _Target:
                 self._store.put("out", made=np.array(sorted(made)))
 
     def _made(self):
-        """Return the marks of this run's files, and the places where they were put."""
+        """Return the marks of this run's files, and their paths."""
         kept = self._store.get("out")
         return [] if kept is None else kept["made"].tolist()
 
     def _is_own(self, out):
-        """Tell whether a file is of this run: by its content, or if it has none by its place."""
+        """Return True if a file is of this run, by its content, or by its path if it is empty."""
         made = self._made() if out.is_file() else []
         return bool(made) and (_look(out) in made or self._place(out) in made and _loaded(out) is None)
 
@@ -347,7 +351,7 @@ class _Target:
         return os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
 
     def _is_there(self, out):
-        """Tell whether the file holds the rows that were kept."""
+        """Return True if the file holds the rows of the store."""
         found = _loaded(out)
         if found is None or found.shape != self._shape or found.dtype != np.float64:
             return False
@@ -358,14 +362,14 @@ class _Target:
 
 
 def _loaded(path):
-    """Return the array of a file, mapped; None if it holds none."""
+    """Return the array of a .npy file, memory-mapped; None if it holds none."""
     with contextlib.suppress(InputError):
         return read_npy(path)
     return None
 
 
 def _look(path):
-    """Return a file's mark, under whatever name: its length, and a digest of both ends."""
+    """Return the mark of a file, which does not depend on its name: its length, and a digest of both ends."""
     with open(path, "rb", opener=ordinary) as file:
         found = hashlib.sha256(file.read(_ENDS))
         length = file.seek(0, os.SEEK_END)
@@ -379,7 +383,7 @@ def _exists(out):
 
 
 def _check_out(out, checkpoint, *arrays):
-    """Return the file for the result, and the folder for what leads to it, as paths or None."""
+    """Return the file for the result and the folder of the checkpoint, as paths or None."""
     if out is None:
         return None, checkpoint
     if not isinstance(out, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Tables with names and dates, in and out: pandas and xarray, neither of which is needed."""
+"""Tables with named columns and dates as input and output; pandas and xarray are optional."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..shared.warned import warn
 from .segments import Segments, check_segments
 
 
-# names of a first column that rises or falls all the way: it counts the times
+# names by which a monotonic first column is identified as the times of the rows
 TIME_NAMES = ("time", "times", "t", "date", "year", "month", "day", "hour", "step", "index", "timestamp")
-FEWEST_EQUAL = 20  # rows from which on equal steps alone show a clock
+FEWEST_EQUAL = 20  # smallest number of rows at which equal steps are sufficient to identify such a column
 
 
 def _module(value):
@@ -27,7 +27,7 @@ def _module(value):
 
 
 def _labels(table):
-    """Return the labels of a table's columns; None if it has none."""
+    """Return the labels of a table's columns, or of one named series; None if it has none."""
     if isinstance(table, dict) or hasattr(table, "data_vars"):
         return list(table)
     if _module(table) == "xarray":
@@ -40,16 +40,16 @@ def _labels(table):
 
 
 def names_of(dataset):
-    """Return a name for each column: the table's own, else its number."""
+    """Return the name of each column of a dataset; the column's number if it has none."""
     labels = dataset.series if isinstance(dataset, dict) and hasattr(dataset, "series") else _labels(dataset)
     return list(map(str, range((*np.shape(dataset), 1)[1]) if labels is None else labels))
 
 
 def index_of(table):
-    """Return a table's names of times as a pandas Index; None if it has none."""
+    """Return the names of a table's rows, the times, as a pandas Index; None if it has none."""
     if _module(table) == "pandas":
         return table.index
-    if getattr(table, "times", None) is not None:  # what was read from a file
+    if getattr(table, "times", None) is not None:  # a table from `files.read`
         try:
             import pandas
         except ImportError:
@@ -62,9 +62,9 @@ def index_of(table):
 
 
 def at_times(index, times, parts=None, segments=None):
-    """Return the names of these times, an array; an index with equal steps is carried on beyond its ends.
+    """Return the names of the times, an array; an index with equal steps is extrapolated beyond its ends.
 
-    parts : the segment of each time, for `segments`, each of which is carried on by itself
+    parts : the segment of each time; each of the `segments` is extrapolated separately
     """
     if index is None:
         return None
@@ -78,7 +78,7 @@ def at_times(index, times, parts=None, segments=None):
 
 
 def _carried_on(index, n_before, n_behind):
-    """Return an index with so many times before and behind it."""
+    """Return an index, extrapolated by n_before times at its start and n_behind times at its end."""
     import pandas
 
     steps = index[1:] - index[:-1] if len(index) > 1 and index.dtype.kind in "iufM" else ()
@@ -95,27 +95,26 @@ def _carried_on(index, n_before, n_behind):
 
 
 def _freq(index):
-    """Return the rule of the calendar that dates follow, such as working days; None if they follow
-    none."""
+    """Return the pandas frequency of dates, such as "B" for business days; None if there is none."""
     import pandas
 
     if not isinstance(index, pandas.DatetimeIndex) or len(index) < 3:
         return None
     with (
         warnings.catch_warnings()
-    ):  # pandas 3 announces another type of what it returns, which serves as well
+    ):  # pandas 3 warns of a change in the type of the result, which does not matter here
         warnings.simplefilter("ignore")
         return pandas.infer_freq(index)
 
 
 def lagged(name, lag):
-    """Return the name of a coordinate."""
+    """Return the name of a lagged coordinate, such as "x(t-2)"."""
     return f"{name}(t-{lag})" if lag else f"{name}(t)"
 
 
 def counts_times(name, values, segments=None):
-    """Tell whether a table's first column is the clock, in each segment: dates, or numbers that rise or fall
-    all the way, by equal steps or under the name of a time.
+    """Return True if the values of a table's first column are the times of the rows, in each segment: dates,
+    or strictly monotonic numbers that have equal steps or a name such as "year".
     """
     values = np.asarray(values)
     if segments is not None:
@@ -132,9 +131,11 @@ def counts_times(name, values, segments=None):
 
 
 def with_times(table, columns=None, name="library", segments=None):
-    """Return a pandas table whose first column is the clock, with that as its index; others as they are.
+    """Return a pandas table with its first column as the index if that column contains the times; other
+    tables unchanged.
 
-    columns : what is asked for by name; None takes all columns, and a warning says that the clock is left out
+    columns : names of the requested columns; None requests all, and a warning states that the column of times
+        is left out
     """
     if _module(table) != "pandas" or not hasattr(table, "columns") or table.shape[1] < 2 or not len(table):
         return table
@@ -154,7 +155,8 @@ def with_times(table, columns=None, name="library", segments=None):
 
 
 def timed(table, name, segments=None):
-    """Return a table without its clock, see `with_times`, and its Segments; its rows are looked at."""
+    """Return a table without its column of times, see `with_times`, and its Segments; rows are checked by
+    `check_times`."""
     table, segments = without_segments(table, segments)
     table = with_times(table, None, name, segments)
     check_times(index_of(table), name, segments)
@@ -162,8 +164,8 @@ def timed(table, name, segments=None):
 
 
 def without_segments(table, segments):
-    """Return a table without the column, or level of its index, that names its segments; and the
-    Segments."""
+    """Return a table without the column, or level of its index, that contains the names of its segments; and
+    the Segments."""
     if not is_label(segments):
         return table, None if segments is None else check_segments(segments, n_rows(table))
     if _module(table) == "pandas" and segments in table.index.names:
@@ -178,16 +180,16 @@ def without_segments(table, segments):
 
 
 def n_rows(table):
-    """Count the times of a table."""
+    """Return the number of rows, the times, of a table."""
     return len(
         next(iter(table.values())) if isinstance(table, dict) or hasattr(table, "data_vars") else table
     )
 
 
 def check_times(index, name, segments=None):
-    """Warn of a table whose rows are not one step of time after the other, in each segment.
+    """Warn if the rows of a table are not consecutive time steps, in each segment.
 
-    index : pandas Index or None; names that are no numbers, dates or periods are not looked at
+    index : pandas Index or None; only numbers, dates and periods are checked
     """
     if segments is None or index is None:
         _check_times(index, name)
@@ -221,14 +223,14 @@ def _check_times(index, name):
 
 
 def series_of(library, columns, target, segments=None):
-    """Choose the series that `columns` and `target` name in a table, with the times and segments of it.
+    """Select the columns of a table that are named by `columns` and `target`, with its times and segments.
 
-    columns : name or sequence of names; None takes the library as it is
-    target : also array-like, or a table with the same times
+    columns : name or sequence of names; None selects all columns
+    target : name or names, array-like, or a table with the same times
 
     Returns
     -------
-    library, target, index, the names of several targets (None where there are none), and Segments
+    library, target, index, the names of several targets (None for one target), and Segments
     """
     table, segments = without_segments(library, segments)
     named = is_name(target)
@@ -261,25 +263,26 @@ def series_of(library, columns, target, segments=None):
 
 
 def is_label(value):
-    """Tell whether this may be the name of one column: text, or a whole number as pandas counts columns."""
+    """Return True if a value may be the name of one column: a string, or an integer as pandas numbers
+    columns."""
     return isinstance(value, (str, numbers.Integral)) and not isinstance(value, bool)
 
 
 def listed(names):
-    """Return one name, or several, as a list."""
+    """Return one name or several names as a list."""
     return [names] if is_label(names) else list(names)
 
 
 def is_name(target):
-    """Tell whether this is the name of a column, or several names."""
+    """Return True if a target is the name of a column, or a sequence of names."""
     return is_label(target) or (
         isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target)
     )
 
 
 def matrix_like(dataset, matrix, rows, columns, dims):
-    """Return a matrix with the names of libraries and targets, of the same library as the dataset; `attrs`
-    holds the dimensions, a list for each row."""
+    """Return a matrix with the names of libraries and targets, a table of the same package as the dataset;
+    its `attrs["E"]` holds the dimensions, a list for each row."""
     if _module(dataset) == "pandas":
         import pandas
 
@@ -293,19 +296,18 @@ def matrix_like(dataset, matrix, rows, columns, dims):
 
 
 def named_array(matrix, rows, columns):
-    """Return a matrix of a cross map as an xarray DataArray."""
+    """Return the matrix of a cross map as an xarray DataArray with named libraries and targets."""
     xarray = need("xarray", "arviz", "a DataArray")
     return xarray.DataArray(matrix, [("library", rows), ("target", columns)], name="rho")
 
 
 def open_matrix(path, libraries, targets):
-    """Return a cross map in a .npy file as an xarray DataArray with names, of which nothing is read before
-    it is asked for.
+    """Open a cross map in a .npy file as an xarray DataArray with names; elements are read on access.
 
     Parameters
     ----------
     path : str or Path
-        What `cross_map(..., out=path)` wrote.
+        The file that `cross_map(..., out=path)` wrote.
     libraries, targets : sequence of str
 
     Returns
@@ -326,19 +328,19 @@ def open_matrix(path, libraries, targets):
 
 
 def make_table(columns):
-    """Return named columns as a DataFrame."""
+    """Return a dict of columns as a pandas DataFrame."""
     return need("pandas", "files", "a DataFrame").DataFrame(columns)
 
 
 class Tabled(Result):
-    """Results that are tables: of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm` and others."""
+    """Base of results that can be tables: of `knn`, `simplex`, `smap`, `embedding_dimension` and others."""
 
     def to_pandas(self) -> Any:
         """Return the result as a table.
 
         A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of
         several targets: for each), a dimension, a library size with the interval of its samples, or a lag.
-        Times have the names that the data gave them, such as dates.
+        Times have the names of the input's rows, such as dates.
 
         Returns
         -------
@@ -358,8 +360,8 @@ class Tabled(Result):
         return {} if self.segments is None else {"segment": self.segments}
 
     def _of_targets(self, values, keys, columns):
-        """Return columns, of which those in `columns` have targets as their first axis if `values`
-        have."""
+        """Return the columns of a table with one row per target and key. If `values` has two axes, the first
+        axis of each array in `columns` is the targets, and `keys` are repeated for each target."""
         if values.ndim > 1:
             n_targets, n = values.shape
             names = range(n_targets) if self.targets is None else self.targets
@@ -368,8 +370,8 @@ class Tabled(Result):
 
 
 def choose(table, names, what="columns"):
-    """Return columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names), of
-    one name (n_times,); columns that are numbered may be named by their numbers.
+    """Select columns of a table, or a named series, by name: shape (n_times, n_names), or (n_times,) if
+    `names` is one name. Columns that are labelled by numbers may be named by strings of these.
     """
     labels, several = _labels(table), listed(names)
     if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in several):
@@ -385,7 +387,8 @@ def choose(table, names, what="columns"):
 
 
 def _places(labels):
-    """Return where each label stands, as it is and as text; found at once, for tables have many columns."""
+    """Return the positions of each label, and of its string: two dicts, since tables may have many
+    columns."""
     own, as_text = {}, {}
     for place, label in enumerate(labels):
         if is_label(label):
@@ -395,7 +398,7 @@ def _places(labels):
 
 
 def _place(labels, places, name, what):
-    """Find the place of a named column."""
+    """Return the position of the column that has the name."""
     own, as_text = places
     found = (own.get(name) if is_label(name) else None) or as_text.get(str(name), [])
     if len(found) == 1:

@@ -1,4 +1,4 @@
-"""Tests of whole cross maps against surrogates, and what may be rejected of them all."""
+"""Tests of all pairs of a cross map against surrogates, and the pairs whose null hypothesis is rejected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .tested import (
 )
 
 STOP_AFTER = 10
-# surrogates of each target between two looks at which pairs are decided; the last for all that follow
+# surrogates of each target before decided pairs are removed; the last number is repeated
 STAGES = 32, 64, 128
 _FOUND = "rho", "better", "tried"
 
@@ -71,12 +71,12 @@ def cross_map_test(
     progress: bool = False,
     space: pk.SpaceLike | None = None,
 ) -> CrossMapTest:
-    """Cross mapping skill of every pair, tested against surrogates of each target.
+    """Test the cross mapping skill of every pair against surrogates of each target.
 
-    Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
-    surrogates did at least as well; its p-value is then that number over how many were tried (Besag and
-    Clifford), else (1 + better) / (1 + tried). Either is valid: of true null hypotheses, no more than a share
-    p has a p-value of at most p. So many surrogates cost little where most pairs are not coupled.
+    Surrogates are generated, mapped and counted on the space. The test of a pair ends once the skill of
+    `stop_after` surrogates is at least that of the target; its p-value is then stop_after / tried (Besag and
+    Clifford), else (1 + better) / (1 + tried). Both are valid: under the null hypothesis, P(p-value <= p) <=
+    p. So many surrogates cost little if most pairs are not coupled.
 
     Parameters
     ----------
@@ -84,41 +84,42 @@ def cross_map_test(
     dims, E_max
         As in `cross_map`.
     n_surrogates : int, default 200
-        Surrogates of each target. The smallest p-value is 1 / (1 + n_surrogates), if no pair goes on.
+        Surrogates of each target. The smallest p-value is 1 / (1 + n_surrogates) without further surrogates.
     max_surrogates : int, optional
-        Surrogates, at most, of pairs that no surrogate has matched, where so many could reject them. These
-        are pairs that are not rejected at the false discovery rate `fdr` by `method`. If not given, no pair
-        gets more than `n_surrogates`. A p-value from there is as valid as others, for the number of
-        surrogates is chosen by how many pairs are unmatched: exactly, where these are independent of the pair
-        itself.
+        Largest number of surrogates for pairs that no surrogate has matched. They receive more than
+        `n_surrogates` if they are not rejected at the false discovery rate `fdr` by `method`, but could be
+        with at most this many. By default no pair receives more than `n_surrogates`. The p-values remain
+        valid, since the number of surrogates depends on the number of unmatched pairs: exactly, if the other
+        pairs are independent of the pair itself.
     fdr : float, default 0.05
         False discovery rate at which pairs are rejected.
     method : {"bh", "by"}, default "bh"
-        How p-values are adjusted: Benjamini and Hochberg, or Benjamini and Yekutieli. See `adjust`.
+        Adjustment of p-values: Benjamini and Hochberg, or Benjamini and Yekutieli. See `adjust`.
     surrogate : {"phase", "mirror", "seasonal", "twin", "block", "random"}, optional
-        Kind of surrogates. If not given, each target has the kind that its traits ask for: "seasonal" where
-        there is a season, "block" where there are rare bursts or gaps, "mirror" where it may drift, which a
-        warning names, else "phase".
+        Kind of surrogates. By default it follows from the traits of each target: "seasonal" for a season,
+        "block" for rare bursts or gaps, "mirror" for a possible drift (with a warning), else "phase".
     period, block : int, optional
         As in `surrogates`.
     stop_after : int or None, default 10
-        None tries all surrogates on all pairs.
+        Number of surrogates with at least the skill of the target that ends the test of a pair; None
+        maps all surrogates for all pairs.
     tau, Tp, k, exclusion_radius, libraries
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
     valid, segments
-        As in `simplex`; surrogates are made segment by segment.
+        As in `simplex`; surrogates are generated for each segment separately.
     seed : int, default 0
     dtype : {"float32", "float64"}
     checkpoint : str or Path, optional
-        A folder that keeps what was found, part by part: the same call goes on where an interrupted one
-        ended, one for more `libraries` (single series) computes the others only.
+        A folder in which results are stored, part by part. The same call resumes after an interruption, a
+        call with more `libraries` (single series) computes only the additional ones.
     memory_mb : float, default 4096
-        Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do
-        not fit, the targets are taken group by group.
+        Upper bound of the memory on the space in MiB, in addition to the dataset. If the surrogates of all
+        targets do not fit, targets are processed in groups.
     progress : bool
-        Show a bar on standard error, of libraries times groups of targets; it grows where pairs go on.
+        Show a progress bar on standard error, whose total is libraries times groups of targets; further
+        surrogates by `max_surrogates` increase it.
     space : str or Space, optional
 
     Returns
@@ -128,9 +129,9 @@ def cross_map_test(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument.
+        An argument is invalid; the message names it.
     StorageError
-        The checkpoint cannot be written; what was finished is kept.
+        The checkpoint cannot be written; the finished parts are kept.
 
     References
     ----------
@@ -181,13 +182,14 @@ def cross_map_test(
 
 
 class _Test:
-    """A test under way, and the numbers that are known of each library and target.
+    """State of a test: the results so far for each library and target.
 
     Attributes
     ----------
     rows : ndarray of int, shape (n_rows,)
         Libraries, ascending.
-    numbers : rho, and how many surrogates did at least as well and were tried; of shape (n_rows, n_series)
+    numbers : dict of arrays, shape (n_rows, n_series): rho, the number of surrogates with at least that
+        skill, and the number of surrogates tried
     """
 
     def __init__(self, cross, kinds, make, dtype, stop_after, memory, store, shown):
@@ -200,9 +202,9 @@ class _Test:
         self.task = shown.add_task("libraries tested", total=0)
 
     def fill(self, name, n, going=None):
-        """Test all pairs against n surrogates, or read from the store what is there.
+        """Test pairs against n surrogates; parts in the store are read instead.
 
-        going : pairs that are tested, shape (n_rows, n_series); all if not given
+        going : bool array, shape (n_rows, n_series), True for the pairs to test; all if None
         """
         forms = list(self.cross.forms())
         for form, rows in forms:
@@ -215,7 +217,8 @@ class _Test:
                 self._fill(part, form, rows, targets, n, going)
 
     def _fill(self, name, form, rows, targets, n, going):
-        """Do the same for libraries and targets of one row of dimensions, in groups of targets that fit."""
+        """Test libraries and targets with the same row of dimensions, in groups of targets that fit in
+        memory."""
         each = _target_bytes(self.cross.dataset, n, self.dtype)
         at_once = int(max(1, self.memory // (3 * each)))
         n_groups = -(-len(targets) // at_once)
@@ -225,7 +228,7 @@ class _Test:
         for begin in range(0, len(targets), at_once):
             chosen = targets[begin : begin + at_once]
             part_name = f"{name}targets-{begin:08d}-rows-"
-            if going is not None:  # which pairs go on depends on the others
+            if going is not None:  # the tested pairs depend on the results of all libraries
                 part_name = f"{name}{digest(chosen)[:12]}-rows-"
             memory = self.memory - each * len(chosen)
             group = functools.cache(functools.partial(_Group, self, chosen, form[chosen], n, memory))
@@ -240,7 +243,7 @@ class _Test:
                 self.shown.advance(self.task, np.isin(part["libraries"], rows).sum())
 
     def _take(self, part, chosen, going):
-        """Take what was found of some libraries, as far as they are asked for, and of the chosen targets."""
+        """Copy the results of some libraries, if requested, for the chosen targets."""
         wanted = np.isin(part["libraries"], self.rows)
         places = np.ix_(np.searchsorted(self.rows, part["libraries"][wanted]), chosen)
         for target, name in zip(self.numbers, _FOUND):
@@ -248,7 +251,7 @@ class _Test:
             target[places] = found if going is None else np.where(going[places], found, target[places])
 
     def judged(self, surrogate, n_surrogates, stop_after, n_max):
-        """Return the CrossMapTest: p-values, and reasons where there is none."""
+        """Return the CrossMapTest, with p-values, and with the reason for each pair without one."""
         libraries, still = self.cross.libraries, np.equal(*extremes(self.cross.dataset))
         place = np.searchsorted(self.rows, libraries.rows)
         rho, better, tried = (numbers[place] for numbers in self.numbers)
@@ -269,7 +272,7 @@ class _Test:
 
 
 class _Group(Mapping):
-    """Libraries mapped to a group of targets, and then to their surrogates, as long as pairs are open."""
+    """Map of libraries to a group of targets, and then to their surrogates until all pairs are decided."""
 
     def __init__(self, test, chosen, dims, n, memory):
         cross = test.cross
@@ -302,7 +305,7 @@ class _Group(Mapping):
         self.stages = list(self._stages(made, len(columns), n, cross.places))
 
     def _stages(self, made, n_times, n, places):
-        """Yield how many surrogates of each target a stage has, their columns, and the table of them all."""
+        """Yield, for each stage, the number of surrogates of each target, their columns, and their table."""
         first = stage = 0
         while first < n:
             width = min(STAGES[min(stage, len(STAGES) - 1)], n - first)
@@ -317,7 +320,8 @@ class _Group(Mapping):
             first, stage = first + width, stage + 1
 
     def run(self, first, times, stop):
-        """rho, surrogates that did at least as well, and those tried, each of shape (n_sets, n_targets)."""
+        """Return rho, the number of surrogates with at least that skill, and the number tried, each of shape
+        (n_sets, n_targets)."""
         size = min(self.batch_size(times.shape[1]), len(first))
         rho = np.empty((len(first), self.n_targets))
         counts = np.empty((len(first), 2, self.n_targets), np.int32)
@@ -346,10 +350,10 @@ class _Group(Mapping):
 
 
 def _width(n):
-    """Return columns that n surrogates of a target take."""
+    """Return the number of columns for n surrogates of a target, with padding."""
     return -(-n // list_kernels.APART) * list_kernels.APART
 
 
 def _target_bytes(dataset, n, dtype):
-    """Return bytes that n surrogates of a target take."""
+    """Return the bytes for n surrogates of a target."""
     return _width(n) * len(dataset) * np.dtype(dtype).itemsize

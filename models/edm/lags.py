@@ -1,4 +1,4 @@
-"""Cross maps with a lag: at which delay is the target best predicted?"""
+"""Cross maps with a lag, to find the delay at which a target is predicted best."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from .segments import Replicates, Windows
 from .skill import value_at
 from .surrogates import Kind, block_length
 
-AT_ONCE = 1 << 22  # predictions that are kept at a time
+AT_ONCE = 1 << 22  # predictions in memory at a time
 
 
 @dataclass(frozen=True)
 class LaggedMap(Tabled):
-    """Cross mapping skill against the lag. Of several targets, these are the first axis of all but `Tp`.
+    """Cross mapping skill by lag. Several targets are the first axis of all arrays except `Tp`.
 
     Attributes
     ----------
     Tp : ndarray of int, shape (n_lags,)
     rho : ndarray, shape (n_lags,)
     interval : ndarray, shape (2, n_lags)
-        Of rho, by a bootstrap of blocks of successive points.
+        Interval of rho, by a bootstrap of blocks of successive points.
     peak : int
         The lag of the largest rho; of equal ones the first.
     peak_interval : (int, int), or ndarray, shape (n_targets, 2)
         Quantiles of the peaks of the bootstrap.
     p_values : ndarray, shape (n_lags,)
-        Share of surrogates, and the target itself, that do at least as well at that lag; NaN without
-        surrogates.
+        (1 + number of surrogates with at least this rho at that lag) / (1 + number of surrogates); NaN
+        without surrogates.
     peak_p : float
-        The same of the largest rho over all lags: the one to quote for a peak that was sought.
+        The same for the largest rho over all lags: the p-value to report for the peak, since it includes the
+        choice of the lag.
     targets : list of str, or None
-        Names of several targets, where they have any.
+        Names of several targets; None if they have none.
     """
 
     Tp: np.ndarray
@@ -86,11 +87,11 @@ def lagged_map(
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> LaggedMap:
-    """Skill of predicting `target` from `library` for several lags, from one search of neighbours.
+    """Compute the skill of predicting `target` from `library` for several lags, by one search for neighbours.
 
     If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library
-    tells best about the target's past (Ye et al.). All lags share the same candidates, those of which every
-    lag has a target.
+    contains most information about the target's past (Ye et al.). All lags use the same candidates, those
+    that have a target at every lag.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def lagged_map(
     columns, tau, k, exclusion_radius, lib, pred, valid, segments, dtype, space
         As in `simplex`.
     level : float, default 0.95
-        Of the intervals.
+        Level of the intervals.
     n_boot : int, default 1000
         Bootstrap samples: blocks of the square root of the number of points, or whole segments where there
         are several, drawn with replacement.
@@ -150,7 +151,7 @@ def lagged_map(
 
 
 def _at_lags(problem, near, columns, lags, times):
-    """Predict columns of the library's times at each lag; with what came, shape (n_points, n_columns *
+    """Return predictions of columns at each lag, and the observations, each of shape (n_points, n_columns *
     n_lags)."""
     columns = problem.places.spread(columns)
     predicted = problem.unpacked(problem.projected(*near, _shifted(columns, lags)))[0]
@@ -158,7 +159,7 @@ def _at_lags(problem, near, columns, lags, times):
 
 
 def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
-    """Return the fields of the LaggedMap of one target behind its lags."""
+    """Return the fields of the LaggedMap of one target, from `rho` on."""
     rho, nothing = _skill(predicted, observed), np.full(len(lags), np.nan)
     if still or np.isnan(rho).all():
         return nothing, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan")
@@ -174,19 +175,19 @@ def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
 
 
 def _shifted(columns, lags):
-    """Return each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
+    """Return each column shifted by each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
     return np.concatenate(
         [value_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
     )
 
 
 def _skill(predicted, observed):
-    """Return Pearson's correlation of each column, where both are known."""
+    """Return Pearson's correlation of each pair of columns, over the rows without NaN."""
     return _correlations(np.ones((1, len(predicted))), *_moments(predicted, observed))[0]
 
 
 def _moments(predicted, observed):
-    """Return the terms of a correlation's sums for each point, about the means and in spreads."""
+    """Return the terms of the sums of Pearson's correlation for each point, centred and scaled."""
     known = np.isfinite(predicted) & np.isfinite(observed)
     count = np.maximum(known.sum(axis=0), 1)
     p, o = (np.where(known, v, 0.0) for v in (predicted, observed))
@@ -196,7 +197,7 @@ def _moments(predicted, observed):
 
 
 def _correlations(weights, n, p, o, pp, oo, po):
-    """Correlate points that count `weights` times, shape (n_samples, n_columns)."""
+    """Return Pearson's correlations of points with `weights`, shape (n_samples, n_columns)."""
     n, p, o, pp, oo, po = (weights @ v for v in (n, p, o, pp, oo, po))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = (pp - p * p / n) * (oo - o * o / n)
@@ -204,7 +205,7 @@ def _correlations(weights, n, p, o, pp, oo, po):
 
 
 def _weights(parts, n, n_boot, random):
-    """Count how often each bootstrap sample holds each of n points, shape (n_boot, n).
+    """Return the number of times that each bootstrap sample contains each of n points, shape (n_boot, n).
 
     parts : the segment of each point, or None for blocks
     """
@@ -214,6 +215,6 @@ def _weights(parts, n, n_boot, random):
     length = block_length(n, None)
     starts, weights = random.integers(0, n, (n_boot, -(-n // length))), np.zeros((n_boot, n))
     for step in range(length):
-        taken = starts if step < length - (-n % length) else starts[:, :-1]  # the last block is cut
+        taken = starts if step < length - (-n % length) else starts[:, :-1]  # the last block is shorter
         np.add.at(weights, (np.arange(n_boot)[:, None], (taken + step) % n), 1.0)
     return weights

@@ -45,26 +45,26 @@ from .segments import check_length, number_of, windows_in
 from .skill import NO_VARIATION
 from .surrogates import Surrogates, check_kinds
 
-FEW = 64  # neighbours that are kept sorted one by one
-# Up to so many candidates (seen on one thread), or pairs for each team that runs at a time, meeting all costs
-# less than the launches of a sort
+FEW = 64  # largest k for which neighbours are inserted into a sorted list one by one
+# Up to this many candidates (measured on one thread), or pairs per team that runs at a time, computing all
+# distances costs less than the launches of a sort
 SORTED, PAIRS = 1000, 1 << 17
-CORRELATING = 512  # members that correlate the predictions of a target
-# Times of a series, and neighbours, that one team has in its registers: a member has one value, so that sums
-# over members have the bits of those by larger teams
+CORRELATING = 512  # team members that correlate the predictions of a target
+# Largest number of times, and of neighbours, for the kernel by one team in registers: each member has one
+# value, so that sums over members are bit-identical to those of larger teams
 SHORT, MOST_KEPT = SUMMARY_TEAM, 8
-PLAIN = {int, str, type(None)}  # types of arguments that are taken as they are
-MEMORY_BYTES = 1 << 32  # bound of what the teams keep
+PLAIN = {int, str, type(None)}  # types of arguments that serve as keys of the cache in `problem_of`
+MEMORY_BYTES = 1 << 32  # upper bound of the memory for minima, bounds and lists
 
 
 class Problem:
-    """Checked arguments of a search: which candidates, which points, and what they are made of.
+    """Checked arguments of a search for neighbours: candidates, points, and the series they are taken from.
 
-    Times are `places`, and those of points are `point_places`: see
+    Rows of the library are numbered by `places`, those of the points by `point_places`: see
     `portable.models.edm.layout`.
     """
 
-    varies = False  # whether the library is known to
+    varies = False  # True if the library is known to vary
 
     def __init__(
         self,
@@ -106,21 +106,21 @@ class Problem:
         self.labels = [str(c) for c in (label or self.names or range(self.target.shape[1]))]
 
     def of(self, columns):
-        """Return the same of another complete series that varies, shape (n_times, 1)."""
+        """Return this Problem for another complete series that varies, shape (n_times, 1)."""
         other = object.__new__(Problem)
         vars(other).update(vars(self), inputs={"library": columns}, times=self.times.copy(), varies=True)
         other.columns = other.masked = other.point_columns = other.target = columns
         return other
 
     def _other_points(self, points, n_columns, segments):
-        """Return points of another series than the library."""
+        """Return the checked columns of `points`, a series other than the library."""
         named = frames.is_label(segments) and not isinstance(points, (np.ndarray, list))
         points, self.point_cut = frames.timed(points, "points", segments if named else None)
         self.index = frames.index_of(points)
         return check_columns(points, "points", n_columns)
 
     def _lay_out(self, columns, asked, lib, pred, valid, horizons):
-        """Put candidates and points in their places."""
+        """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments."""
         lib = windows_in(lib, "lib", self.n_times, self.cut)
         pred = windows_in(pred, "pred", len(asked), self.point_cut)
         check_length(self.cut, lib, self.E, self.tau)
@@ -146,7 +146,7 @@ class Problem:
                 f"pred is {pred}, where no point with E = {self.E} and tau = {self.tau} ends: the first ends "
                 f"at {self.front}"
             )
-        if len(self.lag) == 1 and not _run_on(self.candidates):  # as `_search_line` wants them
+        if len(self.lag) == 1 and not _run_on(self.candidates):  # for `_search_line`
             self.masked = np.full_like(self.columns, np.nan)
             self.masked[self.candidates] = self.columns[self.candidates]
         flags = None if valid is None else valid.tobytes()
@@ -167,34 +167,35 @@ class Problem:
 
     @functools.cached_property
     def parts(self):
-        """The segment of each point, counted from 0; None without segments."""
+        """Segment of each point, counted from 0; None without segments."""
         ends = self.point_places.times(self.points)
         return None if self.point_cut is None else number_of(self.point_cut, ends)
 
     def index_at(self, times):
-        """Return the table's names of these times, one a point, and of the points' segments; None where there
-        are no names."""
+        """Return the names of the times, one per point, and of the points' segments; None for either without
+        names."""
         names = None if self.parts is None else np.array(self.point_cut.names)[self.parts]
         return frames.at_times(self.index, times, self.parts, self.point_cut), names
 
     def kinds(self, n_surrogates, surrogate, period, block):
-        """Kind and period of the surrogates of each target; None for each where there are none."""
+        """Return the kind and period of the surrogates of each target; None for each if no surrogates are
+        requested."""
         if not check_count(n_surrogates, "n_surrogates", 0) and surrogate is None:
             return [None] * self.given.shape[1]
         return check_kinds(self.given, surrogate, period, block, "target", self.labels, self.cut)
 
     def surrogates(self, columns, kinds, seed, block):
-        """Return surrogates of targets."""
+        """Return the Surrogates of these targets."""
         form = {"block": block, "E": self.E, "tau": self.tau, "segments": self.cut}
         return Surrogates(columns, kinds, seed, **form)
 
     def still(self):
-        """Tell whether library or targets do not vary, which is warned of."""
+        """Return True, after a warning, if the library or a target does not vary."""
         return not self.varies and without_variation(library=self.columns, target=self.given)
 
     @functools.cached_property
     def times(self):
-        """Times of what is predicted of each point, on the points' series."""
+        """Time of the prediction of each point, t + Tp, in the points' series."""
         times = new_array(len(self.points), np.int64)
         return np.add(self.point_places.times(self.points), self.Tp, out=times)
 
@@ -203,15 +204,15 @@ class Problem:
         return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
 
     def scale(self):
-        """Return a power of two near the widest spread: divided by it, columns keep their digits, and
-        squares do not overflow.
+        """Return a power of two near the largest range of a column: division by it is exact, and squares do
+        not overflow.
         """
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
 
     def truth(self, target, points):
-        """Choose the observations for predictions: the target where points share the library's places, the
-        points themselves where no target is given, else None."""
+        """Return the observations of predictions: the target if points are times of the library, the points
+        themselves if no target is given, else None."""
         if self.same or (self.given is not None and self.in_library):
             return target
         return points if self.given is None else None
@@ -228,7 +229,7 @@ class Problem:
 
     @functools.cached_property
     def inputs(self):
-        """The series that are searched, by name; all different."""
+        """Series of the search, a dict by name; equal series are included once."""
         found = {"library": self.columns}
         if self.masked is not self.columns:
             found["masked"] = self.masked
@@ -238,7 +239,7 @@ class Problem:
 
     @functools.cached_property
     def there(self):
-        """The same on the default space."""
+        """The `inputs`, copied to the default space."""
         return {name: pk.copy_of(array) for name, array in self.inputs.items()}
 
     @functools.cached_property
@@ -263,8 +264,8 @@ class Problem:
         return distances, rows
 
     def simplex(self):
-        """Return predictions of targets, their variances, and rho of each, on the space; for
-        `unpacked`."""
+        """Return predictions of targets, variances, and rho of each target, one vector on the default space,
+        to be split by `unpacked`."""
         if self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT:
             return self._planned("few", (), self._simplex_of_few)
 
@@ -274,7 +275,7 @@ class Problem:
         return self._planned("simplex", () if self.given is None else (self.target,), compute)
 
     def _simplex_of_few(self, library):
-        """Predict one short complete series: one team keeps the neighbours of all points."""
+        """Predict one short complete series by one team, whose members have the neighbours in registers."""
         out = pk.empty(2 * len(self.points) + 1, np.float64)
         launch(
             pk.TeamPolicy(1, SUMMARY_TEAM, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
@@ -294,14 +295,14 @@ class Problem:
         return out
 
     def _least(self):
-        """Return the share of a target's variation that rounding leaves of none in predictions."""
+        """Return the largest variation of constant predictions by rounding, as a share of the target's."""
         return NO_VARIATION * float(np.finfo(self.dtype).eps)
 
     def predictions(self):
-        """Return predictions, observations, variances and rho of all targets, without that axis where
-        there is one."""
+        """Return predictions, observations, variances and rho of all targets; without the axis of targets if
+        there is a single one."""
         out = self.simplex()
-        observed, still = self.observed(), self.still()  # what the host does meanwhile
+        observed, still = self.observed(), self.still()  # on the host, while the kernels run
         predicted, variance, rho = self.unpacked(out)
         rho = np.full(len(rho), np.nan) if still else rho
         if self.several:
@@ -309,12 +310,12 @@ class Problem:
         return predicted[:, 0], observed[:, 0], variance[:, 0], float(rho[0])
 
     def _planned(self, what, more, compute):
-        """Run `compute` on the inputs and more arrays; its launches are kept for the next call where they
-        depend on nothing but the form."""
+        """Run `compute` on the inputs and the arrays `more`. Its launches are stored and reused for the next
+        call of the same form, unless they depend on the data."""
         arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
         if not sorts and self._tree_may_serve():
             return compute(*map(pk.copy_of, arrays))
-        # of sorted candidates so many count as are known
+        # the kernel for sorted candidates takes the number of known ones
         form = what, self.same, self.form, len(self.valid) if sorts else None
         return plans.run_planned(form, arrays, compute)
 
@@ -323,10 +324,10 @@ class Problem:
         return self.search(self.k)
 
     def projected(self, distances, times, target=None):
-        """Return predictions of targets from the neighbours of all points, their variances, and rho of
-        each target, as `unpacked` takes them.
+        """Return predictions of targets from the neighbours of all points, variances, and rho of each target,
+        one vector to be split by `unpacked`.
 
-        target : View or ndarray, shape (n_times, n_targets); the library's first column if not given
+        target : View or ndarray, shape (n_times, n_targets); the library's first column if None
         """
         n, n_targets = distances.shape[0], 1 if target is None else target.shape[1]
         of = self.summarised if target is None else Columns(target)
@@ -344,7 +345,7 @@ class Problem:
             out,
         )
         observed = self.truth(of.values, self.there.get("points"))
-        if observed is None:  # what other points saw of it is unknown
+        if observed is None:  # the target is not observed at the times of these points
             pk.deep_copy(out[2 * n * n_targets :], math.nan)
         else:
             self._correlate(times, observed, n_targets, out)
@@ -358,14 +359,14 @@ class Problem:
         return *both, found[2 * size :]
 
     def _correlate(self, times, observed, n_targets, out):
-        """Behind predictions and variances, rho of each target."""
+        """Store rho of each target in `out`, after predictions and variances."""
         n, asked = self.n_span, times
         if not self.every_row:
             asked = np.zeros((n, 1), np.int32)
             asked[self.rows] = 1
             asked = pk.copy_of(asked)
         begin = self.first + self.Tp
-        first, last = max(-begin, 0), min(n, observed.shape[0] - begin)  # points of times that were observed
+        first, last = max(-begin, 0), min(n, observed.shape[0] - begin)  # points with an observation
         single, columns = as_vector(observed)
         launch(
             pk.TeamPolicy(n_targets, CORRELATING),
@@ -382,26 +383,27 @@ class Problem:
         )
 
     def search(self, k):
-        """Return distances, in units of `summarised.scale`, and times of the k nearest candidates of
-        points first, first + 1, ...; views of the default space.
+        """Return distances, in units of `summarised.scale`, and times of the k nearest candidates of the
+        points at times first, first + 1, ...; views of the default space.
         """
         if self._sorts(k):
             return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
 
     def _sorts(self, k):
-        """Tell whether points of one coordinate are so many that sorting costs less than meeting all."""
+        """Return True if points have one coordinate, and are so many that a sort costs less than all
+        distances."""
         n, pairs = len(self.valid), len(self.valid) * len(self.points)
         return len(self.lag) == 1 and k <= FEW and n > SORTED and pairs > PAIRS * pk.concurrency()
 
     def _tree_may_serve(self):
-        """Tell whether a tree on the host may serve."""
+        """Return True if a k-d tree on the host may be faster: for float64, on a space in host memory."""
         if not tree.may_serve(len(self.valid), len(self.points), len(self.lag)):
             return False
         return pk.default_space().memory == "host" and self.dtype == np.float64
 
     def _search_line(self, k):
-        """By sorting, where points have one coordinate."""
+        """Search points of one coordinate by a sort of the candidates, with NaN at all other times."""
         lines, begin = self._lines(), int(self.candidates[0])
         values = lines.source[begin : int(self.candidates[-1]) + 1]
         distances, times = self._empty(k)
@@ -422,18 +424,18 @@ class Problem:
         return distances, times
 
     def _lines(self):
-        """Return candidates and points as the kernels search them."""
+        """Return candidates and points as Lines, the input of the kernels."""
         given = self.summarised
         values, points = (self.there.get(name, given.values) for name in ("masked", "points"))
         return Lines(given, values, points, self.column, self.lag, self.dtype)
 
     def _empty(self, k):
-        """Return views for distances and times of neighbours."""
+        """Return uninitialised views for the distances and times of k neighbours of all points."""
         shape = self.n_span, k
         return pk.empty(shape, self.dtype), pk.empty(shape, np.int32)
 
     def _search_tree(self, k):
-        """By a tree on the host, where that is known to be faster; else None."""
+        """Search by a k-d tree on the host if it is measured to be faster; else return None."""
         if not self._tree_may_serve():
             return None
         n_threads, asked, lines = pk.default_space().n_threads, self.points[self.known], self._lines()
@@ -449,14 +451,14 @@ class Problem:
         return pk.copy_of(distances), pk.copy_of(times)
 
     def _search_some(self, n, k):
-        """Search for the first n points alone, to see how long that takes."""
+        """Search by all distances for the first n points only, to measure the time."""
         some = copy.copy(self)
         some.n_span = n
         some._search_all(k)
         pk.fence()
 
     def _search_all(self, k):
-        """By meeting every candidate."""
+        """Search by the distances of every point from every candidate."""
         n_dims, candidates = len(self.lag), self.candidates[None]
         library, last = Library(self._lines(), 1, candidates), self.first + self.n_span
         library.arrange(np.zeros(1, int), candidates)
@@ -483,8 +485,8 @@ class Problem:
 
 
 def problem_of(library, names, target, points, *form):
-    """Return the Problem of these arguments; of one complete series, but for its numbers that of the last
-    one of its length and form: a loop over many short series pays for checks once."""
+    """Return the Problem of these arguments. For one complete series, the checks are those of the last series
+    of the same length and form, so that a loop over many short series performs them once."""
     plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
     alone = names is target is points is None and PLAIN.issuperset(map(type, form))
     if plain and alone and form[5:9] == (None,) * 4:
@@ -498,12 +500,12 @@ def problem_of(library, names, target, points, *form):
 
 @functools.lru_cache(maxsize=64)
 def _of_length(n_times, *form):
-    """Return the Problem of any complete series of so many times; None where it would warn."""
+    """Return the Problem of a complete series of n_times values; None if it would warn."""
     with warnings.catch_warnings(record=True) as caught:
         found = Problem(np.arange(float(n_times)), None, None, None, *form)
     return None if caught or found.parts or found.times is None else found
 
 
 def _run_on(times):
-    """Tell whether ascending times follow one another."""
+    """Return True if ascending times are consecutive."""
     return not len(times) or times[-1] - times[0] == len(times) - 1

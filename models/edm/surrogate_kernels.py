@@ -151,8 +151,7 @@ def fingerprint(c, i, dims, tau, reach, columns, prints):
 @pk.kernel
 def walk_twins(c, s, first, width, seed, number, slot, n_points, shift, begin, twins, columns, table):
     """Generate a twin surrogate, a random walk over the points: each step goes to the successor of the point
-    or of one of its twins, drawn at random. From a point without twins, such as the last one, it goes to any
-    point.
+    or of one of its twins, drawn at random. From the last point, if it has no twin, it goes to any point.
 
     n_points, shift : shape (n_series,), number of points of the embedding, and the time of point 0
     begin : shape (n_series, n_times, 2), index in `twins` of the first twin of a point, and their number; the
