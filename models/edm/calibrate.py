@@ -1,4 +1,4 @@
-"""Count what surrogate tests reject where the truth is known: `python -m portable.models.edm calibrate`.
+"""Measure false positives and power of surrogate tests: `python -m portable.models.edm calibrate`.
 
 False positives: pairs of independent series of one class, a p-value each for the skill of the whole library;
 at a level of 5 % a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.
@@ -21,7 +21,7 @@ from .segments import Segments
 from .surrogates import SURROGATES
 
 LEVEL = 0.05
-HOLDS = 0.035, 0.065  # range of the share of 1,000 pairs that a test of level 5 % rejects (99 % of the time or more)
+HOLDS = 0.035, 0.065  # range of the rejected share of 1,000 pairs, nearly always, if the level holds
 ENOUGH = 1000
 REPLICATES, STEPS = 10, 30  # of each series of a class of replicates
 APART = Segments(
