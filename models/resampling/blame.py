@@ -97,7 +97,7 @@ def counted(n_bad, n_filters, reason):
     ----------
     n_bad, n_filters : int
     reason : str
-        From `sentence`.
+        Result of `sentence`.
 
     Returns
     -------

@@ -168,11 +168,11 @@ class Filtered(Shown):
     quantiles : ndarray, shape (n_steps, n_levels, n_dims, n_filters), or None
     moments : ndarray, shape (n_steps, n_moments, n_filters), or None
     states : View, shape (n_dims, n_filters, n_particles)
-        Of the last step.
+        States at the last step.
     log_weights : View, shape (n_filters, n_particles)
-        Of the last step, up to a constant of each filter.
+        Log-weights at the last step, up to a constant for each filter.
     history : History, or None
-        Of a run with `keep=True`.
+        All particles, after a run with `keep=True`.
     """
 
     log_likelihood: NumberOrArray

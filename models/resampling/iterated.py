@@ -161,7 +161,7 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     model : StateSpaceModel
     observations : as in `ParticleFilter.run`; NaN is missing
     n_particles : int, at most 4,096
-        Of each filter.
+        That of each filter.
     **options
         priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress, space,
         client. Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter.
@@ -192,7 +192,7 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     Warns
     -----
     RuntimeWarning
-        Fewer than half of the searches came near the best one. `Maximum.notes` says so too.
+        Fewer than half of the searches came near the best one. `Maximum.notes` has the same text.
     """
     known, (ends, logs) = _searched(model, observations, n_particles, {}, **options)
     order = np.argsort(-logs)

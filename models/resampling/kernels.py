@@ -89,8 +89,8 @@ def claim(r, k, ancestors, owner):
 
 @pk.kernel
 def settle(r, k, ancestors, owner, permuted):
-    """Find the slot of draw k: its own if it owns one; otherwise start at slot k and follow owners to a free
-    slot.
+    """Find the slot of draw k: the one it owns, if any; otherwise the free slot to which owners lead
+    from slot k.
 
     Each slot has at most one owner and each owner one slot, so no two walks reach the same slot, and no
     atomics are needed. Two reads for each slot passed, 8 bytes out.

@@ -169,7 +169,7 @@ class ShortRow:
         WEIGHTS or LOGS.
     n, n_ancestors : int
     dtype : numpy.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(self, scheme, log, n, n_ancestors, dtype):

@@ -25,7 +25,7 @@ whose random numbers u are part of a particle (theta, u): iterated batch importa
 space, with PMMH moves (Chopin, Jacob, Papaspiliopoulos 2013). Weights are multiplied by estimates of p(y_t |
 y_0..y_(t-1), theta). A filter is a function of its parameters and of a key for each step, so that filters are
 never copied: if parameters are renewed, their filters are run again from the first step with their keys, and
-the keys of future steps are drawn anew.
+the keys of future steps are renewed.
 
 References
 ----------

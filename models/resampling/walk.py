@@ -81,7 +81,7 @@ class Walk:
     Parameters
     ----------
     z : ndarray, shape (n_chains, n_free)
-        Starts, whose variances are the initial values.
+        Starts, whose variances determine the initial covariance.
     """
 
     def __init__(self, z):

@@ -234,7 +234,7 @@ def _ordered(model, order):
 
 
 def _promising(em, runs, orders, n_starts, max_iter, random):
-    """Draw n_starts starts: the best, after a few steps, of _TRIED times as many."""
+    """Draw _TRIED * n_starts starts, and return the n_starts best after a few steps."""
     tried = random_starts(runs, orders, _TRIED * n_starts, random)
     ends = em.run_em(tried, min(_STEPS, max_iter), 0.0)
     best = sorted(range(len(tried)), key=lambda k: -ends[k].history[-1])[:n_starts]
