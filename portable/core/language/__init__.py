@@ -1,1 +1,1 @@
-"""Kernels as they are written: text, words, types, reducers."""
+"""Define the kernel language: sources, words, types and reducers."""

@@ -1,6 +1,6 @@
-"""Names for annotations: of kernels, and of programs that launch them.
+"""Define type annotations for kernels and for the programs that launch them.
 
-A kernel's annotations are for readers, editors and type checkers (mypy, pyright). They decide nothing: a
+Annotations help readers, editors and type checkers (mypy, pyright). They have no effect on compilation: a
 kernel is compiled for the types of a launch's arguments.
 """
 
@@ -21,13 +21,12 @@ Policy: TypeAlias = Union[int, RangePolicy, TeamPolicy]
 AnyPolicy: TypeAlias = Union[Policy, MDRangePolicy]
 Scan: TypeAlias = Literal["inclusive", "exclusive"]
 
-Arguments = TypeVarTuple("Arguments")  # of a kernel, behind its index
+Arguments = TypeVarTuple("Arguments")  # of a kernel, after its index
 Result = TypeVar("Result")
 
 
 class ArrayLike(Protocol):
-    """Argument of a kernel that is an array: a View, a NumPy array, or another library's array on the
-    launch's space."""
+    """Array argument of a kernel: a View, a NumPy array, or another library's array on the launch's space."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
-"""The front end: a kernel's source as a syntax tree in which every name means one variable.
+"""Parse a kernel's source into a syntax tree in which every name denotes one variable.
 
-Pure Python, no compiler inside. What it adds to Python's own parser:
+This module is pure Python and contains no compiler. It adds to the result of Python's own parser:
 
     webs        a name that is reused for unrelated values (`j` in two loops) becomes several variables, one
                 for each connected set of definitions and uses, so that each has one type
-    homes       for each variable the block in which its life begins: assigning there needs no blend with an
-                older value
-    scope       what globals and closure cells held when the kernel was read
+    homes       for each variable the block in which its lifetime begins: an assignment there need not be
+                blended with an older value
+    scope       the values of globals and closure cells when the kernel was parsed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .. import locks, registry
 from ..depth import room
 from ...errors import LanguageError, SourceError
 
-BEGAN = time.time()  # files of the layer that change from now on are not what this process runs
+BEGAN = time.time()  # later changes of the layer's files do not reach this process
 
 
 @dataclass(slots=True)
@@ -42,17 +42,18 @@ class Web:
     n_defs: int = 0
     # path of block numbers from the function's body to the block that holds every occurrence
     block: tuple = ()
-    begins_here: bool = False  # its first occurrence is an unconditional definition at the top of that block
+    begins_here: bool = False  # the first occurrence is an unconditional definition at the top of that block
 
     @property
     def direct(self):
-        """Defined once, before and around all its uses: the value itself can stand for the variable."""
+        """True if the variable is defined once, before and around all its uses: its value can then replace
+        it."""
         return self.n_defs == 1 and self.begins_here
 
 
 @dataclass(slots=True, eq=False)
 class Text:
-    """A kernel's source, read."""
+    """Parsed source of a kernel or function."""
 
     name: str
     file: str
@@ -63,29 +64,29 @@ class Text:
     defaults: tuple = ()  # of the last parameters
     webs: dict = field(default_factory=dict)
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
-    trees: dict = field(default_factory=dict)  # typed trees, by what is known of the arguments
+    trees: dict = field(default_factory=dict)  # typed trees, by the known facts of the arguments
     nodes: list = field(init=False)  # of the tree
     single_return: bool = False
     always_returns: bool = False
-    inlined: object = None  # reads it, called (build, arguments, node), in place of `Build.inline`
+    inlined: object = None  # (build, arguments, node) -> result, in place of `Build.inline`
 
     def __post_init__(self):
         self.nodes = walk(self.tree)
 
     @property
     def returns_something(self):
-        """The first return of a value; None if there is none."""
+        """The first return statement with a value; None if there is none."""
         returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
         return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
 
     def where(self, node=None):
-        """'file:line' of a node, or of the kernel's def line."""
+        """Return 'file:line' of a node; without one, of the kernel's def line."""
         offset = getattr(node, "lineno", self.tree.lineno) - self.tree.lineno
         return f"{self.file}:{self.line + offset}"
 
 
 def walk(node):
-    """Return a node and all below it, in the order of ast.walk, in half of its time."""
+    """Return a node and all its descendants, in the order of ast.walk, in half of its time."""
     found = [node]
     for n in found:
         for name in n._fields:
@@ -98,7 +99,8 @@ def walk(node):
 
 
 def check_function(fn, kind):
-    """LanguageError unless `fn` is a plain function written with def; returns where it stands."""
+    """Raise LanguageError unless `fn` is a plain function written with def; return its place in the source as
+    a phrase for messages."""
     if not inspect.isfunction(fn):
         raise LanguageError(
             f"@{kind} wants a plain Python function written with def, got {fn!r} of type {type(fn).__name__}"
@@ -111,12 +113,12 @@ def check_function(fn, kind):
     return place
 
 
-_files = weakref.WeakKeyDictionary()  # functions to the lines of their files
+_files = weakref.WeakKeyDictionary()  # function -> lines of its file
 
 
 def keep(fn, lines=None):
-    """Remember the lines of a function's file as they are now: an editor may change the file before they are
-    read."""
+    """Store the current lines of a function's file, since an editor may change the file before they are
+    parsed."""
     if lines is None:
         linecache.checkcache(fn.__code__.co_filename)
         lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
@@ -127,27 +129,29 @@ def keep(fn, lines=None):
 
 
 def kept_lines(fn):
-    """Return the lines of a function's file as they were when they were kept; None or none if there were
-    none."""
+    """Return the lines of a function's file that `keep` stored; an empty list if the file had none, None if
+    `keep` was not called."""
     return _files.get(fn)
 
 
 def lines_of(fn):
-    """Return the lines of a function's text, and the number of the first; OSError if there are none."""
+    """Return the source lines of a function and the number of the first one; raise OSError if there are
+    none."""
     first = fn.__code__.co_firstlineno
     lines = _files.get(fn)
     return (inspect.getblock(lines[first - 1 :]), first) if lines else inspect.getsourcelines(fn)
 
 
 def read(fn, kind="kernel"):
-    """Return the Text of a plain Python function; SourceError or LanguageError if it has none."""
+    """Return the Text of a plain Python function; raise SourceError without a source, LanguageError for
+    syntax that kernels lack."""
     place = _check_length(fn, kind)
     with room(place):
         return _read(fn, kind, place)
 
 
 def _no_source(fn, kind, place, error):
-    """Return the error of a function without a text."""
+    """Return the error for a function without a source."""
     remedy = registry.part("remedies").of_source(fn.__code__.co_filename).format(kind)
     return SourceError(
         f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: {remedy}"
@@ -180,7 +184,7 @@ def _read(fn, kind, place):
 
 
 def _check_length(fn, kind):
-    """Return a function's place; raises SourceError if its source is far too long."""
+    """Return a function's place; raise SourceError if its source is far too long."""
     place = check_function(fn, kind)
     last = max(line or 0 for *_, line in fn.__code__.co_lines())
     if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
@@ -189,7 +193,7 @@ def _check_length(fn, kind):
 
 
 def _always_returns(body):
-    """Return True if no path falls off the end of these statements."""
+    """Return True if no path runs past the end of these statements."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _always_returns(last.body) and _always_returns(last.orelse)
@@ -202,39 +206,39 @@ OWN = "portable.core.", "portable.library.", "portable.random"  # modules of the
 
 
 def is_own(fn):
-    """Return True for what a module of the layer's own kernels defines."""
+    """Return True for an object that is defined in a module of the layer's own kernels."""
     return (getattr(fn, "__module__", None) or "").startswith(OWN)
 
 
 _ADDING = {"atomic_add", "atomic_sub"}
-MOST_LINES = 20_000  # of one text, which compile within about a minute
+MOST_LINES = 20_000  # of one source; as many compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
 _scopes = weakref.WeakKeyDictionary()
 
 
 def scope_of(fn):
-    """Return the values of names outside a function, as they were at the first call, for any space."""
+    """Return the values, at the first call, of the outside names that a function uses, on any space."""
     if fn not in _scopes:
         _scopes[fn] = _scope(fn)
     return _scopes[fn]
 
 
 def has_loops(text, given):
-    """Return True if a text, or a function of the user's that it mentions or is given, has a loop."""
+    """Return True if a source, or a user's function that it mentions or is `given`, has a loop."""
     loops = ast.For, ast.While, ast.Slice, ast.MatMult
     texts = reached(text, given)
     return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in texts)
 
 
 def writes(text):
-    """Return True if a text, or a function of the user's that it mentions, may change memory."""
+    """Return True if a source, or a user's function that it mentions, may change memory."""
     texts = reached(text)
     return any(found is None or any(_changes(node, text.params) for node in found.nodes) for found in texts)
 
 
 def _changes(node, params):
-    """Return True if a node stores to an element, is an atomic, or a call for its effect or of an
-    argument."""
+    """Return True if a node stores to an element, names an atomic, is a call whose result is unused, or calls
+    a parameter."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     effect = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) or "atomic_" in name
@@ -242,8 +246,8 @@ def _changes(node, params):
 
 
 def only_added(kernel):
-    """Return the parameters to whose elements a kernel adds by atomics, without a look at what they were, and
-    with which it does nothing else."""
+    """Return the parameters that a kernel only adds to: it changes their elements by atomics whose old values
+    it ignores, and uses them nowhere else."""
     if not _ADDING & {*kernel.fn.__code__.co_names}:
         return frozenset()
     text, added, named = kernel.portable_text, [], []
@@ -259,8 +263,8 @@ def only_added(kernel):
 
 
 def reached(text, given=()):
-    """Yield a text, and those of the user's functions that it mentions or is `given`; None for one that numba
-    compiles, which may do anything."""
+    """Yield a source and the sources of the user's functions that it mentions or is `given`; None for a
+    function that numba compiles, which may do anything."""
     found = [text]
     for text in found:
         yield text
@@ -273,8 +277,8 @@ def reached(text, given=()):
 
 
 def _meant(node, scope):
-    """Return the meaning of a name, or of an attribute of one, outside of a source; None if unknown
-    here."""
+    """Return the object that a name, or an attribute of one, denotes in a scope; None if it is not defined
+    there."""
     if isinstance(node, ast.Attribute):
         return getattr(_meant(node.value, scope), node.attr, None)
     return scope.get(node.id) if isinstance(node, ast.Name) else None
@@ -285,7 +289,7 @@ def _scope(fn):
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
         try:
             cells[name] = cell.cell_contents
-        except ValueError:  # a name that the enclosing function has not assigned yet
+        except ValueError:  # the enclosing function has not assigned this name yet
             continue
     outside = {**vars(builtins), **fn.__globals__, **cells}
     found = {
@@ -301,7 +305,7 @@ def _scope(fn):
 
 
 def codes(code):
-    """Yield a code object and those nested in it."""
+    """Yield a code object and the code objects nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -328,7 +332,8 @@ def _check_signature(text, kind):
 
 
 class _Occurrence(NamedTuple):
-    """A name in a text: its node, the number of its definition, whether it is one, and its block's path."""
+    """Occurrence of a name in a source: its node, the number of its definition, whether it is a definition,
+    and its block's path."""
 
     node: ast.AST
     number: int
@@ -338,23 +343,24 @@ class _Occurrence(NamedTuple):
 
 
 class _Webs:
-    """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
+    """Analysis of reaching definitions over a syntax tree; definitions that reach a common use are one
+    variable."""
 
     def __init__(self, text, gives_nothing):
         self.text, self.parent, self.reads, self.loads = text, [], {}, {}
-        self.gives_nothing = gives_nothing  # to a caller, or as a kernel: no parameter is a place of its own
+        self.gives_nothing = gives_nothing  # the source returns no value
         self.params = {a.arg for a in text.tree.args.args}
         self.local = set(self.params)
         for node in text.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.local.add(node.id)
         self.path, self.n_blocks, self.loops = (), 0, []
-        self.unset = {}  # names, by ids, that nothing has reached so far: a loop's text is looked at twice
-        self.known = {}  # id of a loop -> what reached it, and what was behind it then
-        self.assigned = {}  # id of a parameter's name, as a target -> (statement, ids of names that it reads)
+        self.unset = {}  # id -> name that no definition reaches so far: a loop's body is analysed twice
+        self.known = {}  # id of a loop -> (state before it, state after it) pairs
+        self.assigned = {}  # id of a parameter's name as a target -> (statement, ids of the names it reads)
 
     def run(self):
-        self.nodes = {}  # id of a Name node -> _Occurrence, in the order of the text
+        self.nodes = {}  # id of a Name node -> _Occurrence, in source order
         state = {}
         for arg in self.text.tree.args.args:
             state[arg.arg] = frozenset([self.define(arg, arg.arg)])
@@ -396,12 +402,13 @@ class _Webs:
             self.nodes[id(node)] = _Occurrence(node, first, False, self.path, node.id)
 
     def assigns(self, s, target, *read):
-        """Note a statement that assigns to a parameter; `read`: names besides those of its value."""
+        """Record a statement that assigns to a parameter; `read`: names that it reads besides those of its
+        value."""
         if isinstance(target, ast.Name) and target.id in self.params:
             self.assigned[id(target)] = s, {*map(id, read), *map(id, self.reads.get(id(s.value), ()))}
 
     def _look_for_lost(self, found):
-        """LanguageError where a parameter is assigned, and nothing reads it but what is assigned to it."""
+        """Raise LanguageError if a parameter is assigned and only those assignments read its new value."""
         stores = [self.assigned[id(o.node)] for o in found if id(o.node) in self.assigned]
         own = set().union(*(read for _, read in stores))
         if self.gives_nothing and stores and all(o.defines or id(o.node) in own for o in found):
@@ -413,7 +420,7 @@ class _Webs:
                 f" with pk.parallel_reduce; else write to an element, {name}[...]"
             )
 
-    # statements: state maps a name to the definitions that reach here; None after an exit
+    # Statements: `state` maps a name to the definitions that reach this place; it is None after an exit.
     def block(self, body, state):
         if id(body) not in self.text.blocks:
             self.text.blocks[id(body)] = self.path
@@ -425,7 +432,7 @@ class _Webs:
         return state
 
     def nested(self, body, state):
-        """Return a block of its own: a loop's body or a branch."""
+        """Return the state after a nested block: a loop's body or a branch."""
         if id(body) in self.text.blocks:
             path = self.text.blocks[id(body)]
         else:
@@ -439,13 +446,14 @@ class _Webs:
     def expression(self, node, state):
         if node is None:
             return
-        if id(node) not in self.reads:  # a loop's text is looked at twice
+        if id(node) not in self.reads:  # a loop's body is analysed twice
             self.reads[id(node)] = self.read(node)
         for name in self.reads[id(node)]:
             self.use(name, state)
 
     def read(self, node):
-        """Return the names that an expression reads."""
+        """Return the Name nodes that an expression reads; raise LanguageError for syntax that kernels
+        lack."""
         found = walk(node)
         for child in found:
             if isinstance(
@@ -479,7 +487,7 @@ class _Webs:
         return _STATEMENTS.get(s.__class__, _Webs.plain)(self, s, state)
 
     def plain(self, s, state):
-        """Return a statement that assigns nothing and leaves nothing."""
+        """Return the state after a statement that neither assigns nor exits."""
         for child in ast.iter_child_nodes(s):
             if isinstance(child, ast.expr):
                 self.expression(child, state)
@@ -504,7 +512,7 @@ class _Webs:
         if not isinstance(s.target, ast.Name):
             self.expression(s.target, state)
             return state
-        # reads and writes the same variable
+        # An augmented assignment reads and writes the same variable.
         load = self.loads.setdefault(id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s))
         self.use(load, state)
         d = self.define(s.target, s.target.id)
@@ -518,8 +526,8 @@ class _Webs:
         return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
 
     def loop(self, s, state):
-        """Return the state behind a loop; the same state again is not followed twice, or else each loop
-        around it would double the number of passes over its source."""
+        """Return the state after a loop. Results are cached by the state before the loop, since each
+        enclosing loop would otherwise double the number of passes over its source."""
         known = self.known.setdefault(id(s), [])
         for reached, behind in known:
             if reached == state:
@@ -531,7 +539,7 @@ class _Webs:
         if isinstance(s, ast.For):
             self.expression(s.iter, state)
         entry = state
-        for _ in range(2):  # the second trip sees what the first one's end defines
+        for _ in range(2):  # definitions at the end of the first iteration reach the second
             self.loops.append(([], []))
             if isinstance(s, ast.While):
                 self.expression(s.test, entry)
@@ -549,13 +557,13 @@ class _Webs:
         return after
 
     def body_target(self, s, state):
-        """The target of a for loop is assigned at the top of its body."""
+        """Define the target of a for loop at the top of its body."""
         path = self.text.blocks.get(id(s.body)) or self.path + (self.n_blocks,)
         outer, self.path = self.path, path
         self.targets(s.target, state)
         self.path = outer
 
-    # numbers become names; homes
+    # Definitions become variables, with names and homes.
     def finish(self):
         groups = {}
         for occurrence in self.nodes.values():
@@ -598,5 +606,5 @@ def _merge(a, b):
 
 
 def by_users_names(message):
-    """Return a message without the marks that tell the variables of one name apart."""
+    """Return a message without the marks that distinguish the variables of one name."""
     return re.sub(r"(?<=\w)@\d+", "", message)

@@ -1,4 +1,5 @@
-"""@kernel and @function: a user's plain Python function, its text, and the code compiled from it."""
+"""Define @kernel and @function, which hold a plain Python function, its source, and the code compiled from
+it."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ Parameters = ParamSpec("Parameters")
 
 
 class _Kept(dict):
-    """Values put in last: the values of pk.static that a program goes through must not fill its memory."""
+    """Cache of the most recent values, so that a program with many values of pk.static does not fill the
+    memory."""
 
-    most = 512  # two a set of types
+    most = 512  # two for each set of types
 
     def __setitem__(self, key, value):
         super().__setitem__(key, value)
@@ -37,21 +39,21 @@ class _Kept(dict):
 
 
 class _Written:
-    """A function written once, for every space. Called directly, it is the plain Python function.
+    """Kernel or function for every space. A direct call runs the plain Python function.
 
-    `change` : a named tuple of plain values that makes another Text of the function's, and runs that on the
-        host; None of most
+    `change` : a named tuple of plain values that derives another Text from the function's and runs it on the
+        host; None for most functions
     """
 
     kind = "function"
 
     def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False, change=None, source=None):
-        fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
+        fn = getattr(fn, "py_func", fn)  # the source of a function that numba compiles, by the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
-        self.compiled = _Kept()  # what a backend made of it, by its own key
+        self.compiled = _Kept()  # results of a backend, by that backend's key
         functools.update_wrapper(self, fn)
-        self.__doc__ = fn.__doc__ or f"Written in {fn.__module__}."  # with none, help() describes the class
+        self.__doc__ = fn.__doc__ or f"Written in {fn.__module__}."  # else help() would describe the class
         self.change = change
         if change is None:
             frontend.keep(fn, source and source.splitlines(keepends=True))
@@ -66,7 +68,8 @@ class _Written:
         return f"<portable {self.kind} {self.name}{inspect.signature(self.fn)}>"
 
     def __reduce__(self):
-        """By name where it can be imported, else (in scripts and notebooks, inside functions) by its text."""
+        """Pickle by name if the object can be imported, else (in scripts, notebooks and functions) by
+        source."""
         module, fn = sys.modules.get(self.fn.__module__), self.fn
         if fn.__module__ != "__main__" and find_by_path(module, fn.__qualname__) is self:
             return fn.__qualname__
@@ -95,17 +98,17 @@ class _Written:
 
     @property
     def name(self) -> str:
-        """The name in the def line."""
+        """Name in the def line."""
         return self.fn.__name__
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """fastmath, packed, teams, chain: what the decorator was given; and `change`."""
+        """Arguments of the decorator (fastmath, packed, teams, chain), and `change`."""
         return self.fastmath, self.packed, self.teams, self.chain, self.change
 
     @property
     def params(self) -> tuple[str, ...]:
-        """The names of the parameters, if they are as `portable_text` wants them."""
+        """Names of the parameters, if they are valid for `portable_text`."""
         code = self.fn.__code__
         return code.co_varnames[: code.co_argcount]
 
@@ -121,7 +124,7 @@ class _Written:
 
 
 class _Module:
-    """A module, in a pickle."""
+    """Module in a pickle, by its name."""
 
     def __init__(self, name):
         self.name = name
@@ -131,7 +134,7 @@ class _Module:
 
 
 def find_by_path(module, path):
-    """Return the object that a dotted name leads to in a module, or None."""
+    """Return the object at a dotted name in a module, or None."""
     try:
         return operator.attrgetter(path)(module)
     except AttributeError:
@@ -139,7 +142,8 @@ def find_by_path(module, path):
 
 
 def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
-    """Return a kernel or function of another process from its text and what its names meant there."""
+    """Return a kernel or function of another process, rebuilt from its source and the values of its outside
+    names."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
     tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]
     namespace = {"__name__": module, **scope}
@@ -151,7 +155,7 @@ def from_text(cls, name, module, file, lines, first, scope, options, defaults=No
 
 
 class Kernel(_Written, Generic[Result, *Arguments]):
-    """Kernel made of a function by @kernel; pass it to parallel_for, parallel_reduce or parallel_scan."""
+    """Kernel that @kernel makes of a function; pass it to parallel_for, parallel_reduce or parallel_scan."""
 
     kind = "kernel"
     if TYPE_CHECKING:
@@ -160,7 +164,7 @@ class Kernel(_Written, Generic[Result, *Arguments]):
 
 
 class Function(_Written, Generic[Parameters, Result]):
-    """Function made by @function; kernels call it, and it is compiled into them."""
+    """Function that @function makes; kernels call it, and it is compiled into them."""
 
     if TYPE_CHECKING:
 
@@ -190,8 +194,8 @@ def kernel(
 ) -> Any:
     """Mark a plain Python function as a kernel.
 
-    Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at
-    the first launch; constants from globals and closures are taken as they are then.
+    Its first parameter is the index (RangePolicy) or the team (TeamPolicy). The source is compiled at the
+    first launch, which also fixes the values of globals and closures.
 
     Parameters
     ----------
@@ -200,14 +204,14 @@ def kernel(
         Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must
         survive.
     packed : bool or int
-        For comparison, how many indices (or members of a team) the CPU takes at a time: False for one, or 2,
-        4, 8 or 16. A GPU takes no notice.
+        For comparison, how many indices (or members of a team) the CPU computes at a time: False for one, or
+        2, 4, 8 or 16. A GPU ignores it.
     teams : int
         Least number of blocks per multiprocessor of a GPU (launch bounds): the compiler limits the registers
         of a thread accordingly.
     source : str, optional
-        The text that the function was compiled from, where Python does not know it: that given to exec, or
-        the whole of a frozen program's file.
+        Source that the function was compiled from, if Python cannot find it: the argument of exec, or the
+        whole file of a frozen program.
 
     Returns
     -------
@@ -217,9 +221,9 @@ def kernel(
     Raises
     ------
     LanguageError
-        Not a plain function written with def.
+        If `fn` is not a plain function written with def.
     InputError
-        `packed` is something else.
+        If `packed` is another value.
 
     Examples
     --------
@@ -251,10 +255,10 @@ def function(fn: Any = None, /, *, chain: bool = False, source: str | None = Non
     ----------
     fn : function written with def
     chain : bool
-        The text is one long dependency chain, bound by latency: on a CPU the compiler interleaves two packs
-        (16 indices, or members of a team, at a time).
+        The function is one long dependency chain, bound by latency: on a CPU the compiler interleaves two
+        packs (16 indices, or members of a team, at a time).
     source : str, optional
-        As of `kernel`.
+        See `kernel`.
 
     Returns
     -------

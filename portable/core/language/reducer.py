@@ -1,11 +1,11 @@
-"""Reducers: how contributions become one value.
+"""Define reducers, which combine contributions into one value.
 
 A contribution is lifted to a state, states are combined, and the last state is finished into the result:
 
     result = finish(combine(combine(lift(c0), lift(c1)), lift(c2)) ...)
 
-All of these are plain kernel text: the compiler inlines them. For a sum there is nothing
-to lift or finish: contribution, state and result are one number.
+All of these functions are plain kernel source, which the compiler inlines. A sum has nothing to lift or
+finish: contribution, state and result are one number.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from .words import exp, fma, log, maximum, where
 
 
 class Reducer:
-    """An associative way to combine contributions.
+    """Associative rule that combines contributions.
 
-    Make one once, not at each launch: kernels are compiled for it.
+    Create a reducer once, not at each launch: kernels are compiled for it.
 
     Parameters
     ----------
     name : str
     combine : function of two states that returns a state
-        Kernel text. A state is a number, or a tuple of numbers.
+        Kernel source. A state is a number or a tuple of numbers.
     identity : number, tuple of numbers, or function of a dtype's name that returns one
-        The neutral state, which also says how many numbers a state has. The function is given the dtype of
-        the state's first number.
+        The neutral state, which also fixes how many numbers a state has. The function's argument is the
+        dtype of the state's first number.
     lift : function (contribution) -> state, or (contribution, index) -> state; optional
-        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the
-        policy's: the league rank of a team, in a box the place counted row by row.
+        By default the contribution is the state. Contribution and state may be tuples. `index` is the index
+        of the policy: the league rank of a team, or the row-major index in a box.
     finish : function (state) -> result, a number or a tuple; optional
-        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one
-        too: over a box it reaches the caller as a tuple.
+        By default the last state is the result. If `lift` takes an index, the result's last number is an
+        index too; over a box the caller receives it as a tuple.
     commutes : bool
-        Not: contributions are combined in the order of indices, and in a team of ranks, which takes longer.
-        Scans always do so.
+        If False, contributions are combined in the order of indices (ranks in a team), which takes longer.
+        Scans always use this order.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Reducer:
             _text(finish),
             commutes,
         )
-        # what a pickle makes it from
+        # arguments for pickling
         self._given = name, self.combine, identity, self.lift, self.finish, commutes
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
@@ -97,7 +97,7 @@ class Reducer:
 
         Returns
         -------
-        tuple of numbers, one a number of the state
+        tuple of numbers, one for each number of the state
         """
         numbers = self.identity(dtype)
         return numbers if isinstance(numbers, tuple) else (numbers,)
@@ -118,13 +118,13 @@ def _text(fn):
 
 
 def _limits(dtype):
-    """Return smallest and largest value of a dtype, infinities for floats."""
+    """Return the smallest and the largest value of a dtype; infinities for floats."""
     if dtype.startswith("float"):
         return -float("inf"), float("inf")
     return (0, 1) if dtype == "bool" else bounds(dtype)
 
 
-_LAST = 2**63 - 1  # the index of a location reducer's identity: later than every real index
+_LAST = 2**63 - 1  # index of a location reducer's identity: above every real index
 
 
 def _sum(a, b):
@@ -135,7 +135,7 @@ def _prod(a, b):
     return a * b
 
 
-def _min(a, b):  # NaN wins, as in NumPy; `x != x` is NaN's mark and false for integers
+def _min(a, b):  # NaN wins, as in NumPy; `x != x` is true only for NaN, and false for integers
     return where((a < b) | (a != a), a, b)
 
 
@@ -148,8 +148,8 @@ def _with_index(value, index):
 
 
 def _first(before, after, a, b):
-    """Return the state whose number comes first, NaN before all others; between equals (two NaN too) the
-    lower index."""
+    """Return the state whose number comes first; NaN precedes all numbers, and ties (also of two NaN) go to
+    the lower index."""
     nan, number, lower = a[0] != a[0], b[0] == b[0], a[1] <= b[1]
     take = before | where(after, False, (nan & number) | (lower & (nan | number)))
     return where(take, a[0], b[0]), where(take, a[1], b[1])
@@ -169,8 +169,8 @@ def _exponent(v):
 
 
 def _log_add(a, b):
-    """exp(a[0]) a[1] + exp(b[0]) b[1] as (the larger exponent, sum scaled by it). Equal exponents may be
-    infinite."""
+    """Return exp(a[0]) a[1] + exp(b[0]) b[1] as (the larger exponent, the sum scaled by it). Equal exponents
+    may be infinite."""
     small = exp(where(a[0] == b[0], 0.0, -abs(a[0] - b[0])))
     return maximum(a[0], b[0]), where(a[0] >= b[0], fma(b[1], small, a[1]), fma(a[1], small, b[1]))
 

@@ -1,8 +1,8 @@
-"""Numbers as the compiler sees them: dtypes, weak dtypes, and how much a value differs between lanes.
+"""Define the numbers of the compiler: dtypes, weak dtypes, and how a value differs between lanes.
 
 Weak dtypes belong to literals, Python scalars, loop indices and shapes: 'int' and 'float' take the dtype of
-the first value from an array that they meet. Unmet, 'int' is stored as int64, 'float' as the kernel's own
-float (see Kernel arguments in `lowering.py`).
+the first array value that they are combined with. Otherwise 'int' is stored as int64, and 'float' as the
+kernel's own float (see Kernel arguments in `lowering.py`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
 FLOATS = ("float32", "float64", "float", "float16", "bfloat16")
 SIGNED = ("int32", "int64", "int", "int8", "int16")
 UNSIGNED = ("uint32", "uint64", "uint8", "uint16")
-SHORT = 1 << 30  # indices and extents of a launch that a GPU's code may take for 32 bits are below
-CONSECUTIVE = ("int", "int64", "int32")  # what the numbers of lanes may be that differ by a known step
+SHORT = 1 << 30  # bound of a launch's indices and extents for which a GPU's code may use 32 bits
+CONSECUTIVE = ("int", "int64", "int32")  # dtypes of numbers that differ by a known step between lanes
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
-# of memory alone: what is computed with
+# dtypes that exist in memory only -> the dtype of computations
 HELD = dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32") | dict.fromkeys(
     ("float16", "bfloat16"), "float32"
 )
-PARTS = {"complex64": "float32", "complex128": "float64"}  # of complex numbers, which are pairs of floats
-STORED = *DTYPES, *HELD, *PARTS  # that arrays may have
+PARTS = {"complex64": "float32", "complex128": "float64"}  # dtype of the two floats of a complex number
+STORED = *DTYPES, *HELD, *PARTS  # dtypes of arrays
 _OF_BITS = {
     1: "bool",
     8: "int8 uint8",
@@ -38,7 +38,7 @@ _OF_BITS = {
     128: "complex128",
 }
 BITS = {dtype: n for n, dtypes in _OF_BITS.items() for dtype in dtypes.split()}
-# how a number lies in a word of eight bytes, as `struct` says it
+# format of a number in a word of eight bytes, for `struct`
 WORDS = {
     "bool": "?7x",
     "int32": "i4x",
@@ -51,7 +51,7 @@ WORDS = {
 
 
 class TypeClash(Exception):
-    """Two dtypes that have no common one; the text says which and what to write instead."""
+    """Two dtypes without a common one; the message names both and a remedy."""
 
 
 def is_float(dtype):
@@ -59,12 +59,12 @@ def is_float(dtype):
 
 
 def held(dtype):
-    """Return the dtype of a number, or of a part of one, that was loaded from memory of some dtype."""
+    """Return the dtype in which a number of some dtype, or a part of one, is held once loaded from memory."""
     return HELD.get(dtype) or part(dtype)
 
 
 def part(dtype):
-    """Return the dtype of what lies in memory: of complex numbers that of their parts."""
+    """Return the dtype of the numbers in memory: for complex numbers, of their parts."""
     return PARTS.get(dtype, dtype)
 
 
@@ -78,7 +78,7 @@ def weak_dtype(number):
 
 
 def strong(dtype, float_dtype):
-    """Return the dtype that is stored: weak integers as int64, weak floats as the kernel's own."""
+    """Return the dtype for storage: int64 for weak integers, the kernel's own float for weak floats."""
     return float_dtype if dtype == "float" else "int64" if dtype == "int" else dtype
 
 
@@ -89,7 +89,7 @@ def bounds(dtype):
 
 
 def check_fits(number, dtype):
-    """TypeClash for an integer beyond the type of what it meets."""
+    """Raise TypeClash if an integer is out of range for the dtype that it is combined with."""
     if not is_float(dtype) and dtype != "bool" and not bounds(dtype)[0] <= number <= bounds(dtype)[1]:
         raise TypeClash(
             f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)"
@@ -103,7 +103,7 @@ def wrapped(number, bits):
 
 
 def whole(number, dtype):
-    """Return a float as an integer: cut off, held between the type's ends, NaN as 0."""
+    """Return a float as an integer: truncated, clamped to the dtype's range, NaN as 0."""
     low, high = bounds(dtype)
     if math.isnan(number):
         return 0
@@ -111,8 +111,8 @@ def whole(number, dtype):
 
 
 class Weak(float):
-    """A number made of weak floats in a kernel whose own are float32: of float64, and `single`, of float32,
-    where another comes of that. What it meets decides."""
+    """Result of weak floats in a kernel whose own floats are float32: the float64 result and, if it differs,
+    the float32 result `single`. The dtype that it is combined with selects one."""
 
     def __new__(cls, double, single):
         self = float.__new__(cls, double)
@@ -135,9 +135,7 @@ def rounded(number, dtype):
         if held(dtype) != "float32":
             return float(number)
         if isinstance(number, int) and number.bit_length() > 53:
-            low = (
-                number.bit_length() - 50
-            )  # bits behind those that decide: whether any is set is all that counts
+            low = number.bit_length() - 50  # lower bits, of which only matters whether any is set
             some = bool(abs(number) & (1 << low) - 1)
             number = math.copysign(math.ldexp(abs(number) >> low | some, low), number)
         with np.errstate(over="ignore", under="ignore"):
@@ -147,16 +145,16 @@ def rounded(number, dtype):
 
 
 def meant(number, dtype, to, own):
-    """Return a constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak
-    float is one of these, but for what is float64. Whether a literal integer fits is not looked at."""
+    """Return a constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float
+    is rounded to `own` unless `to` is float64. The range of a literal integer is not checked."""
     if dtype == "float" and to != "float64":
         number = rounded(number, own)
     return number if dtype == "int" or is_weak(to) else converted(number, to)
 
 
 def converted(number, dtype):
-    """Convert a Python number to `dtype`, at compile time as at run time: integers wrap, floats are held
-    between the ends."""
+    """Convert a Python number to `dtype` with the results of run time: integers wrap, floats are clamped to
+    the range."""
     if dtype == "bool":
         return bool(number)
     if is_float(dtype):
@@ -170,9 +168,9 @@ def converted(number, dtype):
 def promote(a, b):
     """Return the dtype of a (op) b.
 
-    A float beats an integer whatever their sizes, so that float32 data stay float32; a strong dtype beats a
-    weak one of its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned
-    of the same rank clash.
+    A float wins over an integer of any size, so that float32 data stay float32; a strong dtype wins over a
+    weak one of its kind; a strong integer with a weak float gives a weak float. Signed and unsigned integers
+    of the same size raise TypeClash.
     """
     if a == b:
         return a
@@ -193,7 +191,7 @@ def promote(a, b):
 
 
 def common_float(values):
-    """Return the dtype of a function of several numbers whose result is a float."""
+    """Return the dtype of a float-valued function of several numbers."""
     return functools.reduce(promote, (v.dtype for v in values), "float")
 
 
@@ -209,7 +207,7 @@ def arithmetic(a, b, op):
 
 
 def check_operator(op, dtype):
-    """TypeClash for an operator of integers on floats."""
+    """Raise TypeClash for an integer operator on floats."""
     if is_float(dtype) and op not in ("+", "-", "*", "/", "//", "%"):
         raise TypeClash(f"'{op}' needs integers, got {dtype}")
 
@@ -232,8 +230,8 @@ _FOLDS_INTEGERS = _FOLDS | {
 
 
 def folded(op, a, b, own):
-    """Arithmetic on two weak numbers known at compile time, in a kernel whose own floats are `own`; None
-    where it must wait for run time."""
+    """Return `a op b` for two weak numbers known at compile time, in a kernel whose own floats are `own`;
+    None if it must be computed at run time."""
     if op in ("/", "//", "%") and b == 0:
         return None
     if op == "/" or isinstance(a, float) or isinstance(b, float):
@@ -254,7 +252,7 @@ def _folded_floats(operation, a, b, own):
 
 
 def exact(product, a, b, own):
-    """Return True if a product of two constants, as an own float, was not rounded."""
+    """Return True if the product of two constants, in the kernel's own float dtype, is exact."""
     return Fraction(rounded(a, own)) * Fraction(rounded(b, own)) == Fraction(rounded(product, own))
 
 
@@ -269,7 +267,7 @@ HOLDS = {
 
 
 class Record(tuple):
-    """A tuple whose items may have names, as those of a NamedTuple have."""
+    """Tuple whose items may have names, like those of a NamedTuple."""
 
     def __new__(cls, values, names=()):
         kind = Complex if names == COMPLEX else Vector if names[:1] == ("0",) else cls
@@ -279,16 +277,16 @@ class Record(tuple):
 
 
 class Fields(NamedTuple):
-    """Fields that a call of a NamedTuple's or a dataclass's class takes."""
+    """Fields that the constructor of a NamedTuple or a dataclass takes."""
 
     name: str
     params: tuple
-    defaults: tuple  # of the last ones
+    defaults: tuple  # of the last fields
 
 
 def fields_of(cls):
-    """Return the Fields of a NamedTuple's class, or of a dataclass that stores what it is given; None of
-    others."""
+    """Return the Fields of a NamedTuple's class, or of a dataclass that stores its arguments; None for other
+    classes."""
     if not isinstance(cls, type):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "_field_defaults"):
@@ -306,15 +304,15 @@ COMPLEX = "real", "imag"
 
 
 class Complex(Record):
-    """A complex number: a record of its parts."""
+    """Complex number as a record of its two parts."""
 
 
 class Vector(Record):
-    """Numbers by their places; of vectors, a matrix. It is a value, which does not change."""
+    """Immutable vector of numbers; a vector of vectors is a matrix."""
 
 
 def complex_of(parts):
-    """Return the Complex number of two parts."""
+    """Return the Complex number with these two parts."""
     return Record(parts, COMPLEX)
 
 
@@ -325,13 +323,13 @@ def vector(items):
 
 
 def named(name, n, names):
-    """Return the names of a tuple's parts."""
+    """Return the names of the n parts of a tuple, for messages."""
     return [f"{name}.{field}" for field in names] or [f"{name}[{k}]" for k in range(n)]
 
 
 class Known:
-    """A Python object that a kernel mentions, or is given, but that has no run-time value: a module, a
-    function, a dtype, None. Two of the same object are equal."""
+    """Python object in a kernel or its arguments without a run-time value: a module, a function, a dtype,
+    None. Two of the same object are equal."""
 
     __slots__ = ("value",)
 
@@ -349,7 +347,7 @@ class Known:
 
 
 class Number:
-    """Number of a source: an operation of the typed tree, or its value in emitted code."""
+    """Base of numbers: an operation of the typed tree, or its value in emitted code."""
 
     __slots__ = ()
 
@@ -359,7 +357,7 @@ class Number:
 
 
 def kind_of(*values):
-    """Return the kind of what numbers of these kinds make."""
+    """Return the kind of a result of numbers of these kinds."""
     for v in values:
         if v.kind != UNIFORM:
             return VARYING
@@ -367,8 +365,8 @@ def kind_of(*values):
 
 
 def in_rows(op, a, b, width):
-    """Return True if `a // b` or `a % b` is of consecutive integers in rows of whole packs: // is the same
-    in all lanes, and % consecutive."""
+    """Return True if `a // b` or `a % b` acts on consecutive integers in rows of whole packs: // is then
+    uniform, and % consecutive."""
     return (
         op in ("//", "%")
         and a.kind == LINEAR
@@ -381,8 +379,8 @@ def in_rows(op, a, b, width):
 
 
 def consecutive(op, a, b, dtype):
-    """(kind, step) of a sum or difference of consecutive integers that is consecutive as well, or the same in
-    all lanes; (None, 0) of all others."""
+    """Return (kind, step) of a sum or difference of consecutive integers if it is consecutive or uniform;
+    (None, 0) otherwise."""
     kinds, wrapped = (a.kind, b.kind), any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b))
     if dtype not in CONSECUTIVE or LINEAR not in kinds or VARYING in kinds or wrapped and dtype != "int32":
         return None, 0
@@ -399,18 +397,19 @@ def stays_aligned(op, a, b, dtype, kind, width):
 
 
 def itemsize(dtype):
-    """Return bytes of one element in memory."""
+    """Return the bytes of one element in memory."""
     return BITS[dtype] // 8 or 1
 
 
 def reach(shape, strides, size):
-    """Return where the bytes of an array begin, and end, beside its first element, which has so many."""
+    """Return the first and the last byte offset of an array relative to its first element, which has `size`
+    bytes."""
     ends = [step * (n - 1) for n, step in zip(shape, strides)]
     return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends) + size
 
 
 def in_parts(dtype, shape, strides):
-    """dtype, shape and strides of the floats in memory: a complex number is a row of two."""
+    """Return dtype, shape and strides of the floats in memory: a complex number is a row of two."""
     if dtype not in PARTS:
         return dtype, shape, strides
     return part(dtype), [*shape, 2], [*strides, itemsize(part(dtype))]

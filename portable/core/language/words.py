@@ -1,11 +1,11 @@
-"""The words of kernels beyond Python's syntax: one row each, from which all lists of words derive.
+"""Define the words of kernels beyond Python's syntax, one row each; all lists of words derive from the rows.
 
-A row says what a word is in plain Python, how the compiler reads it, which callables of Python, math and
-NumPy mean the same, its largest error, and its line of documentation. From `ROWS` come pk's names, the
-compiler's table of callables (known.py), the checked space's functions, the messages about what there is not,
-and the tables of docs/kernels.md and docs/accuracy.md. Plain Python, and here and there the checked space,
-runs these callables as they stand. Casts to a dtype are NumPy's scalar types, so that plain Python and
-compiled code agree about what a cast means.
+A row states the word's meaning in plain Python, its method in the compiler, the equivalent callables of
+Python, math and NumPy, its largest error, and its line of documentation. From `ROWS` come pk's names, the
+compiler's table of callables (known.py), the checked space's functions, the messages about missing words, and
+the tables of docs/kernels.md and docs/accuracy.md. Plain Python, and in some places the checked space, runs
+these callables unchanged. Casts to a dtype are NumPy's scalar types, so that plain Python and compiled code
+agree about the meaning of a cast.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ Value = TypeVar("Value", bound=Union[Number, Callable[..., Any], None])
 
 
 class Word(NamedTuple):
-    """A word of kernels.
+    """Row of a word of kernels.
 
-    name : pk's name; of what pk has not, Python's
-    plain : its meaning in plain Python, of numbers of one dtype
-    reads : the method of compiler/calls.py, without `word_`, and what else it is given. The type rule, what
-        is counted and
-        what the checked space watches follow from it:
-        ("math", name, n)       the layer's own text name_of in elementary*.py. A float of the dtype common to
-                                its n arguments; counts under its name
+    name : pk's name; for a word that pk lacks, Python's
+    plain : its meaning in plain Python, for numbers of one dtype
+    reads : the method of compiler/calls.py, without `word_`, and its further arguments. They determine the
+        type rule, the counted operations and the checks of the checked space:
+        ("math", name, n)       the layer's own source name_of in elementary*.py. A float of the dtype common
+                                to its n arguments; counts under its name
         ("intrinsic", name, n)  the same, by LLVM's instruction
-        ("inline",)             `plain` is kernel text, and stands where it is called: its operations count,
-                                its asserts are watched
-    line : of documentation
-    also : other callables that mean the same
-    ulps : largest error of float32 and float64 in units of the last place, as docs/accuracy.md says; () where
+        ("inline",)             `plain` is kernel source, inlined at the call: its operations count, its
+                                asserts are checked
+    line : line of documentation
+    also : other callables with the same meaning
+    ulps : largest error of float32 and float64 in units of the last place, as in docs/accuracy.md; () if
         there is none
     """
 
@@ -56,10 +55,10 @@ class Word(NamedTuple):
     ulps: tuple = ()
 
 
-FILES = [__file__]  # of texts whose operations happen where they are called
+FILES = [__file__]  # files of sources whose operations belong to the place of the call
 ROWS: list[Word] = []
-NAMES: list[str] = []  # that pk has
-MEANT: dict[Any, Word] = {}  # rows by the callables that mean them
+NAMES: list[str] = []  # names of pk
+MEANT: dict[Any, Word] = {}  # callable -> the row of its meaning
 
 
 def _enter(row):
@@ -68,14 +67,14 @@ def _enter(row):
 
 
 def meant(value: Any) -> Word | None:
-    """Return the row that a callable means; None if there is none."""
+    """Return the row of a callable; None if there is none."""
     return MEANT.get(value) if value.__hash__ is not None else None
 
 
 def word(
     *reads: Any, also: tuple[Any, ...] = (), line: str | None = None
 ) -> Callable[[Operation], Operation]:
-    """Enter a row for the function that is decorated."""
+    """Return a decorator that adds a row for a function."""
 
     def enter(fn: Operation) -> Operation:
         says = line or " ".join((fn.__doc__ or "").split("\n\n")[0].split())  # python -OO keeps no docstrings
@@ -87,7 +86,7 @@ def word(
 
 
 def python(*reads: Any, of: tuple[Any, ...], line: str) -> None:
-    """Enter a row for what only Python, or math, has."""
+    """Add a row for a callable that only Python, or math, has."""
     name = of[0].__name__ if of[0].__module__ == "builtins" else f"{of[0].__module__}.{of[0].__name__}"
     _enter(Word(name, of[0], reads, line, tuple(of[1:])))
 
@@ -99,8 +98,8 @@ def cast(dtype: Kind, line: str, *reads: str) -> Kind:
 
 
 def _scalar(reads, name, plain, line, ulps=(), also=()):
-    """Enter a row for a function of floats, and give pk's form of it, which keeps a NumPy scalar's dtype and
-    warns of nothing."""
+    """Add a row for a function of floats; return pk's form of it, which keeps a NumPy scalar's dtype and
+    emits no warnings."""
     n = plain.nin if isinstance(plain, np.ufunc) else len(inspect.signature(plain).parameters)
 
     def call(*args):
@@ -127,15 +126,15 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
 
 
 def text(name: str, *row: Any, also: tuple[Any, ...] = ()) -> Any:
-    """Return a word that is the layer's own text; `also` if not those of math and NumPy that are called
-    alike."""
+    """Return a word with source in the layer; `also` unless its equivalents are the functions of the same
+    name in math and NumPy."""
     return _scalar(
         "math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
     )
 
 
 def llvm(*row: Any) -> Any:
-    """Return a word that is LLVM's instruction, rounded correctly."""
+    """Return a word that is an LLVM instruction, correctly rounded."""
     return _scalar("intrinsic", *row)
 
 
@@ -257,7 +256,7 @@ def near_rsqrt(x):
     return 1.0 / sqrt(x)
 
 
-_enter(Word("near_rsqrt", near_rsqrt, ("math", "near_rsqrt", 1, True), ""))  # of the layer's texts alone
+_enter(Word("near_rsqrt", near_rsqrt, ("math", "near_rsqrt", 1, True), ""))  # only for the layer's sources
 
 
 # ---- whole numbers as floats
@@ -322,7 +321,7 @@ else:
         __slots__ = ("value",)
 
         def __new__(cls, value):
-            if value.__class__ is not int:  # as most are
+            if value.__class__ is not int:  # most are
                 if isinstance(value, static):
                     return value
                 if callable(value) or value is None:
@@ -388,7 +387,7 @@ def all(condition: Any) -> bool:  # noqa: A001
 @word("intrinsic", "fma", 3, also=(math.fma,) if hasattr(math, "fma") else ())
 def fma(a: Number, b: Number, c: Number) -> float:
     """a * b + c, rounded once."""
-    from fractions import Fraction  # with `decimal` two milliseconds, of those who ask for it
+    from fractions import Fraction  # imported here, since it takes two milliseconds
 
     strong = [v for v in (a, b, c) if isinstance(v, np.floating)]
     single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
@@ -396,7 +395,7 @@ def fma(a: Number, b: Number, c: Number) -> float:
     a, b, c = float(a), float(b), float(c)
     finite = _builtins.all(map(math.isfinite, (a, b, c)))
     exact = Fraction(a) * Fraction(b) + Fraction(c) if finite else None
-    if not exact:  # infinities, NaN, and the sign of zero
+    if not exact:  # for infinities, NaN, and the sign of zero
         return kind(a * b + c)
     near = _nearest(exact)
     if (
@@ -405,7 +404,7 @@ def fma(a: Number, b: Number, c: Number) -> float:
         and (gap := exact - Fraction(near))
         and np.float64(near).view(np.int64) & 1 == 0
     ):
-        # Round to odd before float32, so that the second rounding sees on which side the exact value lies.
+        # Round to odd before float32, so that the second rounding depends on the side of the exact value.
         near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
     with np.errstate(over="ignore", under="ignore"):
         return kind(near)
@@ -469,7 +468,7 @@ def local(shape: Shape, dtype: DTypeLike) -> Any:
     return np.empty(shape, dtype)
 
 
-ATOMICS: dict[str, Callable[..., Any]] = {}  # what an element becomes, of its old number and those given
+ATOMICS: dict[str, Callable[..., Any]] = {}  # (old value, operands) -> new value of an element
 
 
 def _atomic(
@@ -508,6 +507,6 @@ def atomic_cas(view: ArrayLike, index: int | tuple[int, ...], expected: Any, val
 
 
 ATOMICS["cas"] = lambda old, expected, value: value if old == expected else old
-# what min and max mean, by "<" or ">", and whether NaN wins
+# functions for min and max, by "<" or ">" and whether NaN wins
 EXTREMES = {row.reads[1:]: row.plain for row in ROWS if row.reads[0] == "extreme"}
-globals()["__all__"] = NAMES  # so: type checkers, which cannot run the rows, take every name of this module
+globals()["__all__"] = NAMES  # type checkers, which cannot run the rows, export all names

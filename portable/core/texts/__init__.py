@@ -1,1 +1,1 @@
-"""The layer's own functions, written in its own language."""
+"""Define the layer's own functions, written in the kernel language."""

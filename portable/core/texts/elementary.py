@@ -1,18 +1,18 @@
-"""exp, log and their family as kernel text: one sequence of fused multiply-adds, so the same bits on every
-machine.
+"""Define exp, log and related functions in kernel source: one sequence of fused multiply-adds, with the same
+bits on every machine.
 
-Every function here is compiled like a user's kernel, for scalars, lane packs and CUDA. The text is
-branch-free (selects only, but for divisions whose quotient has more digits than the type), float32 text holds
-no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain Python has the
-same bits too.
+Every function is compiled like a user's kernel, for scalars, lane packs and CUDA. The source is branch-free
+(selects only, except for divisions whose quotient has more digits than the type), the float32 form contains
+no float64 operation, and every product that enters a sum is an explicit `fma`, so that plain Python gives the
+same bits.
 
-A text stands here once. As it stands it is float64's; float32's is the same over other constants: `T` are
-those of the type, and what a name with `_f32` holds is there what the name without it holds here
-(`narrowed`). A word `exp` of kernels is the text `exp_of`.
+Each function is written once, for float64. The float32 form has the same source with other constants: `T`
+holds the constants of the type, and a name with the suffix `_f32` replaces the name without it (`narrowed`).
+The word `exp` of kernels is the function `exp_of`.
 
-The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate
-on a short interval, rebuild. A value in two parts, `x, x_low`, is x + x_low, with x_low about an ulp of x
-unless said otherwise. The errors stand in the rows of words.py.
+The method is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly,
+approximate on a short interval, reconstruct. A value in two parts, `x, x_low`, is x + x_low, with x_low about
+an ulp of x unless stated otherwise. The rows of words.py give the errors.
 """
 
 import types
@@ -39,7 +39,7 @@ from ..language.words import (
 )
 
 OWN = "portable.core.texts.", "portable.library.texts."
-ELEMENTARY_FILES = [__file__]  # of texts that debug builds take as one operation, and whose loops are short
+ELEMENTARY_FILES = [__file__]  # sources that are one operation in debug builds, with short loops
 INF = float("inf")
 NAN = float("nan")
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
@@ -50,18 +50,18 @@ whole, whole_f32 = int64, int32
 
 
 def narrowed(names, constants=T32):
-    """Return float32's form of what a module of texts holds, as a dict of its own for all of them."""
+    """Return the float32 form of a module's functions, as a separate namespace that they share."""
     found = {**names, "T": constants}
     for name, fn in names.items():
         if isinstance(fn, types.FunctionType) and fn.__module__.startswith(OWN):
             found[name] = types.FunctionType(fn.__code__, found, name)
-            found[name].__qualname__ = f"F32.{name}"  # where a fingerprint finds it
+            found[name].__qualname__ = f"F32.{name}"  # fingerprints look functions up by this name
     found.update({name[:-4]: found[name] for name in names if name.endswith("_f32")})
     return found
 
 
 def horner(x, coefficients):
-    """Return the polynomial with these coefficients, highest degree first: one fma a degree."""
+    """Return the polynomial in x with these coefficients, highest degree first: one fma per degree."""
     total = coefficients[0]
     for c in coefficients[1:]:
         total = fma(total, x, c)
@@ -69,26 +69,28 @@ def horner(x, coefficients):
 
 
 def two_chains(x, coefficients):
-    """Return the same for an odd number of coefficients, in half the time and one operation more."""
+    """Return the same polynomial, with an odd number of coefficients, in half the time and one more
+    operation."""
     z = x * x
     total = fma(horner(z, coefficients[0:-1:2]), x, horner(z, coefficients[1:-1:2]))
     return fma(total, x, coefficients[-1])
 
 
 def product(a, b):
-    """a * b in two parts."""
+    """Return a * b in two parts."""
     p = a * b
     return p, fma(a, b, -p)
 
 
 def product_of_parts(a, a_low, b, b_low):
-    """(a + a_low) * (b + b_low) in two parts."""
+    """Return (a + a_low) * (b + b_low) in two parts."""
     p, p_low = product(a, b)
     return p, fma(a, b_low, fma(a_low, b, p_low))
 
 
 def at_least(x, low):
-    """Return the larger one; NaN stays. A select, for CUDA has no float64 maximum that keeps NaN."""
+    """Return the larger of x and low; NaN remains. It is a select, since CUDA has no float64 maximum that
+    keeps NaN."""
     return where(x < low, low, x)
 
 
@@ -104,18 +106,18 @@ def clamp(x, low, high):
 
 
 def power(t):
-    """2^n from a sum with T.ONE: its low bits hold n and the bias of exponents."""
+    """Return 2^n from t, a sum with T.ONE, whose low bits hold n plus the exponent bias."""
     return from_bits(bits(t) << T.DIGITS)
 
 
 # ---- division
 def divmod_of(x, y):
-    """Python's (x // y, x % y) for any floats: by the remainder of the sizes, as C's fmod has it, then the
-    signs.
+    """Return Python's (x // y, x % y) for any floats: the remainder of the magnitudes, as in C's fmod, then
+    the signs.
 
-    `exact`: up to here the floor of a rounded quotient is at most one off, which the sign of an exact
-    remainder tells; beyond, y times a power of two is taken away as often as it goes, until what remains is
-    below y. `more`: how far that power goes up at a time.
+    `exact`: below this size the floor of a rounded quotient is off by at most one, which the sign of an exact
+    remainder detects; above it, y times a power of two is subtracted repeatedly until the remainder is below
+    y. `more`: the largest factor by which that power grows at once.
     """
     exact, more = T.DIVIDED
     a, b, q = abs(x), abs(y), x / y
@@ -124,7 +126,7 @@ def divmod_of(x, y):
     turned = (m != 0.0) & ((m < 0.0) != (y < 0.0))
     if n < exact:
         n = copysign(n, q) - where(turned, 1.0, 0.0)
-    else:  # NumPy's rounding of a quotient that has more digits than the type
+    else:  # NumPy's rounding of a quotient with more digits than the type
         q = (x - m) / y
         w = q - where(turned, 1.0, 0.0)
         n = floor(w)
@@ -134,12 +136,12 @@ def divmod_of(x, y):
 
 
 def _remainder(a, b, q, exact, more):
-    """Return how often b goes into a, if that is below `exact`, and the remainder; q is their quotient but
-    for its sign."""
+    """Return the integer quotient of a and b, if it is below `exact`, and the remainder; q is the
+    floating-point quotient up to sign."""
     n = floor(abs(q))
     r = where(n == 0.0, a, fma(-n, b, a))  # b may be infinite
     n, r = where(r < 0.0, n - 1.0, n), where(r < 0.0, r + b, r)
-    if not n < exact:  # also where it is no number
+    if not n < exact:  # also for NaN
         r = where(isfinite(a) & (b > 0.0), a, NAN)
         while r >= b:
             t = b
@@ -150,13 +152,13 @@ def _remainder(a, b, q, exact, more):
     return n, r
 
 
-# ---- exponentials. The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no
-# scale above 2^1023. Results below the normal numbers are made larger (`tiny` changes the rounding
-# constant, and with it the exponent), then scaled back: one rounding into the subnormals. At the lower clamp
-# the exponent field is 0, so what underflows is 0 at once: rounding it there would cost the CPU hundreds of
-# cycles, and sums of exponentials are full of it.
+# ---- exponentials. The polynomial gives 2 exp(r) and the scale is 2^(n-1), so that the largest results need
+# no scale above 2^1023. Subnormal results are computed larger (`tiny` changes the rounding constant, and
+# with it the exponent), then scaled back: one rounding into the subnormals. At the lower clamp the exponent
+# field is 0, so that an underflow gives 0 directly: rounding to subnormals would cost the CPU hundreds of
+# cycles, and is frequent in sums of exponentials.
 def reduce_exp(x, magic):
-    """r in two parts, with x = n ln 2 + r, and the sum that holds n."""
+    """Return r in two parts, with x = n ln 2 + r, and the sum that contains n."""
     t = fma(x, T.LOG2E[0], magic)
     n = t - magic
     high = fma(n, -T.LN2[0], x)
@@ -174,7 +176,7 @@ def exp_of(x):
 
 
 def exp2_sum(x, low):
-    """2^(x + low); the literal -0.0 costs nothing."""
+    """Return 2^(x + low); the literal -0.0 costs nothing."""
     least, most, small = T.EXP2_ENDS
     x = clamp(x, least, most)
     tiny = x < small
@@ -192,14 +194,14 @@ def exp2_of(x):
 # pattern makes the exponent field change at sqrt(1/2) 2^k. The integer k becomes a float through the bits of
 # 2^52 + k (or 2^23 + k). f is exact.
 def fields(x):
-    """2^52 + 1023 + k (or 2^23 + 127 + k), f, and 2^(1-k) of a normal positive x."""
+    """Return 2^52 + 1023 + k (or 2^23 + 127 + k), f, and 2^(1-k) of a normal positive x."""
     i = bits(x) + T.FROM_ROOT_HALF
     f = from_bits((i & T.FRACTION) + T.ROOT_HALF_BITS) - 1.0
     return from_bits((i >> T.DIGITS) | T.UNIT), f, from_bits(T.EXPONENT - (i & T.EXPONENT))
 
 
 def split(x):
-    """k and f of a positive x, subnormal or not."""
+    """Return k and f of a positive x, normal or subnormal."""
     tiny = x < T.LEAST
     k, f, _ = fields(where(tiny, x * T.LIFT, x))
     return k - where(tiny, T.BIASED_TINY, T.BIASED), f
@@ -209,13 +211,13 @@ series, series_f32 = two_chains, horner
 
 
 def finish_log(x, y):
-    """y, but what log(x) is at zero, below it, at infinity and at NaN."""
+    """Return y, except at zero, negative numbers, infinity and NaN, where it returns log(x)."""
     y = where(x >= 0.0, where(x == 0.0, -INF, y), NAN)
     return where(x < INF, y, x)
 
 
 def log_parts(k, f):
-    """k ln 2 + log(1 + f) as a larger and a smaller part."""
+    """Return k ln 2 + log(1 + f) as a larger and a smaller part."""
     p = series(f, T.LOG)
     high = fma(k, T.LN2_SHORT[0], f)
     low = f - fma(k, -T.LN2_SHORT[0], high)
@@ -233,7 +235,7 @@ def log_of(x):
 
 
 def log_normal(x):
-    """log of a number that is positive and normal."""
+    """Return the log of a positive normal number."""
     k, f, _ = fields(x)
     high, low = log_parts(k - T.BIASED, f)
     return high + low
@@ -241,8 +243,8 @@ def log_normal(x):
 
 # ---- powers
 def precise_log2(k, f):
-    """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2
-    + f)."""
+    """Return k + log2(1 + f) to about 65 bits (float64) in two parts, by the series of 2 atanh(s) / ln 2 in s
+    = f / (2 + f)."""
     d = 2.0 + f
     w = 1.0 / d
     s = fma(f, w, 0.0)
@@ -262,7 +264,7 @@ def precise_log2(k, f):
 
 
 def finish_pow(x, y, m):
-    """m = |x|^y with its sign and the special cases of C99."""
+    """Return m = |x|^y with its sign and the special cases of C99."""
     a = abs(x)
     m = where(a == 0.0, where(y > 0.0, a, INF), where(a == INF, where(y > 0.0, a, 0.0), m))
     even = trunc(0.5 * y) == 0.5 * y
@@ -280,13 +282,12 @@ def pow_of(x, y):
     return finish_pow(x, y, exp2_sum(p, where(abs(p) < far, fma(b, low, p_low), 0.0)))
 
 
-# ---- circular functions: x = q pi/2 + r. Near zero by three parts of pi/2 (the first product is exact while
-# |n| <
-# 2^22, the second too, for its constant is short). Farther out, in a branch that is skipped when no lane
-# needs it, by the exact product with the bits of 2/pi that matter (Payne and Hanek, SIGNUM Newsletter 18
-# (1983)).
+# ---- circular functions: x = q pi/2 + r. Near zero r comes from three parts of pi/2 (the first product is
+# exact while |n| < 2^22; so is the second, since its constant is short). Farther out it comes from the exact
+# product with the significant bits of 2/pi (Payne and Hanek, SIGNUM Newsletter 18 (1983)), in a branch that
+# is skipped when no lane needs it.
 def bits_of_two_over_pi(p):
-    """180 bits from position p on, in words of 60."""
+    """Return 180 bits of 2/pi from position p, in words of 60."""
     row = (p * 1093) >> 16  # p // 60
     shift = p - 60 * row
     w0, w1, w2, w3 = int64(0), int64(0), int64(0), int64(0)
@@ -301,10 +302,10 @@ def bits_of_two_over_pi(p):
 
 
 def far_quadrant(m, p):
-    """m (53 bits) times the bits of 2/pi from position p on, modulo 4.
+    """Multiply m (53 bits) by the bits of 2/pi from position p, modulo 4.
 
-    Returns the nearest quadrant, -1 where the rest is negative (else 0), and the size of the rest in two
-    words.
+    Return the nearest quadrant, -1 if the remainder is negative (else 0), and the magnitude of the remainder
+    in two words.
     """
     v0, v1, v2 = bits_of_two_over_pi(p)
     low, high = m & LIMB, m >> 30
@@ -325,7 +326,8 @@ def far_quadrant(m, p):
 
 
 def far_parts(x):
-    """Return the quadrant, its sign, and the rest times 2^58 in two parts, of the size of any x."""
+    """Return the quadrant of |x| for any x, the sign of the remainder, and the remainder's magnitude times
+    2^58 in two parts."""
     i = int64(bits(abs(x)))
     m = ((i & T.FRACTION) | (T.FRACTION + 1)) << T.FAR_SHIFT
     q, sign, top, rest = far_quadrant(m, (i >> T.DIGITS) - T.FAR_FIRST)
@@ -334,12 +336,12 @@ def far_parts(x):
 
 
 def far(x):
-    """Return the quadrant and r, in two parts, of any x."""
+    """Return the quadrant and r, in two parts, for any x."""
     q, sign, high, low = far_parts(x)
     f = high + low
     r, r_low = product(f, T.FAR_SCALE[0])
     rest = fma(f, T.FAR_SCALE[1], fma(low - (f - high), T.FAR_SCALE[0], r_low))
-    f, r = r, r + rest  # what is left is within half a unit: the sine takes it as it stands
+    f, r = r, r + rest  # r_low is then within half an ulp: the sine uses r unchanged
     r_low = rest - (r - f)
     r, r_low = where(sign < 0, -r, r), where(sign < 0, -r_low, r_low)
     r = where(abs(x) < INF, where(x < 0.0, -r, r), NAN)
@@ -347,7 +349,7 @@ def far(x):
 
 
 def reduce_pi(x):
-    """Return the quadrant and r in two parts."""
+    """Return the quadrant of x and r in two parts."""
     t = fma(x, T.TWO_OVER_PI, T.ROUND)
     n = t - T.ROUND
     high = fma(n, -T.HALF_PI[0], x)
@@ -362,7 +364,7 @@ def reduce_pi(x):
 
 
 def near_zero(r, low):
-    """sin and cos of r + low, |r| <= pi/4, each as a larger and a smaller part."""
+    """Return sin and cos of r + low, |r| <= pi/4, each as a larger and a smaller part."""
     z = r * r
     c = fma(z, -0.5, 1.0)
     c_low = fma(z, -0.5, 1.0 - c) + fma(z, z * horner(z, T.COS), -(r * low))
@@ -370,7 +372,7 @@ def near_zero(r, low):
 
 
 def quarter(q, r, low):
-    """Return the sine of q quarter turns and r + low."""
+    """Return the sine of q quarter turns plus r + low."""
     s, s_low, c, c_low = near_zero(r, low)
     even = (q & 1) == 0
     return from_bits(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << T.SIGN))

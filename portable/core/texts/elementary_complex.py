@@ -1,7 +1,7 @@
-"""Complex numbers as kernel text, of their real parts.
+"""Define operations on complex numbers in kernel source, by their real parts.
 
-Each operation is rounded by itself, as in Python: what a function takes and gives is rounded, and so no sum
-takes a product apart.
+Each operation is rounded separately, as in Python: arguments and results of a function are rounded, so that
+no sum is fused with a product.
 """
 
 from ..language.words import FILES, cos, exp, sin, where
@@ -10,7 +10,7 @@ FILES.append(__file__)
 
 
 def times(a, b):
-    """Return a product that is rounded."""
+    """Return the rounded product of two real numbers."""
     return a * b
 
 
@@ -21,8 +21,8 @@ def product(a, b):
 
 
 def quotient(a, b):
-    """a / b after Smith (Communications of the ACM 5, 1962, 435), as NumPy has it: without overflow of
-    abs(b) squared. By zero both parts of a are."""
+    """Return a / b after Smith (Communications of the ACM 5, 1962, 435), as in NumPy: without overflow of
+    abs(b) squared. For b = 0 both parts of a are divided by zero."""
     real = abs(b.real) >= abs(b.imag)
     large, small = where(real, b.real, b.imag), where(real, b.imag, b.real)
     ratio = small / large
@@ -34,7 +34,7 @@ def quotient(a, b):
 
 
 def exponential(z):
-    """exp(z); of a number without an imaginary part, one without."""
+    """Return exp(z); its imaginary part is zero if that of z is."""
     size = exp(z.real)
     none = z.imag == 0.0
     return complex(where(none, size, times(size, cos(z.imag))), where(none, z.imag, times(size, sin(z.imag))))

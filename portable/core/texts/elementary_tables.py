@@ -1,37 +1,37 @@
-"""Constants of the elementary functions: a pair a name, for float64 and float32.
+"""Define the constants of the elementary functions: a pair per name, for float64 and float32.
 
-Polynomials are Remez fits of ours, highest degree first. Each fit was made in 70 digits for relative error,
-its low coefficients rounded to the type one after another and the rest refitted, so that what is written is
-what is evaluated. The bound beside each is that of the polynomial alone.
+Polynomials are our own Remez fits, highest degree first. Each was fitted in 70 digits for relative error; its
+low coefficients were rounded to the type one after another and the others refitted, so that the evaluated
+polynomial is the fitted one. The bound given with each applies to the polynomial only.
 
-A constant in two parts is the nearest number of the type, and the nearest to the rest.
+A constant in two parts is its nearest number of the type, and the number nearest to the remainder.
 """
 
 from types import SimpleNamespace
 
 from ..language.words import float32, float64
 
-# ---- how numbers are made: bits of a fraction, of the exponent, of the sign's place
+# ---- layout of floats: bits of the fraction and of the exponent, position of the sign
 DIGITS = 52, 23
-SIGN = 62, 30  # a quadrant's second bit goes there
+SIGN = 62, 30  # shift of a quadrant's second bit to the sign
 FRACTION = 0x000FFFFFFFFFFFFF, 0x007FFFFF
 EXPONENT = 0x7FF0000000000000, 0x7F800000
 UNIT = 0x4330000000000000, 0x4B000000  # 2^52 and 2^23, in whose low bits an integer is a float
 BIASED = 2.0**52 + 1023, 2.0**23 + 127
-LEAST, LIFT = (2.0**-1022, 2.0**-126), (2.0**54, 2.0**25)  # what is normal, and makes the rest so
+LEAST, LIFT = (2.0**-1022, 2.0**-126), (2.0**54, 2.0**25)  # least normal number; scale of subnormals
 BIASED_TINY = float64(2.0**52 + 1023 + 54), float32(2.0**23 + 127 + 25)
-# adding it to a number of size below 2^51 (2^22) leaves the nearest integer in the low bits
+# added to a number of magnitude below 2^51 (2^22), it leaves the nearest integer in the low bits
 ROUND = 1.5 * 2.0**52, 1.5 * 2.0**23
-ONE = ROUND[0] + 1023, ROUND[1] + 127  # of which `power` makes 1
+ONE = ROUND[0] + 1023, ROUND[1] + 127  # `power` maps it to 1
 HALF = ROUND[0] + 1022, ROUND[1] + 126
-# results below the normal numbers are made 2^54 (2^25) times larger at first
+# subnormal results are first computed 2^54 (2^25) times larger
 HALF_TINY, SHRINK = (float64(HALF[0] + 54), float32(HALF[1] + 25)), (2.0**-54, 2.0**-25)
 DIVIDED = (2.0**50, 2.0**32), (2.0**21, 2.0**16)  # `exact` and `more` of a division
 
-# ---- where functions end: least and most, and what is small
+# ---- limits of arguments: least, largest, and small
 EXP_ENDS = (-745.83, 710.0, -708.0), (-104.67, 89.0, -86.0)
 EXP2_ENDS = (-1076.0, 1025.0, -1021.0), (-151.0, 129.0, -125.0)
-POW_ENDS = (1e20, 1100.0), (1e12, 160.0)  # of the exponent's size, and of the logarithm's
+POW_ENDS = (1e20, 1100.0), (1e12, 160.0)  # limits of the magnitudes of the exponent and of the logarithm
 SIN_SMALL, SIN_NEAR = (1e-9, 1e-4), (6.5e6, 6400.0)
 
 # ---- constants in two parts. fma(n, -LN2, x) is exact: with |r| <= 1/2 it is a multiple of half an ulp of
@@ -40,19 +40,19 @@ LOG2E = (1.4426950408889634, 2.0355273740931033e-17), (1.4426950216293335, 1.925
 LN2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
 LN2_SHORT = (0.6931471805601177, -1.7239444525614835e-13), (0.69317626953125, -2.9088971132296138e-05)
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD, 0x3F3504F3
-FROM_ROOT_HALF = 0x00095F619980C433, 0x004AFB0D  # bits of 1 less these
+FROM_ROOT_HALF = 0x00095F619980C433, 0x004AFB0D  # bits of 1 minus these bits
 TWO_OVER_PI = 0.6366197723675814, 0.6366197466850281
 HALF_PI = (
     (1.5707963267948966, 6.12323399409214e-17, 1.6446256936324258e-26),
     (1.5707963705062866, -4.371395334601402e-08, 2.5633440682570896e-12),
 )
-# m, with so many zeros behind it, times bits of 2/pi from a position on; 2^-58 pi/2
+# zeros appended to m, position of the first bits of 2/pi; 2^-58 pi/2 in two parts
 FAR_SHIFT, FAR_FIRST = (0, 29), (1017, 121)
 FAR_SCALE = (5.449794528138487e-18, 2.1244235522607673e-34), (5.449794679792836e-18, -1.5165434285708382e-25)
 POW_FIRST = (2.8853900817779268, 4.0710547481862066e-17), (2.885390043258667, 3.851926067000022e-08)
 POW_THIRD = (0.9617966939259756, 5.0577616648125907e-17), (0.9617967009544373, -7.028461812552678e-09)
 
-# 2 exp(r) on |r| <= ln(2)/2; the two last are exact. Bounds 4e-18 and 3e-9.
+# 2 exp(r) on |r| <= ln(2)/2; the last two are exact. Bounds 4e-18 and 3e-9.
 EXP = (
     (
         4.9975876712635074e-08,
@@ -187,15 +187,15 @@ COS = (
 
 
 def constants_of(names):
-    """Return the constants among a module's names: of float64, and of float32."""
+    """Return the constants among a module's names, for float64 and for float32."""
     pairs = {name: pair for name, pair in names.items() if name.isupper() and isinstance(pair, tuple)}
     return [{name: pair[k] for name, pair in pairs.items()} for k in (0, 1)]
 
 
-# a function of the type finds them here
+# functions find the constants of their type here
 T, T32 = (SimpleNamespace(**constants) for constants in constants_of(dict(globals())))
 
-# 2/pi in words of 60 bits, after one word of zeros; and each four in sequence, with the first one's number.
+# 2/pi in words of 60 bits, after one word of zeros; and each four successive words, with the first's index.
 _WORDS = (
     0x000000000000000,
     0xA2F9836E4E44152,
