@@ -1,1 +1,1 @@
-"""From a kernel's text to a typed tree."""
+"""Build a typed tree from a kernel's source."""

@@ -1,5 +1,5 @@
-"""Slices and rows in kernels, read into the typed tree: operations of their elements, one after the other in
-the order of the indices, without a temporary array."""
+"""Build slices and rows in kernels into the typed tree: as operations on their elements, in the order of the
+indices, without a temporary array."""
 
 import ast
 import functools
@@ -10,16 +10,16 @@ from .complexes import complex_operated
 from .tree import Block, Loop, Operation, Variable, View, describe
 from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, complex_of, held, vector
 
-_UNROLLED = 16  # elements at most
-_MOST = 64  # numbers of a vector or matrix, which are kept in registers
+_UNROLLED = 16  # most elements of an unrolled loop
+_MOST = 64  # most numbers of a vector or matrix, which stay in registers
 REDUCTIONS = "sum", "min", "max"
 
 
 class Array:
-    """Numbers by their indices: of a view in another order, or of an expression.
+    """Array as functions of its indices: a reindexed view, or an expression.
 
-    shape : extents; item : gives the number at some indices; place : gives (view, indices) of its element,
-    None of an expression; views : that it reads
+    shape : extents; item : function of indices that returns the number there; place : function of indices
+    that returns (view, indices) of the element, None for an expression; views : the views that it reads
     """
 
     def __init__(self, shape, item, place=None, views=()):
@@ -29,28 +29,29 @@ class Array:
         return "an array"
 
     def at(self, ks):
-        """Return the number at the last of some indices, as many as this has dimensions."""
+        """Return the number at the last of the indices `ks`, as many as the array has dimensions."""
         return self.item(ks[len(ks) - len(self.shape) :])
 
 
 def placed(build, shape, place, view):
-    """Return the Array of a view's elements whose indices `place` gives with the view."""
+    """Return the Array of a view's elements; `place` maps indices to (view, indices)."""
     return Array(shape, lambda ks: load_element(build, *place(ks)), place, [view])
 
 
 def reindexed(array, shape, change):
-    """Return an Array by other indices, of which `change` makes those of the one that is there."""
+    """Return an Array with new indices, which `change` maps to those of `array`."""
     place = array.place and (lambda ks: array.place(change(ks)))
     return Array(shape, lambda ks: array.item(change(ks)), place, array.views)
 
 
 def part_at(array, items):
-    """Return the Array at indices of the leading dimensions of another."""
+    """Return the part of an Array at indices of its leading dimensions."""
     return reindexed(array, array.shape[len(items) :], lambda ks: [*items, *ks])
 
 
 def settled(build, v, node):
-    """Return a value that gets a name: of an expression of few numbers, the vector of these."""
+    """Return a value in the form that a name can hold: an array expression of few numbers becomes a
+    vector."""
     if not isinstance(v, Array) or v.place:
         return v
     found = vector_of(build, v)
@@ -90,7 +91,7 @@ def check_writable(build, view, node):
 
 
 def part_of(build, view, items):
-    """Return the view that remains after indices and slices of the leading dimensions."""
+    """Return the view that remains after `items`, indices and slices of the leading dimensions."""
     part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
     sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
     for d, (k, item) in enumerate(sliced):
@@ -98,21 +99,21 @@ def part_of(build, view, items):
         if n is None:
             known = [v for v in (*item, view.shape[k]) if isinstance(v, Operation)]
             n = Operation("extent", known, attr=(part, d), dtype="int", kind=UNIFORM)
-            build.order.append(n)  # it differs between lanes where a bound does
+            build.order.append(n)  # it differs between lanes if a bound does
         part.shape.append(n)
     part.shape += view.shape[len(items) :]
     return build.put(part)
 
 
 def _static_extent(bounds, extent):
-    """Return the extent of a slice if all of it is known here, or None."""
+    """Return the extent of a slice if it is known at compile time, or None."""
     if not isinstance(extent, int) or not all(b is None or isinstance(b.const, int) for b in bounds):
         return None
     return len(range(extent)[slice(*(b and int(b.const) for b in bounds))])
 
 
 def stepped(build, view, items, node):
-    """Return the elements at indices and slices (lower, upper, step)."""
+    """Return the Array of a view's elements at indices and slices (lower, upper, step)."""
     part = part_of(build, view, [i[:2] if isinstance(i, tuple) else i for i in items])
     steps = [i[2] if i[2:] else 1 for i in items if isinstance(i, tuple)]
     shape = [build.extent(n) for n in part.shape]
@@ -128,7 +129,7 @@ def stepped(build, view, items, node):
 
 
 def _counted(build, n, step):
-    """Return the number of elements that a slice with this step takes, of n."""
+    """Return the number of elements that a slice with this step selects from n."""
     return (
         n if step == 1 else build.binary("//", build.binary("+", n, build.const(step - 1)), build.const(step))
     )
@@ -140,7 +141,7 @@ def _at(build, k, n, step):
 
 
 def transposed(build, v):
-    """Return a view, or an array, with its dimensions in reverse."""
+    """Return a view or an array with its dimensions reversed."""
     if isinstance(v, View):
         rest = v.dtype, v.shape[::-1], v.readonly, v.scatter, v.lanes_last, v.store
         return build.put(View(v.label, *rest, base=v))
@@ -149,7 +150,8 @@ def transposed(build, v):
 
 
 def _whole_shape(build, array, shape, node):
-    """Return a shape of as many elements as an array has, of which one -1 takes what is left."""
+    """Return a shape with as many elements as an array; one extent may be -1, which stands for the remaining
+    factor."""
     product = functools.partial(functools.reduce, functools.partial(build.binary, "*"))
     size, known = product(array.shape), [n for n in shape if n.const != -1]
     if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):
@@ -161,7 +163,7 @@ def _whole_shape(build, array, shape, node):
 
 
 def reshaped(build, v, shape, node):
-    """Return the elements of an array, in the order of its indices, by indices of another shape."""
+    """Return an array with another shape and its elements in the same order."""
     array = array_of(build, v)
     shape = _whole_shape(build, array, shape, node)
 
@@ -178,12 +180,12 @@ def reshaped(build, v, shape, node):
 
 
 def is_array(v):
-    """Return True for a view of some dimensions, an Array and a vector."""
+    """Return True for a vector, and for a view or an Array that has dimensions."""
     return isinstance(v, Vector) or isinstance(v, (View, Array)) and bool(v.shape)
 
 
 def array_of(build, v):
-    """Return a view of some dimensions, or tuples of numbers, as an Array; None of other values."""
+    """Return a view that has dimensions, or tuples of numbers, as an Array; None for other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
         return placed(build, [build.extent(n) for n in v.shape], lambda ks: (v, ks), v)
     if shape := _extents(v):
@@ -192,7 +194,7 @@ def array_of(build, v):
 
 
 def _extents(v):
-    """Return the shape of a number, or of tuples of as many; None of others."""
+    """Return the shape of a number, or of tuples of equal shape; None for other values."""
     if isinstance(v, (Operation, Complex)):
         return ()
     shapes = {_extents(part) for part in v} if isinstance(v, tuple) else ()
@@ -200,7 +202,7 @@ def _extents(v):
 
 
 def vector_of(build, array):
-    """Return the vector, or matrix, of an Array's numbers; the Array if it is not known to have few."""
+    """Return an Array as a vector or matrix if its extents are known and small, else the Array."""
     shape = [n.const for n in array.shape]
     if None in shape or not 0 < math.prod(shape) <= _MOST:
         return array
@@ -213,7 +215,7 @@ def vector_of(build, array):
 
 
 def read_vector(build, node, n_dimensions):
-    """Read pk.vector(...) of numbers or of a row, pk.matrix(...) of rows or of a matrix."""
+    """Build a call of pk.vector with numbers or a row, or of pk.matrix with rows or a matrix."""
     parts = [_of_known_extents(build, build.expr(a)) for a in node.args]
     whole = array_of(build, parts[0]) if len(parts) == 1 else None
     whole = whole if whole and len(whole.shape) == n_dimensions else array_of(build, tuple(parts))
@@ -229,7 +231,7 @@ def read_vector(build, node, n_dimensions):
 
 
 def _of_known_extents(build, v):
-    """Return the numbers of a row whose slices say how many; other values as they are."""
+    """Return a row as a vector if its slices determine the extents; other values unchanged."""
     array = array_of(build, v)
     if array is None:
         return v
@@ -238,7 +240,8 @@ def _of_known_extents(build, v):
 
 
 def _sliced(extent):
-    """Return how many elements `x[2:5]`, `x[:3]` and `x[j:j + 3]` take of a long array; None of others."""
+    """Return the number of elements that `x[2:5]`, `x[:3]` or `x[j:j + 3]` selects from a long array; None
+    for other slices."""
     if extent.op != "extent" or not (slices := [i for i in extent.attr[0].items if isinstance(i, tuple)]):
         return None
     low, high = slices[extent.attr[1]] if extent.attr[1] < len(slices) else (None, None)
@@ -249,7 +252,7 @@ def _sliced(extent):
 
 
 def elementwise(build, function, node, *values):
-    """Return the Array of what a function gives of the elements of values, of which one at least is an
+    """Return the Array that results from a function of the elements of `values`, of which at least one is an
     array."""
     arrays = [array_of(build, v) for v in values]
     shape = max((a.shape for a in arrays if a), key=len)
@@ -264,8 +267,8 @@ def elementwise(build, function, node, *values):
 
 
 def check_shape(build, shape, array, node):
-    """Return a shape with what an array's says of its last extents; refuse another one. The checked space
-    looks at extents that are known at a launch."""
+    """Return a shape in which the array's known extents replace unknown ones; raise LoweringError if they
+    differ. The checked space compares the extents that only a launch determines."""
     for n, own in zip(reversed(shape), reversed(array.shape)):
         if None not in (n.const, own.const) and n.const != own.const or len(array.shape) > len(shape):
             build.fail(
@@ -282,7 +285,8 @@ def check_shape(build, shape, array, node):
 
 
 def each(build, shape, do, ks=(), most=_UNROLLED):
-    """Do something at all indices of a shape, row by row; few are unrolled."""
+    """Call `do` with all indices of a shape, in row-major order, in a loop that is unrolled for at most
+    `most` elements."""
     if not shape:
         do([*ks])
         return
@@ -305,8 +309,8 @@ def each(build, shape, do, ks=(), most=_UNROLLED):
 
 
 def assign_array(build, target, value, node, operated=None, store=store_element):
-    """Store the elements of an array, or one number, in a target; `operated(old, new)` gives what is
-    stored."""
+    """Store the elements of an array, or one number, in a target; `operated(old, new)` returns the number to
+    store."""
     source = array_of(build, value)
     if target.place is None:
         build.refuse(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel")
@@ -327,12 +331,13 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
 
 
 def _most(array):
-    """Return how many elements are unrolled: all of a vector."""
+    """Return the largest number of elements to unroll: all of a vector."""
     return _MOST if array and not array.views else _UNROLLED
 
 
 def _apart(a, b):
-    """True unless two views are parts of one that begin or end at different places of a dimension."""
+    """Return True unless two views are parts of one array that begin or end at different places of a
+    dimension."""
     while a.base is not None and b.base is not None and a.base is not b.base:
         a, b = (a.base, b) if len(a.base.shape) < len(b.base.shape) else (a, b.base)
     if a.base is None or a.base is not b.base:
@@ -349,7 +354,7 @@ def _same(x, y):
 
 
 def total(build, value, how, node, nan_wins=True):
-    """sum, min or max of the elements of an array, in the order of the indices."""
+    """Return the sum, min or max of the elements of an array, in the order of the indices."""
     array = array_of(build, value)
     if array is None:
         build.refuse(node, f"`{ast.unparse(node)}`: a view or a slice is wanted")
@@ -369,7 +374,7 @@ def total(build, value, how, node, nan_wins=True):
 
 
 def _joined(build, how, nan_wins, variable, new):
-    """Return what a variable becomes by another number."""
+    """Return the result of combining a variable with another number."""
     old = build.operation("get", attr=variable)
     if how == "sum":
         return build.counted("+", build.binary("+", old, new))
@@ -377,7 +382,8 @@ def _joined(build, how, nan_wins, variable, new):
 
 
 def _numbers(build, array, how, n, node, ks):
-    """Return an element's number, or both parts of a complex one; what is summed in 64 bits."""
+    """Return the element at `ks` as one number, or as both parts of a complex number; terms of a sum have 64
+    bits."""
     v = array.item(ks)
     if n == 1:
         hint = " (or a sum in a loop, from 0j)" * (how == "sum")
@@ -386,14 +392,14 @@ def _numbers(build, array, how, n, node, ks):
 
 
 def _is_complex(build, array):
-    """Return True for an array of complex numbers, as the views tell that it reads."""
+    """Return True if an array holds complex numbers, by the dtypes of its views or by its first element."""
     if array.views:
         return any(v.dtype in PARTS for v in array.views)
     return isinstance(array.item([build.const(0)] * len(array.shape)), Complex)
 
 
 def dot(build, left, right, node):
-    """Return the product of two arrays of one or two dimensions, of which sums run over the inner one."""
+    """Return the matrix product of two arrays of one or two dimensions."""
     a, b = (array_of(build, v) for v in (left, right))
     if not all(v and len(v.shape) <= 2 for v in (a, b)):
         build.refuse(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted")
@@ -406,7 +412,7 @@ def dot(build, left, right, node):
 
 
 def _product(build, a, b, node, ks):
-    """Return the sum of the products of a row of `a` and a column of `b`."""
+    """Return the scalar product of a row of `a` and a column of `b`."""
     n = len(a.shape) - 1
     row, column = part_at(a, ks[:n]), reindexed(b, b.shape[:1], lambda k: [*k, *ks[n:]])
 

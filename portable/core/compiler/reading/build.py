@@ -1,5 +1,5 @@
-"""A text and what is known of its arguments, read into a typed tree: statements, variables, loops, inlined
-calls."""
+"""Build a typed tree from a source and the known facts of its arguments: statements, variables, loops,
+inlined calls."""
 
 import ast
 import numpy as np
@@ -32,15 +32,15 @@ from .tree import (
 )
 from ...language.types import DTYPES, UNIFORM, Complex, Known, Record, TypeClash, complex_of, held
 
-MOST_OPERATIONS = 100_000  # and other nodes of a tree, which compile within some minutes
+MOST_OPERATIONS = 100_000  # and other nodes of a tree; as many compile within some minutes
 
 
 class Frame:
-    """One text being read: the kernel, or a function inlined at one call.
+    """State of one source while it is built: the kernel, or a function inlined at one call.
 
-    `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by
-    their paths in the text `views` : for names that hold now one view, now another, a list of these `word` :
-    whether it is that of a word, whose operations happen where it is called
+    `direct` : values of the names that are assigned once; `variables` : the other names; `homes` : blocks by
+    their paths in the source; `views` : for a name that holds different views, the list of these; `word` :
+    whether the source is that of a word, whose operations are attributed to the place of its call
     """
 
     def __init__(self, text, call, caller):
@@ -50,13 +50,13 @@ class Frame:
 
 
 class Build(Operations):
-    """Reads a text into `root`, for packs of `width` lanes.
+    """Builder of the tree of a source, for packs of `width` lanes.
 
     Attributes
     ----------
-    order : all nodes, as they are evaluated
-    checks : what must hold when dtypes and kinds are known
-    chains : numbers given to functions that are one long chain; one that differs between lanes makes the tree
+    order : all nodes, in the order of evaluation
+    checks : conditions to check once dtypes and kinds are known
+    chains : arguments of functions that are one long chain; one that differs between lanes makes the tree
         a chain
     asserts : whether assertions are part of the tree, for the checked space
     scalar : (number, reason) pairs: if the number differs between lanes, packs do not pay
@@ -74,7 +74,7 @@ class Build(Operations):
             None,
         )
         self.unrolled, self.depth, self.private_bytes, self.exchanged = 1, 0, 0, {}
-        self.given = {}  # values of expressions that were read before, by their nodes
+        self.given = {}  # syntax node -> value of an expression that is already built
 
     def tree(self, text, inputs):
         tree = Tree(text, inputs, self.block)
@@ -82,7 +82,8 @@ class Build(Operations):
         return tree
 
     def inline(self, text, args, node=None):
-        """Return the result of a source at this place: a number, a tuple of numbers, a view, or None."""
+        """Inline a source at this place and return its result: a number, a tuple of numbers, a view, or
+        None."""
         if text.inlined is not None:
             return text.inlined(self, args, node)
         self._refuse_recursion(text, node)
@@ -113,7 +114,7 @@ class Build(Operations):
             frame = frame.caller
 
     def _returned(self, frame):
-        """Return the result of a source that was read into a frame, for the place of its call."""
+        """Return the result of a source that was built into a frame, at the place of its call."""
         if frame.text.single_return:
             result = mapped(self.rounded, frame.result)
         elif not frame.results:
@@ -124,7 +125,7 @@ class Build(Operations):
         return result
 
     def statements(self, body):
-        """Statements, put at this place."""
+        """Build statements at this place."""
         path = self.frame.text.blocks.get(id(body))
         if path is not None:
             self.frame.homes[path] = self.block
@@ -149,7 +150,7 @@ class Build(Operations):
         self.depth -= 1
 
     def within(self, block, body):
-        """Read statements into a block; whether all ways through them leave."""
+        """Build statements into a block; return True if all paths through them leave."""
         outer, self.block, line = self.block, block, self.line
         self.statements(body)
         self.block, self.line, gone, self.gone = outer, line, self.gone, False
@@ -159,7 +160,7 @@ class Build(Operations):
         return self.frame.loops[-1] if self.frame.loops else None
 
     def writes(self):
-        """Note for all loops around this place that memory changes in them."""
+        """Record, for all loops around this place, that memory changes in them."""
         frame = self.frame
         while frame is not None:
             for loop in frame.loops:
@@ -172,7 +173,7 @@ class Build(Operations):
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def refuse(self, node, message):
-        """Raise LanguageError at a node: kernels have no such text."""
+        """Raise LanguageError at a node whose syntax kernels do not have."""
         self.fail(node, message, LanguageError)
 
     def _unsupported(self, node, text=""):
@@ -180,8 +181,8 @@ class Build(Operations):
         self.refuse(node, f"{what} is not supported in kernels{text}{remedy}")
 
     def wanted(self, holds, node, message, *parts):
-        """Refuse the text unless this holds, which is asked when dtypes and kinds are known; `parts` of it
-        stand in the message."""
+        """Record a condition that must hold once dtypes and kinds are known; `parts` are syntax nodes that
+        appear in the message of the error."""
         self.checks.append((holds, node, message, parts, self.frame.text))
 
     def expr(self, node):
@@ -199,11 +200,11 @@ class Build(Operations):
         return result
 
     def number(self, node, what="a number"):
-        """Return the value of an expression that must be a number."""
+        """Return the value of an expression; raise LoweringError unless it is a real number."""
         return self.number_of(self.expr(node), node, what)
 
     def numeric(self, node):
-        """Return the value of an expression that must be a number, which may be complex."""
+        """Return the value of an expression; raise LoweringError unless it is a real or complex number."""
         return self.checked_number(self.expr(node), node)
 
     def checked_number(self, v, node):
@@ -220,7 +221,7 @@ class Build(Operations):
         return self.truth(self.number(node, "a condition"))
 
     def parts(self, v):
-        """Return the parts of a number, which may be real."""
+        """Return the real and imaginary part of a real or complex number."""
         return v if isinstance(v, Complex) else (v, self.const(0.0))
 
     def arguments(self, node, least, most=None, read=None):
@@ -234,8 +235,8 @@ class Build(Operations):
         return [(read or self.number)(a) for a in node.args]
 
     def known(self, value, node):
-        """Return the value of a Python object met at compile time: a constant for a number, else the object
-        as it is."""
+        """Return the value of a Python object at compile time: a constant for a number, else the object
+        itself."""
         if isinstance(value, words.static):
             value = value.value
         if isinstance(value, (bool, int, float)):
@@ -252,8 +253,7 @@ class Build(Operations):
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
     def apart(self, evaluate):
-        """Return an operand that is evaluated only where what stands before it lets it: its block, and its
-        result."""
+        """Return an operand that is evaluated conditionally: its block and its result."""
         outer, self.block = self.block, Block(self.block)
         part = self.block, evaluate()
         self.block = outer
@@ -262,7 +262,7 @@ class Build(Operations):
     def read(self, name, node):
         if name in self.frame.direct:
             return self.frame.direct[name]
-        if name not in self.frame.variables:  # a later trip of a loop may know it
+        if name not in self.frame.variables:  # a later iteration of a loop may assign it
             made = self.frame.variables[name] = Variable(name)
             message = f"'{name.partition('@')[0]}' is used before it is assigned"
             self.wanted(lambda: made.dtype is not None, node, message)
@@ -310,12 +310,12 @@ class Build(Operations):
         self.set(variables, value, home, (frame.text, node))
 
     def set(self, variables, values, home, at=None):
-        """Give the variables of a home the numbers of an arrangement."""
+        """Assign numbers to the variables of a home, in the same arrangement."""
         for variable, v in zip(flat(variables), flat(values)):
             self.put(Set(variable, v, home, self.block, self.loop_here(), at=at or self.at))
 
     def place_of(self, name, view, node):
-        """Return the number of a view among those that a name may hold."""
+        """Return the number of a view in the list of views that a name may hold."""
         options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
         if (
             not view.options

@@ -1,7 +1,7 @@
-"""Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that
-are inlined.
+"""Build calls in kernels into the typed tree: casts, math, atomics and the other words, and inlined
+functions.
 
-A row of `words.ROWS` names the function of `WORDS` that reads a call of it.
+A row of `words.ROWS` names the function in `WORDS` that builds a call of its word.
 """
 
 import ast
@@ -51,7 +51,7 @@ _TO_NUMBA = (
     "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's"
     " rules, and takes them)"
 )
-# bytes of one index's own arrays: those of some packs lie on a thread's stack at once
+# bytes of the private arrays of one index: a thread's stack holds those of several packs
 MOST_PRIVATE = 1 << 15
 
 
@@ -73,7 +73,7 @@ def read_call(build, node):
 
 
 def method_of(build, base, node):
-    """Return what reads a call of a method of a value's; None of what a module has."""
+    """Return a function that builds a method call on a value; None for a function of a module."""
     name = node.func.attr
     if hasattr(base, "method"):
         return lambda: base.method(build, node)
@@ -95,13 +95,13 @@ def method_of(build, base, node):
 
 
 def made_record(build, cls, node):
-    """Return the record that a call of a class makes; None of what else is called."""
+    """Return the record that a call of a class constructs; None for other callables."""
     fields = fields_of(cls)
     return fields and Record(arguments_of(build, fields, node), fields.params)
 
 
 def replaced(build, record, node):
-    """Return the record that `record._replace(field=...)` gives."""
+    """Return the result of `record._replace(field=...)`."""
     given = {k.arg: settled(build, build.expr(k.value), k.value) for k in node.keywords}
     if node.args or not given.keys() <= {*record.names}:
         build.fail(node, f"_replace takes fields of {', '.join(record.names)}, by their names")
@@ -131,12 +131,13 @@ def call_known(build, fn, node):
     build.refuse(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel{hint}")
 
 
-# words of numbers, which take arrays element by element
+# words for numbers, which act on arrays element by element
 _BY_ELEMENT = {"math", "intrinsic", "abs", "extreme", "where", "cast", "pow", "conjugate"}
 
 
 def read_word(build, node, how, *more):
-    """Return the meaning of a word's call, as its row reads it; of arrays by element."""
+    """Return the result of a call of a word, built by the method of its row; for arrays, element by
+    element."""
     if how not in _BY_ELEMENT:
         return WORDS[how](build, node, *more)
     values = [build.expr(a) for a in node.args]
@@ -153,7 +154,7 @@ def read_word(build, node, how, *more):
 
 
 def call_text(build, fn, text, node, by_element):
-    """Return the result of a source that is inlined; `by_element`: for numbers, so that arrays give
+    """Return the result of an inlined function; `by_element`: the function is for numbers, and maps arrays to
     arrays."""
     args = arguments_of(build, text, node)
     if by_element and any(map(is_array, args)):
@@ -164,8 +165,8 @@ def call_text(build, fn, text, node, by_element):
 
 
 def call_foreign(build, callee, args):
-    """Return a call of a function that numba compiles (numba/calls.py), whose results' dtypes numba
-    finds."""
+    """Return a call of a function that numba compiles (numba/calls.py); numba infers the dtypes of its
+    results."""
     call = build.operation("foreign", *args, attr=callee)
     n = callee.n_results
     if n is None:
@@ -174,14 +175,13 @@ def call_foreign(build, callee, args):
 
 
 def defaults(build, text, node):
-    """Return values of the last parameters, by their names."""
+    """Return a dict of the default values of the last parameters, by name."""
     names = text.params[len(text.params) - len(text.defaults) :]
     return {name: build.known(value, node) for name, value in zip(names, text.defaults)}
 
 
 def arguments_of(build, text, node):
-    """Return the arguments of a call, in the order of the parameters, with defaults of those that are not
-    given."""
+    """Return the arguments of a call, in the order of the parameters, with defaults for the missing ones."""
     given, params = [(k.arg, k.value) for k in node.keywords], text.params
     for k, (name, _) in enumerate(given):
         if name not in params[len(node.args) :] or name in dict(given[:k]):
@@ -250,7 +250,7 @@ def read_len(build, node):
 
 
 def read_lanes(build, node, which):
-    """any, all: over the lanes that move together."""
+    """Build a call of `any` or `all` over the lanes that execute together."""
     (c,) = build.arguments(node, 1)
     c = build.truth(c)
     return c if c.const is not None else build.operation("lanes", c, attr=which, dtype="bool")
@@ -278,7 +278,7 @@ def read_atomic(build, node, op):
             " were given",
         )
     view, indices = atomic_element(build, node)
-    unused = build.unused is node  # the statement's own call, not one inside its arguments
+    unused = build.unused is node  # the call is the whole statement, not an argument in it
     row = len(indices) < len(view.shape)
     check_atomic(build, view, op, unused, row, node)
     step = functools.partial(atomic_step, op, unused)
@@ -290,7 +290,7 @@ def read_atomic(build, node, op):
 
 
 def check_atomic(build, view, op, unused, row, node):
-    """Refuse an atomic that there is not for a view's elements, or for its rows."""
+    """Raise LoweringError for an atomic that is not defined for a view's elements or rows."""
     summed = op in ("add", "sub") and unused
     if view.dtype in ("bool", *HELD) or op in ("and", "or", "xor") and is_float(view.dtype):
         build.fail(
@@ -313,7 +313,7 @@ def check_atomic(build, view, op, unused, row, node):
 
 
 def atomic_step(op, unused, build, view, items, value, node, *more):
-    """Return an atomic on an element, or on each part of a complex one."""
+    """Build an atomic on an element, or on each part of a complex one, and return its result."""
     if view.n_indices > len(items):
         for k, number in enumerate(build.parts(value)):
             atomic_step(op, unused, build, view, [*items, build.const(k)], number, node)
@@ -332,7 +332,7 @@ def atomic_step(op, unused, build, view, items, value, node, *more):
 
 
 def atomic_element(build, node):
-    """(view, indices) of the element that an atomic changes."""
+    """Return (view, indices) of the element that an atomic changes."""
     view = build.expr(node.args[0])
     if not isinstance(view, View):
         build.fail(node, f"`{ast.unparse(node.args[0])}` is {describe(view)}; atomics work on views")
@@ -354,7 +354,7 @@ def read_local(build, node):
 
 
 def private_array(build, shape, dtype, node):
-    """Return an array private to each lane: the lane is the last, contiguous index."""
+    """Return an array private to each lane; the lane is its last, contiguous index."""
     build.private_bytes += math.prod(shape) * (BITS[dtype] // 8 or 1)
     if build.private_bytes > MOST_PRIVATE:
         build.fail(

@@ -1,4 +1,4 @@
-"""Complex numbers, read into the typed tree: records of two numbers, on which operations act part by part."""
+"""Build complex numbers into the typed tree: records of two numbers, on which operations act part by part."""
 
 import ast
 import functools
@@ -21,11 +21,11 @@ BINARY = {
     ast.LShift: "<<",
     ast.RShift: ">>",
 }
-_TEXTS = {"*": elementary_complex.product, "/": elementary_complex.quotient}  # of two complex numbers
+_TEXTS = {"*": elementary_complex.product, "/": elementary_complex.quotient}  # for two complex numbers
 
 
 def complex_operated(build, op, a, b, node):
-    """`a op b` of which one is complex: a real one acts on each part of the other."""
+    """Return `a op b` where at least one is complex; a real operand acts on each part of the other."""
     op = BINARY.get(type(op)) or type(op)
     real = [not isinstance(v, Complex) for v in (a, b)]
     if op == ast.Pow and real[1] and isinstance(b.const, int) and 0 <= b.const <= 64:
@@ -42,12 +42,12 @@ def complex_operated(build, op, a, b, node):
 
 
 def each_part(build, op, x, y):
-    """Return an operation of the text on a part of each side."""
+    """Return `x op y` for one part of each operand, rounded and counted as an operation of the source."""
     return build.rounded(build.counted(op, build.binary(op, x, y)))
 
 
 def complex_sum(build, op, a, b):
-    """`a + b` or `a - b`; the imaginary part of a complex one that meets a real one is only negated."""
+    """Return `a + b` or `a - b`; with a real operand, the imaginary part of the other is kept or negated."""
     (x, u), (y, v) = build.parts(a), build.parts(b)
     if not isinstance(a, Complex):
         u = v if op == "+" else build.counted("neg", build.negate(v))
@@ -57,13 +57,13 @@ def complex_sum(build, op, a, b):
 
 
 def complex_power(build, base, n):
-    """Return a product of n factors."""
+    """Return the n-th power of a complex number by repeated products."""
     times = functools.partial(complex_operated, build, ast.Mult(), node=None)
     return repeated_product(base, n, times) or build.known(1 + 0j, None)
 
 
 def repeated_product(base, n, times):
-    """Return a product of n equal factors, by squares; None of none."""
+    """Return the product of n equal factors by repeated squaring; None if n is 0."""
     result = None
     while n:
         if n & 1:
@@ -84,8 +84,8 @@ def complex_compared(build, op, a, b, node):
 
 
 def chosen(build, condition, parts, node):
-    """Return one of two complex numbers, or tuples of numbers, each evaluated in a block of its own where
-    the condition lets it."""
+    """Return one of two complex numbers, or of two tuples of numbers, by a condition; each is evaluated in
+    its own block, only if selected."""
     (then, a), (otherwise, b) = parts
     if Complex in (type(a), type(b)):
         a, b = (complex_of(build.parts(v)) for v in (a, b))
@@ -102,7 +102,7 @@ def chosen(build, condition, parts, node):
 
 
 def read_complex(build, node, dtype=None):
-    """complex(...) of a number or of two parts, and pk.complex64, pk.complex128."""
+    """Build a call of complex with one number or two parts, or of pk.complex64 or pk.complex128."""
     values = build.arguments(node, 1, 1 if dtype else 2, build.numeric if len(node.args) == 1 else None)
     parts = build.parts(values[0]) if len(values) == 1 else values
 

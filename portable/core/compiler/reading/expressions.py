@@ -1,4 +1,4 @@
-"""Expressions of the kernel language, read into the typed tree."""
+"""Build expressions of the kernel language into the typed tree."""
 
 import ast
 import difflib
@@ -63,7 +63,7 @@ def read_name(build, node):
 
 
 def array_table(build, array, node):
-    """Return a view of an array from outside the kernel, whose numbers become part of the code."""
+    """Return a view of an array from outside the kernel; its numbers become constants in the code."""
     if held(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
         build.refuse(
             node,
@@ -116,7 +116,7 @@ def view_attribute(build, view, node):
 
 
 def operated(build, op, left, right, node):
-    """`left op right`, of an expression or of an augmented assignment."""
+    """Return `left op right` in an expression or an augmented assignment."""
     if isinstance(op, ast.MatMult):
         return dot(build, left, right, node)
     if is_array(left) or is_array(right):
@@ -153,15 +153,15 @@ def powered(build, base, exponent, node):
 
 
 def whole_power(base, exponent):
-    """Return True if a power of constants is of whole numbers, and whole."""
+    """Return True if a power of constants has integer operands and an integer value."""
     return exponent.const >= 0 and not is_float(promote(base.dtype, exponent.dtype))
 
 
 def constant_power(build, base, exponent, node):
-    """Return a power of constants that is exact; None of others, which run time rounds."""
+    """Return a power of constants if it is exact; None for others, which are computed at run time."""
     a, n = base.const, exponent.const
     if not whole_power(base, exponent):
-        mantissa, places = math.frexp(abs(a))  # of a power of two
+        mantissa, places = math.frexp(abs(a))  # mantissa 0.5: a power of two
         some = mantissa == 0.5 and float(n).is_integer() and -1075 < (places - 1) * n < 1024
         return build.strong_const(float(a) ** n, base.dtype) if some or n == 0 else None
     dtype = promote(base.dtype, exponent.dtype)
@@ -186,7 +186,7 @@ def read_unary(build, node):
 
 
 def signed_as(build, op, v):
-    """`-v` or `+v`."""
+    """Return `-v` or `+v`."""
     if isinstance(op, ast.UAdd):
         return v
     return mapped(build.negate, v) if isinstance(v, Complex) else build.counted("neg", build.negate(v))
@@ -199,8 +199,8 @@ def read_comparison(build, node):
 
 
 def linked(build, node, a, k):
-    """Return the chain of comparisons from its k-th on, whose left side is `a`: each operand once, and
-    only if those before hold."""
+    """Return a chain of comparisons from the k-th on, whose left operand is `a`: each operand is evaluated
+    once, and only if the preceding comparisons hold."""
     left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
     b = build.expr(right)
     if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
@@ -222,8 +222,8 @@ def identity_test(build, node):
 
 
 def read_junction(build, node):
-    """and/or give one of their operands, as in Python; the right one's memory accesses happen only where
-    the left lets them."""
+    """Build `and` or `or`, whose value is one of the operands, as in Python; memory accesses of the right one
+    happen only if it is evaluated."""
     conjunction = isinstance(node.op, ast.And)
     result = build.number(node.values[0])
     for part in node.values[1:]:
@@ -232,8 +232,8 @@ def read_junction(build, node):
 
 
 def joined(build, conjunction, left, evaluate, nodes):
-    """`left and right` or `left or right`; `evaluate` gives the right side, of these nodes, where the
-    left lets it."""
+    """Return `left and right` or `left or right`; `evaluate` builds the right operand, with syntax nodes
+    `nodes`, which is evaluated only if the left one does not decide."""
     c = build.truth(left)
     if c.const is not None:
         return build.rounded(evaluate() if c.const == conjunction else left)
@@ -256,7 +256,7 @@ def read_choice(build, node):
 
 
 def _numbers(build, node):
-    """Return the value of an expression that is a number, or a tuple of numbers."""
+    """Return the value of an expression; raise LoweringError unless it is a number or a tuple of numbers."""
     v = settled(build, build.expr(node), node)
     whole = isinstance(v, tuple) and all(isinstance(part, Operation) for part in flat(v))
     return v if whole else build.checked_number(v, node)
@@ -271,8 +271,8 @@ def read_subscript(build, node):
 
 
 def element_of(build, base, node):
-    """Return the meaning of a view's subscript: (view, indices) of an element, the view of a part, an
-    Array, or the number in an expression."""
+    """Return the object that a subscript of an array denotes: (view, indices) of an element, the view of a
+    part, an Array, or the number in an array expression."""
     if isinstance(base, Array):
         return of_array(build, base, node)
     view = view_of(build, base, node)
@@ -286,8 +286,8 @@ def element_of(build, base, node):
 
 
 def of_array(build, array, node):
-    """Return an element, or the elements at indices of the leading dimensions, of an array in another
-    order, or of an expression."""
+    """Return an element, or the part at indices of the leading dimensions, of a reindexed view or an array
+    expression."""
     items = indices_of(build, array, node)
     if any(isinstance(i, tuple) for i in items):
         build.refuse(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step")
@@ -297,14 +297,14 @@ def of_array(build, array, node):
 
 
 def made_table(build, node, dtype, shape, numbers):
-    """Return a view of numbers that are known at compile time."""
+    """Return a view of numbers known at compile time."""
     return build.put(
         View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers))
     )
 
 
 def item_at(build, items, index, node):
-    """Return the item of a tuple at a number."""
+    """Return the item of a tuple at an index."""
     k, n = index.const, len(items)
     if k is None:
         return table_item(build, items, index, node)
@@ -314,8 +314,8 @@ def item_at(build, items, index, node):
 
 
 def table_item(build, items, index, node):
-    """Return the item of a tuple whose number may be one that an index has of its own: of numbers, or of
-    tuples of them."""
+    """Return the item of a tuple at an index that may differ between lanes; the items are numbers, or tuples
+    of numbers."""
     numbers = [flat(v) for v in items]
     if not all(isinstance(v, Operation) for v in sum(numbers, [index])) or not all(
         alike(arrangement(v), arrangement(items[0])) for v in items
@@ -344,7 +344,7 @@ def table_item(build, items, index, node):
 
 
 def tuple_item(build, base, node, parts=None):
-    """Return an item or a slice of a tuple; of a matrix, indexed one dimension after the other."""
+    """Return an item or a slice of a tuple; a matrix is indexed one dimension after the other."""
     first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
     if not plain_tuple(base) or rest and not isinstance(base, Vector):
         build.fail(
@@ -360,7 +360,7 @@ def tuple_item(build, base, node, parts=None):
 
 
 def _constant(build, part, node):
-    """Return a whole number that is known at compile time, or None for none."""
+    """Return an integer that is known at compile time, or None for an absent bound."""
     v = None if part is None else build.expr(part)
     if v is None or isinstance(v, Operation) and isinstance(v.const, int):
         return v and v.const
@@ -381,7 +381,8 @@ def view_of(build, base, node):
 
 
 def indices_of(build, view, node):
-    """Return the subscript's parts: numbers, or (lower, upper) of a slice, where None is an end."""
+    """Return the parts of a subscript: numbers, or (lower, upper) of a slice with None for an end of the
+    dimension; with a step other than 1, (lower, upper, step)."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(parts) > len(view.shape):
         build.fail(
@@ -406,7 +407,8 @@ def indices_of(build, view, node):
 
 
 def as_index(build, v, view, extent, part, node):
-    """Return a value as an index of a dimension of this extent, `part` of the subscript `node`."""
+    """Return a value after checking it as an index of a dimension of this extent; `part` is its node in the
+    subscript `node`."""
     if not isinstance(v, Operation):
         team = "; a kernel of an index is launched over a range, one of a team has team.league_rank"
         build.fail(node, _NO_INDEX.format(ast.unparse(part)) + team * hasattr(v, "warp_size"))
@@ -420,7 +422,7 @@ def as_index(build, v, view, extent, part, node):
 
 
 def as_bound(build, node):
-    """Return a bound of a slice."""
+    """Return the value of a slice's bound."""
     v = build.number(node)
     build.wanted(
         lambda: not is_float(v.dtype),
@@ -432,7 +434,8 @@ def as_bound(build, node):
 
 
 def _needs_branch(node):
-    """Return True if one lane may evaluate an expression only in the branch that holds it."""
+    """Return True if an expression may be evaluated only in the branch that contains it, even for one
+    lane."""
     return any(isinstance(n, (ast.Subscript, ast.Call)) for n in walk(node))
 
 

@@ -1,19 +1,19 @@
-"""A fingerprint of all that a kernel's typed tree is made from, found without reading its text into a tree.
+"""Compute a fingerprint of all inputs of a kernel's typed tree, without building the tree.
 
-The tree is a function of these, and of nothing else that a program can change:
+The tree depends on the following, and on nothing else that a program can change:
 
-    texts       of the kernel and of each function that it reaches: the lines of their files, as they were
-                when these were imported, and where in them the functions begin
-    names       what they hold: globals, closure cells, defaults, attributes of modules and classes. A text
-                reads no attribute whose name its code object does not have: all of these are taken, read or
-                not
+    sources     of the kernel and of each function that it calls: the lines of their files at import, and
+                the first lines of the functions
+    names       their values: globals, closure cells, defaults, attributes of modules and classes. A source
+                reads only attributes whose names its code object contains: all of these are included, read
+                or not
     the launch  types of arguments, options, reducers, the machine
-    compiler    its files by inode, size and times. An editor can set back the time of a change in content,
-                but not that of the change in the file system
+    compiler    its files by inode, size and times. An editor can reset a file's modification time, but not
+                its change time in the file system
     arithmetic  of constants: Python's, NumPy's and the C library's
 
-Functions, classes and modules that are found under their names are told apart by these. Where anything else
-is met, there is no fingerprint.
+Functions, classes and modules that can be imported are identified by their names. If any other object occurs,
+there is no fingerprint.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from ...language.reducer import Reducer
 from ...language.types import DTYPES, fields_of
 
 _PLAIN = bool, int, float, complex, type(None), type(...), type(NotImplemented)
-_WRITTEN = types.FunctionType, type(np.sum)  # in Python; the latter wraps functions of NumPy's
-_BUILTIN = types.BuiltinFunctionType, np.ufunc  # whose attributes nobody changes
+_WRITTEN = types.FunctionType, type(np.sum)  # functions in Python; the latter type wraps functions of NumPy
+_BUILTIN = types.BuiltinFunctionType, np.ufunc  # types whose attributes do not change
 _IMMUTABLE = 1 << 8  # the flag of such types
-_COARSEST_SECONDS = 2  # by which known file systems tell times
+_COARSEST_SECONDS = 2  # resolution of times in known file systems
 
 
 class _Unknown(Exception):
-    """An object that can be identified by its address alone."""
+    """Raised for an object that only its address identifies."""
 
 
 def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *launch: str) -> str | None:
-    """Return a name for everything that a kernel's code is made from; None if that cannot be determined.
+    """Return a hash of everything that determines a kernel's code; None if that is not possible.
 
     Parameters
     ----------
-    known : functions and the like among the arguments
-    launch : what else decides the code, as texts
+    known : functions and other objects without a run-time value among the arguments
+    launch : strings with everything else that determines the code
     """
     made_by = compiler()
     if made_by is None:
@@ -66,13 +66,14 @@ def fingerprint(kernel: Kernel, reducers: tuple[Reducer, ...], known: tuple, *la
 
 @functools.cache
 def compiler():
-    """Return the compiler, as a text; None if it may have changed since this process imported it."""
+    """Return a string that identifies the compiler; None if it may have changed since this process imported
+    it."""
     try:
         found = [
             (path, os.stat(path))
             for path in cache.files("core", "derivatives", "library", "numba", "errors.py")
         ]
-    except OSError:  # it was imported from an archive
+    except OSError:  # imported from an archive
         return None
     if os.name != "posix" or max(s.st_ctime for _, s in found) > frontend.BEGAN - _COARSEST_SECONDS:
         return None
@@ -83,7 +84,8 @@ def compiler():
 
 
 class _Writer:
-    """Writes objects into `parts`, a repeated one as its number, so that identity is recorded too."""
+    """Writer of objects into `parts`; a repeated object is written as its number, so that identity is
+    recorded."""
 
     def __init__(self):
         self.parts, self.numbers, self.kept, self.names, self.looked_at = [], {}, [], frozenset(), set()
@@ -102,7 +104,7 @@ class _Writer:
         number = self.numbers.setdefault(id(value), len(self.kept))
         self.parts.append(f"%{number}")
         if number == len(self.kept):
-            self.kept.append(value)  # as long as it lives, no other has its address
+            self.kept.append(value)  # keeps it alive, so that no other object gets its address
             return False
         return True
 
@@ -129,12 +131,12 @@ class _Writer:
             raise _Unknown
 
     def text(self, written):
-        """A text, and what the names in it hold."""
+        """Write the source of a function and the values of its names."""
         fn, outer, lines = written.fn, self.names, frontend.kept_lines(written.fn)
         read = {name for code in frontend.codes(fn.__code__) for name in code.co_names}
         if not lines or any(name.startswith("__") for name in read):
             raise _Unknown
-        self.names = frozenset(read | {"dtype"})  # which np.dtype reads of a class
+        self.names = frozenset(read | {"dtype"})  # np.dtype reads this attribute of a class
         if not self.again(lines):
             self.parts += [str(len(lines)), *lines]
         self.parts.append(
@@ -155,7 +157,7 @@ class _Writer:
             self.add(part)
 
     def named(self, value, kind):
-        """A word, or what stands under its name in a module; and the attributes of it that can be read."""
+        """Write a word, or an object by its importable name, with the attributes that the source may read."""
         if kind is not types.ModuleType and value in words.MEANT:
             row = words.MEANT[value]
             self.parts.append(f"word {row.name} {row.reads}")
@@ -173,9 +175,9 @@ class _Writer:
             self.attributes(value, kind)
 
     def attributes(self, value, kind):
-        """Note the attributes that the source may read of a module, a function or a class."""
+        """Write the attributes of a module, a function or a class that the source may read."""
         if kind not in (types.ModuleType, type, *_WRITTEN):
-            raise _Unknown  # a class of a class of its own, which may answer anything
+            raise _Unknown  # a metaclass may compute any attribute
         if kind is types.ModuleType and value is not np and "__getattr__" in vars(value):
             raise _Unknown
         if (id(value), self.names) in self.looked_at:

@@ -1,4 +1,4 @@
-"""Functions that numba compiles, as kernels call them: found by their look, since numba need not be here."""
+"""Recognise functions that numba compiles, by their attributes, since numba need not be installed."""
 
 import sys
 
@@ -6,8 +6,8 @@ from ... import registry
 
 
 def compiled(function):
-    """Return True if numba compiles a function: @njit's, or numba-cuda's for devices; for a machine's own
-    operation (cpu/native.py)."""
+    """Return True for a function that numba compiles (by @njit, or numba-cuda for devices) and for a
+    machine's own operation (cpu/native.py)."""
     return hasattr(function, "n_results") or (
         "numba" in sys.modules
         and type(function).__module__.startswith("numba.")
@@ -16,7 +16,7 @@ def compiled(function):
 
 
 def call_of(function):
-    """Return the call of such a function, as an operation of the typed tree has it (numba/calls.py)."""
+    """Return the object that represents a call of such a function in the typed tree (numba/calls.py)."""
     if hasattr(function, "n_results"):
         return function
     return registry.part("functions of numba's").Foreign(function)

@@ -1,5 +1,5 @@
-"""Make the keys of code on disk: hashes of everything that the code is made from, computed quickly since
-no code is emitted."""
+"""Compute the keys of code on disk: hashes of all inputs of the code, which take little time since no code is
+emitted."""
 
 import functools
 import hashlib
@@ -22,8 +22,7 @@ _NODES = {
 
 @functools.cache
 def sources():
-    """Return a hash of the files, and the version of LLVM, that decide what is emitted for a typed
-    tree."""
+    """Return the version of LLVM and a hash of the files that determine the code of a typed tree."""
     try:
         paths = cache.files(
             "core/compiler", "core/language", "core/machines", "core/texts", "library/texts", "watch"
@@ -32,14 +31,14 @@ def sources():
         return llvmlite.__version__ + _archived()
     found = hashlib.sha256()
     for path in paths:
-        file = os.open(path, os.O_RDONLY)  # each process reads them all
+        file = os.open(path, os.O_RDONLY)  # by os.open, since each process reads them all
         found.update(os.read(file, 1 << 20))
         os.close(file)
     return llvmlite.__version__ + found.hexdigest()
 
 
 def _archived():
-    """Return a hash of the layer in the archive that it was imported from."""
+    """Return a hash of the layer's files in the archive that it was imported from."""
     from importlib.resources import files
 
     folders, found = [files(__package__.partition(".")[0])], hashlib.sha256()
@@ -53,8 +52,8 @@ def _archived():
 
 
 def written(tree, float_dtype):
-    """Return a tree as a text in which nodes are numbered by their first appearance; with the trees of the
-    reducers in it."""
+    """Return a tree as a string, with nodes numbered by first appearance and the trees of the reducers
+    included."""
     writer = _Writer(float_dtype)
     writer.add((tree.inputs, tree.root, tree.result))
     return "".join(writer.parts)

@@ -12,7 +12,7 @@ from ...language import frontend, words
 
 @functools.cache
 def text_of(fn):
-    """Return the text of one of the layer's own functions."""
+    """Return the Text of one of the layer's own functions."""
     return frontend.read(fn, "function")
 
 
@@ -21,8 +21,8 @@ CASTS |= {int: "int64", complex: "complex128"}
 
 
 def texts(name, fast=False):
-    """Return the layer's own texts of a word, for float32 and float64; its fast ones if they are wanted
-    and there."""
+    """Return the layer's own functions of a word for float32 and float64; with `fast`, the fast ones if they
+    exist."""
     form, module = f"{name}_of", elementary
     if fast or form not in elementary.TEXTS:
         module = registry.part("special functions")
@@ -39,7 +39,7 @@ def layers_own(fn):
 
 
 def constant_tuple(value):
-    """Return True for a tuple of numbers, or of such tuples."""
+    """Return True if all items are numbers, or tuples of such items."""
     return all(
         isinstance(v, (bool, int, float, complex, np.generic, words.static))
         or (isinstance(v, tuple) and constant_tuple(v))

@@ -1,4 +1,4 @@
-"""Operations on numbers, put into the tree that is being built; those on constants are done here and now."""
+"""Add operations on numbers to the tree under construction; operations on constants are evaluated at once."""
 
 import math
 
@@ -23,20 +23,20 @@ from ...language.types import (
 )
 
 
-_ROUNDED = {"ceil", "copysign", "floor", "rint", "sqrt", "trunc"}  # correctly, by NumPy too
+_ROUNDED = {"ceil", "copysign", "floor", "rint", "sqrt", "trunc"}  # correctly rounded, also by NumPy
 
 
 def _fits(number):
-    """Return True if a constant, cut off, is an integer of 32 bits; others wrap at run time."""
+    """Return True if a constant, truncated, is an integer of 32 bits; others wrap at run time."""
     return abs(number) < 2.0**31 - 1.0
 
 
 class Operations:
-    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`, and the
-    kernel's own `float_dtype`."""
+    """Base class of builders, which provide `block` (the place of new operations), `order` (all nodes),
+    `line`, `at`, and the kernel's own `float_dtype`."""
 
     def put(self, node):
-        """Add a node at this place."""
+        """Add a node at this place and return it."""
         node.line = self.line
         self.block.body.append(node)
         self.order.append(node)
@@ -46,7 +46,7 @@ class Operations:
         return self.put(Operation(op, list(args), at=self.at, **more))
 
     def counted(self, name, number):
-        """`number`, the result of one operation of the text."""
+        """Return `number` after marking it as the result of one counted operation of the source."""
         if number.const is None:
             number.counts = name
         return number
@@ -70,7 +70,7 @@ class Operations:
         return self.const(n) if isinstance(n, int) else n
 
     def cast(self, v, dtype):
-        """`v` as a number of `dtype`."""
+        """Return `v` converted to `dtype`."""
         if v.dtype == dtype:
             return v
         if v.const is not None:
@@ -85,7 +85,7 @@ class Operations:
             number = folded(op, a.const, b.const, self.float_dtype)
             if number is not None and not (
                 op in "+-" and (a.args or b.args)
-            ):  # a product of these rounds with it
+            ):  # a sum with a product is rounded once
                 made = self.const(number)
                 if (
                     op == "*"
@@ -97,8 +97,8 @@ class Operations:
         return self.operation("binary", a, b, attr=op)
 
     def known_as(self, v, dtype):
-        """Return the number that a constant is as one of `dtype`; TypeClash for a literal that does not
-        fit."""
+        """Return the Python number of a constant converted to `dtype`; raise TypeClash for a literal out of
+        range."""
         number = meant(v.const, v.dtype, dtype, self.float_dtype)
         if dtype == "int":
             return int(number)
@@ -114,7 +114,7 @@ class Operations:
         return self.operation("compare", a, b, attr=op, dtype="bool")
 
     def compared(self, op, a, b):
-        """Return a comparison of the text."""
+        """Return a comparison that counts as an operation of the source."""
         return self.counted("compare", self.compare(op, a, b))
 
     def negate(self, v):
@@ -126,7 +126,7 @@ class Operations:
         return self.logical_not(v) if v.dtype == "bool" else self.operation("invert", v)
 
     def truth(self, v):
-        """`v` as a bool."""
+        """Return `v` as a bool."""
         return self.cast(v, "bool")
 
     def logical_not(self, v):
@@ -134,14 +134,14 @@ class Operations:
         return self.const(not v.const) if v.const is not None else self.operation("not", v, dtype="bool")
 
     def select(self, condition, a, b):
-        """`a` where the condition holds, else `b`, without a branch."""
+        """Return `a` where the condition holds, else `b`, without a branch."""
         chosen = a if condition.const else b
         if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
             return self.rounded(self.cast(chosen, promote(a.dtype, b.dtype)))
         return self.operation("select", condition, a, b)
 
     def chosen(self, items, k):
-        """Return the item of a number among alike ones, without a branch."""
+        """Return the k-th of items with the same arrangement, without a branch."""
         if k.const is not None:
             return items[k.const]
         *firsts, result = items
@@ -164,13 +164,13 @@ class Operations:
             dtype = promote(a.dtype, b.dtype)
             choose = words.EXTREMES[op, nan_wins]
             numbers = [self.known_as(v, dtype) for v in (a, b)]
-            first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # zeros have signs
+            first = repr(numbers[0]) == repr(type(numbers[0])(choose(*numbers)))  # repr shows signed zeros
             return self.rounded(self.cast(a if first else b, dtype))
         return self.operation("extreme", a, b, attr=(op, nan_wins))
 
     def intrinsic(self, name, *values):
-        """Return an instruction of LLVM's on floats; of constants, the number that NumPy's gives, which has
-        the same bits: what LLVM finds to be zero later would be compared as any number."""
+        """Return an LLVM intrinsic on floats. For constants it is NumPy's result, which has the same bits: a
+        zero that only LLVM finds would miss the special treatment of comparisons with zero."""
         if name in _ROUNDED and all(v.const is not None and is_float(v.dtype) for v in values):
             dtype = common_float(values)
             own = np.dtype(strong(dtype, self.float_dtype)).type
@@ -181,7 +181,7 @@ class Operations:
         return self.counted(name, self.operation("intrinsic", *values, attr=name))
 
     def whole(self, v, name):
-        """Floats cut off, rounded down or up, as integers."""
+        """Return a float truncated, rounded down or rounded up, as an integer."""
         if v.const is None:
             return self.counted("convert", self.operation("whole", v, attr=name))
         if not is_float(v.dtype):
@@ -191,8 +191,8 @@ class Operations:
         return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):
-        """Return a function's result as one value for every caller: a product is a number like any
-        other."""
+        """Return a function's result as a rounded value, so that a product in it is not fused with the
+        caller's sum."""
         if isinstance(v, Operation) and v.const is not None:
             return self.strong_const(v.const, v.dtype) if v.args else v
         product = isinstance(v, Operation) and (v.attr == "*" or v.op in ("cast", "select", "settle"))

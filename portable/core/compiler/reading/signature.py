@@ -1,9 +1,9 @@
-"""Kernel arguments: their types as hashable specs, and how they lie in the argument block.
+"""Describe kernel arguments: their types as hashable specs, and their layout in the argument block.
 
-The block is an array of 8-byte words, the same on every machine: a view is its pointer, shape and strides (in
-bytes), a number one word. A kernel's own float (the dtype of weak floats that meet nothing) is float32 if its
-views hold float32 and no float64, else float64; its packs have 16 lanes if no view's element is wider than 32
-bits, else 8.
+The block is an array of 8-byte words, the same on every machine: a view takes its pointer, shape and strides
+(in bytes), a number one word. A kernel's own float (the dtype of weak floats that are combined with no other
+dtype) is float32 if its views hold float32 and no float64, else float64; its packs have 16 lanes if no view's
+element is wider than 32 bits, else 8.
 """
 
 import math
@@ -11,8 +11,8 @@ import struct
 
 from ...language.types import BITS, UNIFORM, held, weak_dtype
 
-# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number",
-# dtype), ("static", value, its text), ("known", Known) or ("tuple", specs, names of the fields, if any)
+# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" first, ("number",
+# dtype), ("static", value, its string), ("known", Known) or ("tuple", specs, names of the fields, if any)
 
 
 def flatten(specs):
@@ -24,12 +24,12 @@ def flatten(specs):
 
 
 def known(specs):
-    """Return the functions, and other objects without a run-time value, among the arguments."""
+    """Return the functions and other objects without a run-time value among the arguments."""
     return tuple(s[1].value for s in flatten(specs) if s[0] == "known")
 
 
 def without_scatter(specs):
-    """Return the same arguments, views that are only added to as common ones."""
+    """Return the specs with ScatterViews, which kernels only add to, as ordinary views."""
     return tuple(
         ("tuple", without_scatter(s[1]), s[2])
         if s[0] == "tuple"
@@ -41,12 +41,12 @@ def without_scatter(specs):
 
 
 def without_facts(specs):
-    """Return the same arguments without facts of views: `launch.two_codes` puts True behind what it knows."""
+    """Return the specs without the facts of views: `launch.two_codes` appends True for facts that hold."""
     return tuple(("view", *s[1:5]) if s[0] in ("view", "scatter") and s[5:] else s for s in specs)
 
 
 class Signature:
-    """Types of a launch's arguments, as the compiler takes them."""
+    """Types of a launch's arguments, for the compiler."""
 
     def __init__(self, specs):
         self.specs = specs
@@ -57,7 +57,7 @@ class Signature:
         self.n_words = sum(self._words(s) for s in flatten(specs))
 
     def scattered(self, words):
-        """(elements, bytes) of every ScatterView, read from the words of a launch."""
+        """Return (elements, bytes) of every ScatterView, read from the words of a launch."""
         found, place = [], 0
         for spec in flatten(self.specs):
             if spec[0] == "scatter":

@@ -1,4 +1,4 @@
-"""Statements of the kernel language, read into the typed tree: assignments, branches, loops."""
+"""Build statements of the kernel language into the typed tree: assignments, branches, loops."""
 
 import ast
 import functools
@@ -27,10 +27,10 @@ from .tree import (
 )
 from ...language.types import UNIFORM, Known, is_float
 
-# functions of an instruction or two
+# functions that take one or two instructions
 _SHORT = {"min", "max", "minimum", "maximum", "abs", "sqrt", "fma", "where", "int", "float"}
 _SHORT |= {"int32", "int64", "uint32", "uint64", "float32", "float64"}
-# costs more than a jump
+# syntax that costs more than a jump
 _HEAVY = (
     ast.For,
     ast.While,
@@ -69,8 +69,8 @@ def assign_to(build, target, value):
 
 
 def changed(build, target):
-    """Return the variable that an assignment to a part changes; raises LanguageError for a vector, which
-    is a value."""
+    """Return the array of which an assignment changes a part; raise LanguageError for a vector, which is
+    immutable."""
     base = build.expr(target.value)
     if plain_tuple(base) or isinstance(base, Array) and not base.place:
         build.refuse(
@@ -188,7 +188,7 @@ def put_for(build, s):
 
 
 def called(build, node):
-    """Return the object from outside that is called; None of what else an expression is."""
+    """Return the object from outside the kernel that an expression calls; None for other expressions."""
     if not isinstance(node, ast.Call) or node.keywords:
         return None
     if any(n.id in build.frame.text.webs for n in walk(node.func) if isinstance(n, ast.Name)):
@@ -198,8 +198,8 @@ def called(build, node):
 
 
 def items_of(build, node):
-    """Return the items of a for loop: their number, a function that gives the item of a number, and
-    whether that must be a constant."""
+    """Return (number of items, function of an index that returns the item, whether the index must be a
+    constant) for a for loop."""
     kind = called(build, node)
     if kind is range:
         return range_items(build, node)
@@ -220,28 +220,28 @@ def items_of(build, node):
 
 
 def item_of(build, array, k):
-    """Return the element, or the row, of a number."""
+    """Return the k-th element of a vector, or the k-th row of an array."""
     if isinstance(array, View):
         return (load_element if len(array.shape) == 1 else part_of)(build, array, [k])
     return array.item([k]) if len(array.shape) == 1 else part_at(array, [k])
 
 
 def numbered_items(build, node):
-    """Return the items of enumerate(...), as `sequence` does."""
+    """Return the items of enumerate(...), in the form of `items_of`."""
     first = build.number(node.args[1]) if node.args[1:] else build.const(0)
     n, item, static = items_of(build, node.args[0])
     return n, lambda k: (build.binary("+", first, k), item(k)), static
 
 
 def zip_items(build, node):
-    """Return the items of zip(...), which ends with the shortest, as `sequence` does."""
+    """Return the items of zip(...), which ends with the shortest, in the form of `items_of`."""
     lengths, items, static = zip(*(items_of(build, a) for a in node.args))
     n = functools.reduce(lambda n, m: build.extreme("<", n, m, False), lengths)
     return n, lambda k: tuple(item(k) for item in items), any(static)
 
 
 def range_items(build, node):
-    """Return the items of a range, as `sequence` does."""
+    """Return the items of a range, in the form of `items_of`."""
     start, stop, step = range_bounds(build, node, 3)
     if not step or not isinstance(step, int):
         build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
@@ -259,7 +259,8 @@ def range_items(build, node):
 
 
 def tuple_items(build, values, node):
-    """Return the items of a tuple, which constants alone may index, but for numbers, as `sequence` does."""
+    """Return the items of a tuple, in the form of `items_of`; only constants may index it, since items may
+    differ in type."""
     return build.const(len(values)), lambda k: item_at(build, values, k, node), True
 
 
@@ -269,7 +270,7 @@ def no_else(build, s):
 
 
 def range_bounds(build, call, most):
-    """start, stop and step of a range; the last as a Python number where it is known."""
+    """Return start, stop and step of a range; step as a Python number if it is known."""
     values = build.arguments(call, 1, most)
     for v, node in zip(values, call.args):
         build.wanted(
@@ -327,7 +328,8 @@ def range_loop(build, s, call):
 
 
 def counted_loop(build, s, start, stop, step, item=None):
-    """A loop over numbers; `item` gives what a trip's target is for one, if not that number."""
+    """Build a loop over numbers; `item` maps the counter to the loop's target, by default the counter
+    itself."""
     loop = Loop("range", build.frame.call, start=start, stop=stop, step=step)
     depends = [start] if isinstance(step, int) else [start, step]
     loop.counter = Operation("counter", depends, attr=loop, dtype="int")
@@ -335,7 +337,8 @@ def counted_loop(build, s, start, stop, step, item=None):
 
 
 def unrolled_range(build, s, call, *ends):
-    """Return the numbers of a loop that is unrolled, as it has few trips or names pk.static; else None."""
+    """Return the numbers of a range loop to unroll, because it has few iterations or names pk.static; else
+    None."""
     if not all(isinstance(end, int) for end in ends) or _leaves(s) or _own_exit(s):
         return None
     numbers = range(*ends)
@@ -355,7 +358,7 @@ def names_static(build, call):
 
 
 def put_loop(build, s, loop, item=None):
-    """A loop that is not unrolled; `item` gives what a trip's target is, if that is not the counter."""
+    """Build a loop that is not unrolled; `item` returns the loop's target, by default the counter."""
     loop.body = Block(build.block, split=loop.form == "members")
     loop.deciding = functools.partial(_deciding, s)
     loop.exits, loop.returns = _own_exit(s), _returns(s)
@@ -366,7 +369,7 @@ def put_loop(build, s, loop, item=None):
         build.frame.loops.pop()
     else:
         build.order.append(loop.counter)
-    build.order.append(loop)  # when what it depends on is known
+    build.order.append(loop)  # after the operations that it depends on
     trip(build, s, loop, loop.body, item or loop.counter)
     if loop.returns:
         rejoin(build)
@@ -405,9 +408,10 @@ def unroll(build, s, items):
     build.unrolled //= max(1, len(items))
 
 
-# ---- what a statement's own text says
+# ---- facts from a statement's syntax
 def _kept(look):
-    """Return `look` with its results cached on the statement: an unrolled loop needs them at each trip."""
+    """Return `look` with its results cached on the statement, since an unrolled loop needs them in each
+    iteration."""
 
     def known(s):
         if look.__name__ not in s.__dict__:
@@ -419,14 +423,14 @@ def _kept(look):
 
 @_kept
 def _heavy(s):
-    """Return True if the branches of an `if` cost more than a jump."""
+    """Return (then, else): True for each branch of an `if` that costs more than a jump."""
     return tuple(
         any(isinstance(n, _HEAVY) for part in body for n in walk(part)) for body in (s.body, s.orelse)
     )
 
 
 def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
-    """Return True if the loop's body breaks or continues this very loop."""
+    """Return True if the loop's body breaks or continues this loop itself."""
 
     def look(body):
         return any(
@@ -438,8 +442,8 @@ def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
 
 @_kept
 def _deciding(loop):
-    """Return names of variables on which a loop's next trip may depend: those in its conditions, and what
-    these are made from."""
+    """Return the names of variables on which a loop's next iteration may depend: those in its conditions, and
+    those that these are computed from."""
     tests = [n.test for n in walk(loop) if isinstance(n, (ast.While, ast.If))]
     names, more = set(), {n.id for test in tests for n in walk(test) if isinstance(n, ast.Name)}
     assigned = [n for n in walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
@@ -462,7 +466,7 @@ def _returns(s):
 
 @_kept
 def _leaves(s):
-    """Return True if lanes may leave the enclosing loop trip or function inside this statement."""
+    """Return True if lanes may leave the enclosing iteration or function inside this statement."""
     if _returns(s):
         return True
     if isinstance(s, ast.If):
@@ -474,9 +478,8 @@ def _leaves(s):
 
 
 def _computes(loop):
-    """Return True for a loop whose body computes more than it reads: it calls a function of more than an
-    instruction or two, or divides more often than it has elements. (A gather takes a pack as long as a
-    division.)"""
+    """Return True for a loop whose body computes more than it reads: it calls a function of more than two
+    instructions, or has more divisions than subscripts. (A gather takes a pack as long as a division.)"""
     nodes = [n for s in loop.body for n in walk(s)]
     names = [getattr(n.func, "attr", getattr(n.func, "id", "")) for n in nodes if isinstance(n, ast.Call)]
     if any(name not in _SHORT and not name.startswith("atomic_") for name in names):

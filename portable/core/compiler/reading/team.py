@@ -1,4 +1,4 @@
-"""The team handle: the words that kernels have for it; and the steps of reducers."""
+"""Build the words of a team, and the steps of reducers."""
 
 import ast
 import functools
@@ -18,21 +18,20 @@ WORDS = [name for name in vars(Team) if not name.startswith("_")]
 
 
 def widened(dtype):
-    """Return the dtype in which contributions add up: floats as they are, integers and bools in 64
-    bits."""
+    """Return the dtype in which contributions are summed: floats unchanged, integers and bools in 64 bits."""
     if is_float(dtype):
         return dtype
     return "uint64" if dtype in UNSIGNED else "int64"
 
 
 def aligned(n_bytes):
-    """Return bytes up to the next place where an array of the team's may begin."""
+    """Return a number of bytes rounded up to the alignment of a team's arrays."""
     return -(-n_bytes // ALIGN) * ALIGN
 
 
 class TeamHandle:
-    """A team as a kernel's text sees it, of `size` members that have `registers` packs each; `warp_size` of
-    them move together.
+    """Team in a kernel's source, with `size` members that hold `registers` packs each; `warp_size` of them
+    execute together.
 
     tensor : function that returns True if the machine's tensor cores multiply float64 in the order of
     `product`
@@ -63,7 +62,7 @@ class TeamHandle:
 
 
 def note_collective(build, node):
-    """Note a collective operation, which all members must reach; typing.py checks that they do."""
+    """Record a collective operation; typing.py checks that all members reach it."""
     build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
 
@@ -86,8 +85,8 @@ def _broadcast(build, node):
 
 
 def _append(build, node):
-    """append(view, at, value, keep): the values of the members that keep, side by side from view[at]
-    on."""
+    """Build append(view, at, value, keep): store the values of the members with a true `keep` contiguously
+    from view[at]."""
     note_collective(build, node)
     view = build.expr(node.args[0]) if len(node.args) == 4 else None
     if not isinstance(view, View) or len(view.shape) != 1:
@@ -109,7 +108,7 @@ def _append(build, node):
 
 
 def _tally(build, node):
-    """tally(view, index): one more in view[index], a whole number in scratch."""
+    """Build tally(view, index): add 1 to view[index], an integer in scratch."""
     note_collective(build, node)
     view = build.expr(node.args[0]) if len(node.args) == 2 else None
     if (
@@ -117,7 +116,7 @@ def _tally(build, node):
         or view.dtype not in ("int32", "int64", "uint32", "uint64")
         or len(view.shape) != 1
         or not isinstance(view.shape[0], int)
-        or view.lanes_last  # a member's own
+        or view.lanes_last  # private to a member
     ):
         build.fail(
             node,
@@ -132,7 +131,8 @@ def _tally(build, node):
 
 
 def _contribution(build, node):
-    """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
+    """Return (reducer, state) for the arguments of reduce or scan: a value, and a reducer if it is not
+    Sum."""
     note_collective(build, node)
     parts = [build.expr(a) for a in node.args[:1]]
     others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
@@ -145,7 +145,7 @@ def _contribution(build, node):
 
 
 def _state(build, reducer, value, node):
-    """Return the state of one contribution."""
+    """Return the state that a reducer lifts one contribution to."""
     index = None
     if not isinstance(value, tuple):
         build.number_of(value, node.args[0])
@@ -165,8 +165,8 @@ def _state(build, reducer, value, node):
 
 
 def _collective(op, build, node):
-    """Return the result of a collective over members' states: `op` gives the numbers of one, of which the
-    reducer makes its result."""
+    """Return the result of a collective over the members' states: `op` combines the states, and the reducer
+    finishes the result."""
     reducer, state = _contribution(build, node)
     if len(state) == reducer.n_words:
         return _combined(build, op, reducer, state)
@@ -205,7 +205,7 @@ def _scratch(build, node):
 
 
 def _read_tiles(build, node):
-    """Read a word of a team's tiles, for which texts of the library stand."""
+    """Build a word of a team's tiles, which the library implements."""
     return registry.part("tiles of a team").CALLS[node.func.attr](build, node)
 
 
@@ -221,10 +221,10 @@ _CALLS = dict.fromkeys(("tile", "product", "mma"), _read_tiles) | {
 }
 
 
-# ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being
-# emitted (it emits)
+# ---- the steps of a reducer, while a tree is built (`lower` is the builder) and while code is emitted
+# (`lower` emits)
 def combine_states(lower, reducer, a, b):
-    """combine(a, b) of a reducer, inlined; states are tuples of Values."""
+    """Return combine(a, b) of a reducer, inlined; states are tuples of Values."""
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
     if len(result) != len(a) or not all(isinstance(v, Number) for v in result):
@@ -235,12 +235,12 @@ def combine_states(lower, reducer, a, b):
 
 
 def lifts_complex(reducer):
-    """Return True if a reducer's `lift`, which is not the layer's, may make a state of a complex number."""
+    """Return True if a reducer's `lift` is the user's and may make a state of a complex number."""
     return reducer.lift is not None and not layers_own(reducer.lift.fn)
 
 
 def lifted(lower, reducer, value, index):
-    """Return the state of one contribution, a tuple of numbers."""
+    """Return the state of one contribution as a tuple of numbers."""
     if reducer.lift is not None:
         args = [value, index] if reducer.with_index else [value]
         value = lower.inline(reducer.lift.portable_text, args)
@@ -258,5 +258,5 @@ def finished(lower, reducer, state):
 
 
 def unwrapped(state):
-    """Return a state as texts of reducers have it: a number, or a tuple of several."""
+    """Return a state in the form for a reducer's functions: a number, or a tuple of several."""
     return state[0] if len(state) == 1 else state

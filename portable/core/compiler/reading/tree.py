@@ -1,12 +1,11 @@
-"""The typed tree: what a text does, every subexpression named once, in order of evaluation.
+"""Define the typed tree of a source: all its operations, each subexpression once, in order of evaluation.
 
-A text is built into the tree of its operations (build.py), whose dtypes and kinds are then solved
-(typing.py); machines emit code from it (emit.py). What operations, loops and inlined calls there are depends
-on constants, on tuples and on the ranks of views, never on a dtype or a kind that is solved: no node is made
-after building.
+build.py builds the tree of a source's operations, typing.py solves for their dtypes and kinds, and machines
+emit code from the tree (emit.py). Which operations, loops and inlined calls exist depends on constants, on
+tuples and on the ranks of views, never on a solved dtype or kind: no node is made after building.
 
-A SPLIT block is one that only some of the lanes get to. A variable that is assigned where a split lies
-between its home and the assignment keeps the old value in the other lanes, and so varies between lanes.
+Only some of the lanes reach a SPLIT block. A variable that is assigned where a split lies between its home
+and the assignment keeps the old value in the other lanes, and so varies between lanes.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from ...language.types import PARTS, UNIFORM, Complex, Known, Number, Record, Ve
 
 
 def node(cls):
-    """Return a class with an attribute for each annotation, which its __init__ takes in that order: a
-    dataclass, made in a tenth of the time, as every process makes them anew. A default of `list` is a new
-    list."""
+    """Return a class with an attribute for each annotation, which its __init__ takes in that order. It acts
+    like a dataclass, but takes a tenth of the time to create, which each process has to do. A default of
+    `list` is a new list."""
     names, given = list(cls.__annotations__), vars(cls)
     takes = ", ".join(f"{name}=given[{name!r}]" if name in given else name for name in names)
     sets = "; ".join(
@@ -32,12 +31,12 @@ def node(cls):
 
 @node
 class Operation(Number):
-    """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in
-    a method each.
+    """Operation on numbers, with a number or an effect as its result. typing.py has a rule for each `op`, and
+    instructions.py emits it.
 
-    attr : what else the operation needs to know; view : the view that it reads or writes
-    parts : (Block, Operation) pairs, each evaluated only where the first argument lets it
-    counts : the name under which counting builds count it, "" if it is not an operation of the text
+    attr : further parameters of the operation; view : the view that it reads or writes
+    parts : (Block, Operation) pairs, each evaluated only if the first argument requires it
+    counts : the name under which counting builds count it, "" if it is not an operation of the source
     at : (Text, syntax node); line : "file:line" of the statement
     """
 
@@ -58,27 +57,27 @@ class Operation(Number):
 
 @node
 class Seen:
-    """Meanings of a source's variables at some place."""
+    """Values of a source's variables at some place."""
 
     values: dict
 
 
 @node
 class View:
-    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
-    variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, that of the number
-    items[0]. A part without items is its base with the dimensions in reverse. `tile`: of a member's own part
-    of a team's tile how that is shared out."""
+    """View: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
+    variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, selected by the number
+    items[0]. A part without items is its base with reversed dimensions. `tile`: for a member's part of a
+    team's tile, how the tile is distributed."""
 
     label: str
     dtype: str
-    shape: list  # of integers, or of Operations that give an extent
+    shape: list  # integers, or Operations whose result is an extent
     readonly: bool = False
     scatter: bool = False
     lanes_last: bool = False
     store: str = ""
     base: View | None = None
-    items: list = ()  # of a part: Operations, and (lower, upper) of slices
+    items: list = ()  # for a part: Operations, and (lower, upper) of slices
     line: str = ""
     name: str = ""
     options: list = ()
@@ -87,11 +86,12 @@ class View:
 
     @property
     def n_indices(self):
-        """Return the number of indices of an element in memory: a complex one's part is the last."""
+        """Return the number of indices of an element in memory; for complex numbers the part is the last
+        index."""
         return len(self.shape) + (self.dtype in PARTS)
 
     def indices(self):
-        """Return the indices at which this part begins, and those of its owners."""
+        """Return the indices at which this part and its bases begin."""
         if self.base is None:
             return list(self.items)
         own = [item for item in self.items if not isinstance(item, tuple)]
@@ -104,7 +104,7 @@ class View:
 
 @node
 class Block:
-    """Statements in a row; `split`: only some of the lanes that reach the parent get here."""
+    """Sequence of statements; `split`: only some of the lanes that reach the parent reach this block."""
 
     parent: Block | None = None
     body: list = list
@@ -122,7 +122,7 @@ class Block:
 
 @node
 class Variable:
-    """A name that is assigned more than once; its dtype and kind join those of all its values."""
+    """Variable that is assigned more than once; its dtype and kind join those of all its values."""
 
     name: str
     dtype: str | None = None
@@ -131,7 +131,7 @@ class Variable:
 
 @node
 class Set:
-    """An assignment; `inner`: a split lies between the variable's home and here."""
+    """Assignment to a variable; `inner`: a split lies between the variable's home and the assignment."""
 
     variable: Variable
     value: Operation
@@ -145,7 +145,7 @@ class Set:
 
 @node
 class If:
-    """`heavy`: whether each branch costs more than a jump around it."""
+    """Branch; `heavy`: for each side, whether it costs more than a jump around it."""
 
     condition: Operation
     then: Block
@@ -156,15 +156,15 @@ class If:
 
 @node
 class Loop:
-    """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave
-    it).
+    """Loop of the form "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes
+    may leave it).
 
     breaks, exits, returns : whether its body breaks it; breaks or continues it; returns
-    deciding : gives the names of variables on which the next trip may depend
+    deciding : function that returns the names of variables on which the next iteration may depend
     varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return
         or continue
     writes : memory changes in it
-    free : variables that its trips change for all of its lanes together
+    free : variables that an iteration changes for all active lanes together
     """
 
     form: str
@@ -195,18 +195,18 @@ class Loop:
         return self.varying or self.varying_exit
 
     def few(self):
-        """Return True if the loop is known to have few trips."""
+        """Return True if the loop is known to have few iterations."""
         ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
         least = abs(self.step) if isinstance(self.step, int) else 1
         return None not in ends and abs(int(ends[1]) - int(ends[0])) <= 1024 * least
 
     def innermost(self):
-        """Return True if no trip runs a loop of many trips."""
+        """Return True if no iteration runs a loop of many iterations."""
         return not _has_loops(self.body.body)
 
 
 def _has_loops(nodes):
-    """Return True if nodes run a loop of more than a few trips."""
+    """Return True if nodes run a loop of more than a few iterations."""
     return any(
         node.__class__ is Loop
         and not (node.trips or node.few())
@@ -228,7 +228,8 @@ def inside(node):
 
 @node
 class Leave:
-    """break and continue of a Loop, return of a Call; `results`: the assignments of what is returned."""
+    """Exit: break or continue of a Loop, or return of a Call; `results`: assignments of the returned
+    numbers."""
 
     how: str
     target: object
@@ -241,7 +242,8 @@ class Leave:
 
 @node
 class Rejoin:
-    """Behind statements in which lanes may have left the loop's trip (or, outside of loops, the call)."""
+    """Mark after statements in which lanes may have left the loop's iteration (or, outside of loops, the
+    call)."""
 
     call: Call
     loop: Loop | None
@@ -251,9 +253,9 @@ class Rejoin:
 
 @node
 class Call:
-    """A text at one place: the kernel, or a function that is inlined. `setup` assigns its parameters.
+    """Source inlined at one place: the kernel, or a function. `setup` assigns its parameters.
 
-    `outputs` : the numbers that the places behind it know it by
+    `outputs` : the numbers that represent its results in later operations
     """
 
     text: object
@@ -268,8 +270,8 @@ class Call:
 
 @node
 class Tree:
-    """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that
-    is one long chain."""
+    """Tree of a source for arguments of known types. `scalar`: the reason why packs do not pay; `chain`: it
+    calls a function that is one long chain."""
 
     text: object
     inputs: list
@@ -280,12 +282,12 @@ class Tree:
 
 
 def flat(values):
-    """Return the numbers in a number or a tuple of (tuples of) numbers."""
+    """Return a list of the numbers in a number or a tuple of (tuples of) numbers."""
     return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
 
 
 def plain_tuple(value):
-    """Return True for a tuple that is no complex number."""
+    """Return True for a tuple other than a complex number."""
     return isinstance(value, tuple) and not isinstance(value, Complex)
 
 
@@ -317,22 +319,23 @@ def describe(v):
 
 
 def arrangement(values):
-    """Return the arrangement of `flat` numbers: None for a number, a tuple for a tuple."""
+    """Return the arrangement of numbers in a value: None for a number, a tuple for a tuple."""
     return mapped(lambda _: None, values)
 
 
 def alike(a, b):
-    """Return True if two arrangements are the same; a complex number is no tuple of two."""
+    """Return True if two arrangements are equal; a complex number differs from a tuple of two."""
     return a == b and a.__class__ is b.__class__ and (a is None or all(map(alike, a, b)))
 
 
 def arranged(like, numbers):
-    """Return numbers, of an iterator, arranged so."""
+    """Return the numbers of an iterator in the arrangement `like`."""
     return mapped(lambda _: next(numbers), like)
 
 
 def mapped(change, values):
-    """Return a number, or a tuple of (tuples of) numbers, each changed."""
+    """Apply `change` to a number, or to each number in a tuple of (tuples of) numbers, and return the
+    result."""
     if isinstance(values, tuple):
         return Record((mapped(change, v) for v in values), getattr(values, "names", ()))
     return change(values)

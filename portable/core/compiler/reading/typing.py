@@ -1,8 +1,8 @@
-"""dtypes and kinds of a tree: the least that satisfy every operation, found by sweeps over its nodes in order
-of evaluation.
+"""Solve for the dtypes and kinds of a tree: the least ones that satisfy every operation, by sweeps over its
+nodes in order of evaluation.
 
-A sweep is repeated only if something changed that a node BEFORE could see: a variable's dtype or kind, a
-split, a loop's or a call's exits. All of these only rise, so it ends.
+A sweep is repeated only if it changed a property on which an EARLIER node depends: a variable's dtype or
+kind, a split, the exits of a loop or a call. All of these only rise, so the sweeps end.
 """
 
 import ast
@@ -35,17 +35,17 @@ from ...language.types import (
     strong,
 )
 
-# of one text: constants are part of what is known of arguments, and there is no end of constants
+# for one source: each new value of a constant argument makes another tree
 _MOST_TREES = 256
 
 
 def typed(text, described, width, step, float_dtype, kernel_name, asserts=False, apart=False):
-    """Return the Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for
+    """Return the Tree of a source for arguments of these descriptions (see `entry.py` and `emit.py`), for
     packs of `width` lanes.
 
-    `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members
-    get `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become
-    that meet nothing
+    `asserts` : whether the tree includes assertions; `apart` : whether collectives are allowed where only
+    some members arrive; `step` : difference between the indices of neighbouring lanes; `float_dtype` : dtype
+    of weak floats that are combined with no other dtype
     """
     key = described, width, step, float_dtype, asserts, apart
     tree = text.trees.get(key)
@@ -63,7 +63,7 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
 
 
 def solved(text, described, width, step, float_dtype, kernel_name, asserts=False):
-    """Return (Build, Tree) of a text, with dtypes and kinds; arguments are those of `typed`."""
+    """Return (Build, Tree) of a source, with dtypes and kinds; the arguments are those of `typed`."""
     build = Build(width, float_dtype, kernel_name, asserts)
     tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
     _Types(build, step, float_dtype).solve()
@@ -72,7 +72,7 @@ def solved(text, described, width, step, float_dtype, kernel_name, asserts=False
 
 
 def _input(build, name, described):
-    """Return an argument of a tree."""
+    """Return an argument of a tree from its description."""
     what, *more = described
     if what == "tuple":
         names, *parts = more
@@ -97,7 +97,7 @@ def _input(build, name, described):
 
 
 class _Types:
-    """Finds (dtype, kind) of operations from those of their arguments, and what statements make of both."""
+    """Solver for the (dtype, kind) of operations, and for the effects of statements on both."""
 
     def __init__(self, build, step, float_dtype):
         self.build, self.W, self.step, self.float_dtype, self.changed = (
@@ -133,7 +133,7 @@ class _Types:
     def operation(self, o, rule):
         for a in o.args:
             if a.dtype is None:
-                return  # another sweep will know
+                return  # a later sweep solves it
         o.dtype, o.kind = rule(self, o, *o.args)
 
     def learn(self, node, fact):
@@ -164,7 +164,7 @@ class _Types:
         return dtype, kind_of(a)
 
     def settle(self, o, a):
-        """Return a number as a strong one; of `attr` "wide" an integer in 64 bits."""
+        """Return the (dtype, kind) of a number made strong; with `attr`, of an integer in 64 bits."""
         dtype = "int64" if a.dtype == "bool" else self.strong(a.dtype)
         return self.cast(o, a, widened(dtype) if o.attr else dtype)
 
@@ -196,7 +196,7 @@ class _Types:
         return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
 
     def member(self, o):
-        """Return the rank of a member, or what it has of a range."""
+        """Return the (dtype, kind) of a member's rank, or of its index in a range."""
         o.step, o.aligned = self.step, self.W > 1 and (o.op == "rank" or o.attr.start.in_packs(self.W))
         return "int", LINEAR if self.W > 1 else VARYING
 
@@ -258,7 +258,7 @@ class _Types:
         if s.how == "return":
             call = s.target
             s.together = not s.block.parted_from(call.body)
-            # once some lanes have returned, the others must not overwrite what those left
+            # once some lanes have returned, the others must not overwrite their results
             for assignment in s.results:
                 try:
                     self.set(assignment, inner=not s.together or call.varying_return)
@@ -272,16 +272,16 @@ class _Types:
         apart = s.block.parted_from(_trip_of(s.target, s.block))
         if s.how == "continue" and apart:
             self.learn(s.target, "varying_continue")
-        # After a varying continue the lanes that break are not all that still loop.
+        # After a varying continue, other lanes may still be in the loop when some break.
         s.together = not apart and not (s.how == "break" and s.target.varying_continue)
         if not s.together:
             self.learn(s.target, "varying_exit")
 
     def free(self, s):
-        """Note a variable that its loop's trips change for all lanes together, and on which the next trip may
-        depend.
+        """Record a variable that the loop's iterations change for all lanes together, and on which the next
+        iteration may depend.
 
-        A lane that has continued early waits for the others with its values: no variable is free then.
+        A lane that has continued early keeps its values until the others arrive: no variable is free then.
         """
         loop = s.loop
         if (
@@ -301,7 +301,7 @@ class _Types:
 
 
 def _counted(a):
-    """Return the dtype of a number of which a bool counts as 0 or 1."""
+    """Return the dtype of a number; a bool counts as the integer 0 or 1."""
     return "int" if a.dtype == "bool" else a.dtype
 
 
@@ -314,7 +314,7 @@ def _nothing(types, o, *args):
 
 
 def _of(dtype, kind=None):
-    """Return the rule of results of a dtype, of a kind or of that of the arguments."""
+    """Return the rule for results of a fixed dtype, and of a fixed kind or the kind of the arguments."""
     return lambda types, o, *args: (dtype, kind or kind_of(*args))
 
 
@@ -370,7 +370,7 @@ _RULES = {
 
 
 def refuse(kernel_name, node, clash):
-    """The error of a TypeClash at an operation or an assignment."""
+    """Raise LoweringError for a TypeClash at an operation or an assignment."""
     text, place = node.at
     what = (
         f"'{node.variable.name}' holds values of two dtypes"
@@ -383,14 +383,15 @@ def refuse(kernel_name, node, clash):
 
 
 def _trip_of(loop, block):
-    """Return the block of the loop's trip in which a block stands."""
+    """Return the block of the loop's iteration that contains a block."""
     while block is not loop.body and block not in loop.trips:
         block = block.parent
     return block
 
 
 def _check(build):
-    """Refuse what is known to be wrong now that dtypes and kinds are."""
+    """Raise LoweringError for a recorded condition that does not hold, now that dtypes and kinds are
+    known."""
     for holds, node, message, parts, text in build.checks:
         if not holds():
             message = message.format(*map(ast.unparse, parts)) if parts else message
@@ -398,13 +399,14 @@ def _check(build):
 
 
 class _Collectives:
-    """Refuses collectives, and shares of a range, that only some of the members get to."""
+    """Checker that rejects collectives, and shares of a range, that only some of the members reach."""
 
     def __init__(self, build):
         self.build = build
 
     def block(self, block, apart):
-        """Look at statements which, if `apart`, not all members reach; whether that holds behind them."""
+        """Check the statements of a block; `apart`: not all members reach it. Return True if that holds after
+        the block."""
         for s in block.body:
             if s.__class__ is Operation and s.op == "together" and apart:
                 text, node = s.at
