@@ -24,7 +24,7 @@ from portable.roofline.units import finite, in_words, picked, relative_differenc
 SCHEMA_VERSION = 1
 SLOWER = 1.02  # this revision is slower if the interval begins here or above
 NARROW, WIDE = 0.04, 0.10  # widths of intervals over medians: small enough to stop, too large to decide
-# at least: of as many draws of a continuous quantity, 94 % of the time one lies on either side of the median
+# the fewest: five draws of a continuous quantity lie on both sides of its median with a probability of 94 %
 SITTINGS = 5
 ROUNDS = 4  # at least, of a row in a sitting, unless they take longer than ROW_SECONDS
 ROW_SECONDS = 4.0

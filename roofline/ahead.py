@@ -38,11 +38,11 @@ def processes(
     Parameters
     ----------
     space : str
-        Of a device.
+        A device's space.
     chosen : iterable of str
         The cases' names.
     data, quick : Path or None, bool
-        As of `portable.roofline.cases.Case.prepare`.
+        As in `portable.roofline.cases.Case.prepare`.
 
     Yields
     ------

@@ -494,7 +494,7 @@ def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
     Parameters
     ----------
     profile : Profile
-        Of one call.
+        The profile of one call.
     seconds : float
         The time of a call, measured without the profile.
     ceilings : callable of a set of (name, dtype) that gives Ceilings

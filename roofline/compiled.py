@@ -9,7 +9,7 @@ from portable.roofline.counting import WARP
 from portable.roofline.mix import FLOPS, STARTS, lanes_and_type
 from portable.roofline.units import scaled
 
-THIRD = 1 / 3  # of the time
+THIRD = 1 / 3  # the least share of the time
 IN_TURN = 4  # cycles from an operation of a GPU's thread to its next, if no other thread interferes
 # lanes whose instructions a GPU starts in a cycle for each of the teams that pk.concurrency reports
 STARTED = 8

@@ -196,7 +196,7 @@ def blocks_of(policy, grid, threads):
     grid : int or tuple of int, or None
         Blocks along each axis, that of the last index first; None for a space without blocks.
     threads : int
-        Of a block.
+        Threads of a block.
 
     Returns
     -------

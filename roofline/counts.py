@@ -1,4 +1,4 @@
-"""Hold the counts of one launch, by line, operation and type, and the sums that reports need."""
+"""Store the counts of one launch, by line, operation and type, and compute the sums that reports need."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Counts:
         Parameters
         ----------
         capacity : float, bytes
-            Of all cores together.
+            Of the caches of all cores together.
 
         Returns
         -------

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from portable.errors import InputError
 from portable.roofline.contract import Duel, Run
 
-REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
+REPORTED = ("hawkes", "methods", "edm")  # cases with `prepare`
 ALL = (*REPORTED, "rest")  # the cases of `report --all`
-COMPARED = (  # have `duels`
+COMPARED = (  # cases with `duels`
     "algorithms",
     "calls",
     "ceilings",

@@ -24,7 +24,7 @@ _WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
 _TEAM = 256  # threads of a team on a GPU
 # indices of a CPU's thread: some 20 microseconds, so that the wait for the slowest thread at the end is short
 CHUNK = 64
-SCALE = 1e-3  # the triad's
+SCALE = 1e-3  # the factor of the triad
 IN_GRAPH = 100  # launches
 # Of a measurement: short repeats, some of which are undisturbed by other work, over a period longer than
 # disturbances

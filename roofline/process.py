@@ -84,7 +84,7 @@ class Side(Worker):
     Parameters
     ----------
     name : str
-        For messages.
+        The name in messages.
     tree : Path
         The folder from which `portable`, `models` and `roofline` are imported.
     **case : case, space, n, quick, and of some cases file and programs

@@ -135,7 +135,7 @@ class Profile:
     Attributes
     ----------
     seconds : float
-        Of the whole block, by the host's clock, until its work is complete.
+        Time of the whole block, by the host's clock, until its work is complete.
     copies : list of Copied
     regions : list of (name, start, seconds)
         Each completed `region(...)` block, in seconds since the beginning of the profile.
@@ -189,7 +189,7 @@ class Profile:
             _nvtx().pop_range()
 
     def _remembered(self, launch):
-        """Return the launches of a graph, or the one, without their arrays."""
+        """Return the launches of a graph, or the launch itself, without their arrays."""
         if not hasattr(launch, "launches"):
             return (remembered(launch),)
         if launch not in self._graphs:

@@ -9,7 +9,7 @@ from portable.roofline.roofplot import FLOPS, OTHERS, Axes, Dot
 from portable.roofline.verdicts import titled
 
 SMALLEST = 0.1  # share of a call's time below which a kernel has no separate mark
-LONGEST = 34  # letters of a mark's label
+LONGEST = 34  # characters of a mark's label
 HELPER = 0.01  # share of every call in which a kernel runs, below which the kernel counts as small
 PROGRAM = "script"  # the case of a program's launches, whose times add up to the program's
 

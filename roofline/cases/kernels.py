@@ -67,7 +67,7 @@ def command(options, space, facts):
     options : argparse.Namespace
     space : str
     facts : dict
-        Of the machine.
+        The facts of the machine.
 
     Returns
     -------

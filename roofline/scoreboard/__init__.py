@@ -37,7 +37,7 @@ NO_RECORD, NO_PEER, LATE = "no record", "no peer", "no time left"
 PEER_CHANGED, FAILED = "peer changed", "failed"
 WRONG = (SLOWER, PEER_CHANGED, FAILED)  # verdicts with which a run does not pass
 
-# Threads of OpenMP (numba's, scikit-learn's, kEDM's) sleep while others work.
+# Idle threads of OpenMP (numba's, scikit-learn's, kEDM's) sleep instead of spinning, which would slow ours.
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 
 

@@ -33,7 +33,7 @@ def kind(facts: dict[str, Any]) -> str:
     Parameters
     ----------
     facts : dict
-        As of `portable.roofline.machine.facts`.
+        The result of `portable.roofline.machine.facts`.
 
     Raises
     ------

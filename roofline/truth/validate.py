@@ -53,7 +53,7 @@ class Judged:
         The speedup without the cause.
     text : str
     seconds : (float, float)
-        Of the launch with the cause and of the clean one.
+        The times of the launch with the cause and of the clean one.
     error : str, the reason if the pair could not be run
     refused : bool
         Whether the pair requires a feature that the space does not have, or its cause costs nothing there.
