@@ -8,13 +8,13 @@
 
     pk.parallel_for(len(x), axpy, 2.0, x, y)
 
-Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
+Importing needs no GPU, driver or toolkit; `python -m portable` lists the available machines.
 """
 
 from .core import locks  # first: it refuses a subinterpreter, which NumPy would refuse without a remedy
 from . import former, errors, numba, random
 from .core.language import words
-from .library.texts.gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
+from .library.texts.gamma import gammainc, gammaincc  # (made of random.py's; separate rows)
 from .core.language.annotations import ArrayLike, Number, SpaceLike
 from .library.algorithms import argsort, sort_by_key
 from .core.machines.cpu import Threads

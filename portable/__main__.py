@@ -39,7 +39,7 @@ EXAMPLE = """
 example: portable hawkes fit events.csv
 exit codes: 0 done; 1 a check failed; 2 the request cannot be met; 130 interrupted
 """
-# What a method's tables have at least.
+# The required columns of each method's tables.
 _COLUMNS = {"hawkes": {"x_km", "y_km", "t_hours"}, "tmap": {"run", "gap"}}
 
 
@@ -59,7 +59,7 @@ def _spaces():
 
 
 def _info(arguments):
-    """Print what this machine offers."""
+    """Print the available machines."""
     console = Console()
     versions = [("portable", __version__), ("python", platform.python_version())]
     versions += [(name, metadata.version(name)) for name in ("numpy", "llvmlite")]
@@ -77,7 +77,7 @@ def _cache(arguments):
 
 
 def _whose(name, arguments):
-    """Say of tables on the command line whose columns they have, where that is another method's."""
+    """Report tables on the command line that have the columns of another method's."""
     for path in arguments:
         if path.endswith(".csv") and os.path.isfile(path):
             with open(path, encoding="utf-8-sig", errors="replace") as file:
@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 2 where there is no such command, else that of the command.
+        The exit code: 2 for an unknown command, else that of the command.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if name in ("-h", "--help") or name in _OWN and "--help" in rest[:1]:

@@ -5,20 +5,20 @@ PortableError
 │   ├── ShapeError                 shapes or ranks disagree
 │   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
 │   ├── OrderError                 values that must ascend do not
-│   └── FiniteError                NaN or infinity where a number is wanted
+│   └── FiniteError                NaN or infinity where a number is required
 ├── StorageError                   a file cannot be written: the disk is full, or refuses
-├── ClusterError                   workers that cannot take part, or a scheduler that is gone
+├── ClusterError                   workers are unusable, or the scheduler has ended
 ├── SpaceError                     an execution or memory space
 │   ├── UnknownSpaceError (ValueError)   no space has that name
 │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
-│   └── WrongSpaceError (ValueError)     data lives where the launch cannot reach it
-├── KernelError                    the text of a kernel; the message names kernel, file and line
-│   ├── SourceError                the text cannot be read
+│   └── WrongSpaceError (ValueError)     data is in memory that the launch cannot reach
+├── KernelError                    the source of a kernel; the message names kernel, file and line
+│   ├── SourceError                the source cannot be read
 │   ├── LanguageError              a construct or a callable that kernels do not have
-│   │   └── CollectiveError        a barrier or collective where not all members get
-│   └── LoweringError              the text cannot be typed or compiled for these arguments
+│   │   └── CollectiveError        a barrier or collective that not all members reach
+│   └── LoweringError              the source cannot be typed or compiled for these arguments
 │       └── ReadOnlyError          a write through a read-only view
-└── LaunchError (RuntimeError)     a launch that cannot run as asked
+└── LaunchError (RuntimeError)     a launch that cannot run as requested
     ├── CheckError                 the checked space found defects; `.findings` lists them
     ├── NestedLaunchError          a launch after a fork
     ├── DeviceError                the driver reported a failure
@@ -31,8 +31,9 @@ _NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 def printable(text):
-    """Text with escapes in the place of what a terminal would act on and what no file takes: controls and
-    lone surrogates."""
+    """Return text with control characters and lone surrogates escaped, which a terminal would act on and
+    files refuse.
+    """
     return _NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 
@@ -45,7 +46,7 @@ class PortableError(Exception):
 
 
 class InputError(PortableError, ValueError):
-    """An argument is wrong; the message names it, what was got and what is wanted."""
+    """An argument is wrong; the message names it, the given value and the expected one."""
 
 
 class ShapeError(InputError):
@@ -61,16 +62,17 @@ class OrderError(InputError):
 
 
 class FiniteError(InputError):
-    """NaN or infinity where a number is wanted; the message names the first offending index."""
+    """NaN or infinity where a number is required; the message names the first offending index."""
 
 
 class StorageError(PortableError):
-    """A file cannot be written, for want of room or of permission; the message names it."""
+    """A file cannot be written for lack of space or permission; the message names it."""
 
 
 class ClusterError(PortableError):
-    """Workers of a cluster that cannot take part, or a scheduler that is gone; the message says which and
-    why."""
+    """Workers of a cluster are unusable, or the scheduler has ended; the message names them and the
+    reason.
+    """
 
 
 class SpaceError(PortableError):
@@ -82,11 +84,11 @@ class UnknownSpaceError(SpaceError, ValueError):
 
 
 class SpaceUnavailableError(SpaceError, RuntimeError):
-    """The space exists but cannot run on this machine; the message says why."""
+    """The space exists but cannot run on this machine; the message gives the reason."""
 
 
 class WrongSpaceError(SpaceError, ValueError):
-    """Data lives where the launch cannot reach it; the message says how to move it."""
+    """Data is in memory that the launch cannot reach; the message explains how to move it."""
 
 
 class KernelError(PortableError):
@@ -102,11 +104,11 @@ class LanguageError(KernelError):
 
 
 class CollectiveError(LanguageError):
-    """A barrier or collective stands where not all members of a team get."""
+    """A barrier or collective is at a place that not all members of a team reach."""
 
 
 class LoweringError(KernelError):
-    """The text cannot be typed or compiled for these arguments."""
+    """The source cannot be typed or compiled for these arguments."""
 
 
 class ReadOnlyError(LoweringError):
@@ -114,7 +116,7 @@ class ReadOnlyError(LoweringError):
 
 
 class LaunchError(PortableError, RuntimeError):
-    """A launch that cannot run as asked."""
+    """A launch cannot run as requested."""
 
 
 class CheckError(LaunchError):

@@ -13,7 +13,7 @@ _NOW = {
 
 
 class _Last(MetaPathFinder):
-    """Asked behind all others, and so for packages alone that are nowhere."""
+    """The last finder, and so one that receives only names of packages that do not exist."""
 
     def find_spec(self, name, path=None, target=None):
         if name in _NOW:
@@ -22,13 +22,14 @@ class _Last(MetaPathFinder):
 
 
 def beside(file: str) -> list[str]:
-    """Return the folder in which a checkout has models/ and roofline/, beside portable/; a wheel has them in
-    it."""
+    """Return the folder in which a checkout has models/ and roofline/, next to portable/; a wheel has them
+    inside.
+    """
     here = Path(file).parent
     return [] if (here / "models").exists() else [str(here.parent)]
 
 
 def stand_last() -> None:
-    """Answer for names that no other finder knows."""
+    """Install the finder for names that no other finder resolves."""
     if not any(isinstance(finder, _Last) for finder in sys.meta_path):
         sys.meta_path.append(_Last())

@@ -9,17 +9,17 @@ SC 2011). One draw is one block of four 32-bit words. `seed` is the key, `draw` 
 2^64 - 1, stream to 2^63 - 1: a seed has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and
 nothing is initialised; an index is a natural stream, the step of a loop a natural draw.
 
-Uniform, exponential and whole numbers read the same block, so those of the same three numbers depend on each
-other, as do normal numbers and those of float32. Values that are to be independent take draws, or streams, of
-their own.
+Uniform, exponential and integer variates read the same block, so those of the same (seed, stream, draw)
+depend on each other, as do normal variates and those of float32. Independent values require different draws
+or streams.
 
-Names that end in 32 hold no float64 instruction, and need no whole block: the streams s, s + 32, s + 64 and
-s + 96 of each 128 share one, beyond the other streams, and have a word each. Normal numbers come in pairs,
-the cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block, `normal32`
-of a pair two words. Where one thread takes them together, as teams of a warp do that go through neighbours,
-the compiler finds what they have in common and does it once. Logarithm and sine are the layer's own texts,
-also in plain Python: the bits are the same on every space. Calls on the host take NumPy arrays too:
-`uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
+Functions whose names end in 32 use no float64 instruction and need no whole block: the streams s, s + 32, s +
+64 and s + 96 of each 128 share one, beyond the other streams, and have a word each. Normal variates come in
+pairs, the cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block,
+`normal32` of a pair two words. Where one thread computes both, as in teams of a warp that visit neighbours,
+the compiler computes the common part once. Logarithm and sine are portable's implementations, also in plain
+Python: the bits are the same on every space. Calls on the host accept NumPy arrays too: `uniform(seed, 0,
+np.arange(n, dtype=np.uint64))`.
 """
 
 from .library.texts import counts, draws, variates

@@ -1,4 +1,4 @@
-"""For the tests of programs that use portable: one kernel on all spaces, and launches that are watched."""
+"""Tests of programs that use portable: one kernel on all spaces, and launches on the checked space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .core.language.kernel import Kernel
 from .core.places.policy import as_policy
 from .core.language.reducer import Reducers
 
-_REFERENCE = "checked"  # the space that says what a kernel means
+_REFERENCE = "checked"  # the space that defines the meaning of a kernel
 
 
 def assert_same_on_all_spaces(
@@ -29,8 +29,7 @@ def assert_same_on_all_spaces(
     reducer: Reducers | None = None,
     terms: int | None = None,
 ) -> None:
-    """Run a launch on "checked" and on every other space that can run here, and compare what it leaves
-    behind.
+    """Run a launch on "checked" and on every other available space, and compare the results.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def assert_same_on_all_spaces(
 
 
 def _check_same(kernel, wanted, got, terms, space):
-    """AssertionError unless what a launch left on a space is what the reference left."""
+    """Raise AssertionError unless a launch's results on a space match the reference."""
     from .watch.checked import sizes
 
     reference = sizes.results(wanted.args, wanted.reduced)
@@ -91,7 +90,7 @@ def _check_same(kernel, wanted, got, terms, space):
 
 
 def _run(policy, kernel, args, reducers, space):
-    """Copies of the arguments, as a launch left them, and its results."""
+    """Run a launch on copies of the arguments; return these and its results."""
     from .watch.checked import memory, trials
 
     moved, results = trials.copied(args), ()
@@ -111,8 +110,8 @@ def _run(policy, kernel, args, reducers, space):
 def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
-    Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another
-    space.
+    This includes launches that name a space. Launches on a GPU stay there, as do those that a capture records
+    for another space.
 
     Parameters
     ----------
@@ -122,7 +121,7 @@ def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     Yields
     ------
     dict
-        "checked": how many launches were watched so far; "elsewhere": how many were not.
+        "checked": the number of launches on the checked space so far; "elsewhere": of all others.
 
     Examples
     --------

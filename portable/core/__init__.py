@@ -1,1 +1,1 @@
-"""Kernels as text, compiled, launched on machines: all that the rooms beside it stand on."""
+"""Kernels as syntax trees, compiled, and launched on machines: the foundation of the other packages."""

@@ -50,7 +50,7 @@ def folder() -> Path | None:
         OSError,
         RuntimeError,
         KeyError,
-    ) as error:  # the last two: a user without a home, whom the system does not know
+    ) as error:  # the last two: a user without a home directory or without an entry in the user database
         warnings.warn(
             f"portable: kernels are compiled anew in every process, the cache {path} cannot be used"
             f" ({error})",
@@ -85,7 +85,8 @@ def _open_to_others(path):
 @functools.cache
 def _directory():
     """Return the checked folder, opened, and its status: replacing the folder at this path later has no
-    effect. None where there is none."""
+    effect. None if it cannot be used.
+    """
     path = folder()
     if path is None or os.open not in os.supports_dir_fd:
         return path
@@ -97,7 +98,8 @@ def _opened(path):
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
-    mode = os.fstat(directory)  # of what is open now, whatever stood at this path when it was looked at
+    # of the opened folder, even if the path has been replaced since it was checked
+    mode = os.fstat(directory)
     shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or shared:
         os.close(directory)
@@ -106,12 +108,14 @@ def _opened(path):
 
 
 def _at(name):
-    """Return the path of a file, and how functions of `os` find it: in the opened folder, where the system
-    has such calls. None where there is no folder."""
+    """Return the path of a file, and the options by which functions of `os` find it: relative to the opened
+    folder, if the system has such calls. None without a folder.
+    """
     found = _directory()
     if not isinstance(found, list):
         return found and (found / name, {})
-    if not _is_open(*found):  # a daemon closes what it has inherited, and the number is another file's
+    # a daemon closes inherited descriptors, and the number may belong to another file
+    if not _is_open(*found):
         again = _opened(folder())
         if again is None or not os.path.samestat(again[1], found[1]):
             return None
@@ -127,7 +131,7 @@ def _is_open(descriptor, mode):
 
 
 def get(name, counts=True):
-    """Return the bytes stored under a key, or None. `counts`: whether this is a hit or a miss."""
+    """Return the bytes stored under a key, or None. `counts`: True to count this as a hit or a miss."""
     global hits, misses
     content, at = None, _at(name)
     if at is not None:
@@ -138,7 +142,7 @@ def get(name, counts=True):
         ):
             if _is_own(os.fstat(file.fileno())):
                 content = file.read()
-                os.utime(file.fileno())  # what was used last is removed last
+                os.utime(file.fileno())  # the file that was used last is removed last
     checked = _open(content)
     if counts:
         hits, misses = hits + (checked is not None), misses + (checked is None)
@@ -172,7 +176,7 @@ def put(name, content):
         except OSError:
             os.unlink(temporary, **where)
             raise
-        if name.startswith("0"):  # one file in sixteen looks whether the folder has outgrown its limit
+        if name.startswith("0"):  # one file in sixteen checks if the folder exceeds its limit
             _trim()
 
 
@@ -187,7 +191,7 @@ def _open(sealed):
 
 
 def _trim():
-    """Remove what was not used longest when the folder outgrows its limit."""
+    """Remove the files that have not been used for the longest time when the folder exceeds its limit."""
     files, at = [], _at(".")
     if at is None:
         return
@@ -208,7 +212,7 @@ def statistics() -> dict[str, Any]:
     """Return the facts that `python -m portable cache` prints: folder, files, bytes, and this process's
     hits and misses."""
     path, sizes = folder(), []
-    with contextlib.suppress(OSError):  # somebody has removed the folder
+    with contextlib.suppress(OSError):  # another process has removed the folder
         sizes = [e.stat().st_size for e in os.scandir(path)] if path else []
     return {
         "folder": str(path) if path else "off",

@@ -1,4 +1,4 @@
-"""Texts of many levels: room for them among Python's calls, and the refusal of those that have more."""
+"""Deeply nested sources: room for them in Python's call stack, and an error for those that exceed it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ..errors import LanguageError
 from .locks import Lock
 
-# Python's calls within each other, of which a level of a text takes up to fifteen. They lie on the heap, but
-# for those that pass through C: all of them fit a stack of 2 MiB four times.
+# Nested calls of Python, of which a level of a source takes up to fifteen. They lie on the heap, except those
+# that pass through C: all of them fit a stack of 2 MiB four times.
 MOST_CALLS = 8000
 _lock, _held = Lock(), []  # the limits that were there before, one a thread that has room
 
@@ -25,7 +25,7 @@ def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator
     place : str
         Of the kernel or function, as messages name it.
     trees : callable
-        Gives the syntax trees of what is read, where they are too deep.
+        Returns the syntax trees of the input, if they are too deep.
 
     Raises
     ------

@@ -1,10 +1,9 @@
-"""DLPack: the memory of other libraries' arrays as seen from here, and ours as seen from there, without a
-copy.
+"""DLPack: other libraries' arrays as views, and views as arrays of other libraries, without a copy.
 
-A producer hands over a capsule with a C struct (https://dmlc.github.io/dlpack/latest/): in versions below 1.0
-named "dltensor", since then "dltensor_versioned" with flags. Reading leaves the capsule as it is: an
-unconsumed capsule owns the memory and frees it when dropped, so holding the capsule is all it takes to keep
-the memory alive.
+A producer returns a capsule with a C struct (https://dmlc.github.io/dlpack/latest/): in versions below 1.0
+named "dltensor", since then "dltensor_versioned" with flags. Reading does not consume the capsule: an
+unconsumed capsule owns the memory and frees it when dropped, so holding the capsule is enough to keep the
+memory alive.
 """
 
 from ctypes import (
@@ -116,7 +115,7 @@ def _managed(array, capsule):
 
 
 def _interface(array, managed):
-    """Return the array interface of what a struct describes."""
+    """Return the array interface of the memory that a struct describes."""
     tensor = managed.tensor
     pointer = (tensor.data or 0) + tensor.byte_offset
     versioned = isinstance(managed, _Versioned)
@@ -140,8 +139,9 @@ def _interface(array, managed):
 
 
 def _may_be_written(array, pointer):
-    """Return whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing
-    about it: JAX's arrays never change."""
+    """Return True if NumPy may write to the same memory, for capsules from before 1.0, which have no such
+    flag: JAX's arrays are immutable.
+    """
     try:
         seen = np.asarray(array)
     except Exception:  # noqa: BLE001  (whatever another library raises: a device's memory, gradients)
@@ -149,12 +149,12 @@ def _may_be_written(array, pointer):
     return seen.flags.writeable and seen.__array_interface__["data"][0] == pointer
 
 
-_exported = {}  # address of a struct -> what it needs alive
+_exported = {}  # address of a struct -> the object that keeps its memory alive
 
 
 @CFUNCTYPE(None, c_void_p)
 def _delete(address):
-    """Forget what a consumer needed, which has finished."""
+    """Release the object kept for a consumer that has finished."""
     _exported.pop(address, None)
 
 

@@ -19,10 +19,10 @@ class Hooks(NamedTuple):
     ----------
     recording : Graph or None, which a capture is recording (graph.py)
     listeners : callables (phase, what, launch): phase "begin" or "end", what "kernel"
-    one_by_one : those of them that hear of each launch of a graph
-    copying : those of them that hear of copies, too
-    redirect : function that stands in for dispatch.bind, or None (testing.py)
-    debug : bool or "nan", the build of launches whose space says none
+    one_by_one : listeners that are called for each launch of a graph
+    copying : listeners that are called for copies, too
+    redirect : function that replaces dispatch.bind, or None (testing.py)
+    debug : bool or "nan", the build of launches whose space specifies none
     seed : int, the schedule of the checked space
     """
 
@@ -48,7 +48,7 @@ current = _hooks.get
 
 @contextlib.contextmanager
 def instead(hooks):
-    """Run a block, in this context alone, with other hooks."""
+    """Run a block with other hooks, only in this context."""
     token = _hooks.set(hooks)
     try:
         yield
@@ -62,13 +62,15 @@ def changed(**hooks):
 
 
 def refuse_while_recording(what):
-    """LaunchError if a capture is recording: `what` would run now, and not when the graph is replayed."""
+    """Raise LaunchError if a capture is recording: `what` would run now, and not when the graph is
+    replayed.
+    """
     if current().recording is not None:
         raise LaunchError(f"{what} cannot be recorded in a capture; do it before the capture")
 
 
 class Stamp:
-    """The mark of a space whose launches have finished when they return."""
+    """The time stamp of a space whose launches have finished when they return."""
 
     __slots__ = ("time",)
 

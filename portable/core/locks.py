@@ -1,11 +1,12 @@
-"""Locks that a child of a fork finds free, and compilations, which Ctrl-C breaks off between two parts alone.
+"""Locks that are free in the child of a fork, and compilations, which Ctrl-C interrupts only between two
+parts.
 
-A thread that has one of these locks takes others in this order only; tests/hostile/order.py looks at each:
+A thread that holds one of these locks acquires others only in this order; tests/hostile/order.py checks it:
 
     1  of a plan, a graph, a count, the checked space, a device's launches, its staged copies
     2  numba's lock of compilers, `compiling` behind it
     3  Python's own of a module that is imported: so no module compiles in its body
-    4  of a pool's launch, a device's captures, llvmlite: nothing is compiled or imported with one of these
+    4  of a pool's launch, a device's captures, llvmlite: a holder neither compiles nor imports
 """
 
 import contextlib
@@ -19,14 +20,14 @@ import threading
 import time
 import weakref
 
-# References, whose callback is C's: Ctrl-C that is heard in one of Python's own, as WeakSet has, is lost.
+# References with a callback in C: a KeyboardInterrupt raised in a Python callback, as WeakSet has, is lost.
 _all: set[weakref.ref] = set()
 
 
 class Lock:
     """A lock that its holder may take again: in a signal handler, or where the garbage collector calls back.
 
-    `with lock.held:` takes it without a call of Python's own, for what is timed in fractions of a
+    `with lock.held:` acquires it without a Python-level call, for operations that take fractions of a
     microsecond.
     """
 
@@ -49,9 +50,10 @@ class Lock:
 
 
 class Compiling(Lock):
-    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of
-    the other. `began`: when, in seconds; `due`: when Ctrl-C is next looked at; `slow`: whether it takes long;
-    `reported`: the kernel of the last such message."""
+    """The lock of a compiler; numba's, if there is one, is acquired before it: each compiles functions of the
+    other. `began`: time in seconds; `due`: time of the next check for Ctrl-C; `slow`: True for a long
+    compilation; `reported`: the kernel of the last message on that.
+    """
 
     __slots__ = ("others", "began", "due", "slow", "reported")
 
@@ -101,7 +103,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _require_interpreter():
-    """ImportError where native code cannot tell threads apart, or no lock orders what Python does."""
+    """Raise ImportError if native code cannot distinguish threads, or if no global lock serialises Python."""
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
     if api.PyInterpreterState_Get() != api.PyInterpreterState_Main():
@@ -131,8 +133,9 @@ def alone(function):
 
 
 class kept:  # noqa: N801  (a decorator)
-    """Make an attribute at its first use as functools.cached_property does, but without its lock of Python
-    3.11: a thread that compiles may want it, and the child of a fork would find it taken."""
+    """Compute an attribute at its first use as functools.cached_property does, but without the lock of Python
+    3.11's: a compiling thread may need it, and it would be held for ever in the child of a fork.
+    """
 
     def __init__(self, make):
         self.make, self.__doc__ = make, make.__doc__
@@ -144,16 +147,17 @@ class kept:  # noqa: N801  (a decorator)
 
 
 def once(function):
-    """Return a function that compiles, `alone`: what it gives is kept, and is one and the same for threads
-    that ask side by side. Of two, the one that is dropped would take its code along, whose address a
-    thread may have."""
+    """Return a function that compiles, `alone`, and caches its result: one and the same for concurrent
+    threads. If two were compiled, dropping one would free its code, whose address a thread may hold.
+    """
     return functools.cache(alone(functools.cache(function)))
 
 
 @contextlib.contextmanager
 def _uncollected():
-    """Spare the garbage collector what a compilation makes: half a million objects, all in use until it
-    ends. By its threshold: whether it is on at all may be another thread's business meanwhile."""
+    """Suspend garbage collection during a compilation: it allocates half a million objects, all in use until
+    it ends. By its threshold: another thread may enable or disable the collector meanwhile.
+    """
     before = gc.get_threshold()
     gc.set_threshold(_NEVER, *before[1:])
     try:
@@ -164,15 +168,15 @@ def _uncollected():
             gc.set_threshold(before[0], *now[1:])
 
 
-_NEVER = 0x70000001  # new objects before the collector looks at them; no other program's number
+_NEVER = 0x70000001  # new objects before a collection; a value that no other program uses
 
 
-# what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
+# functions that let running kernels poll for Ctrl-C, and that clear an interrupted one, of machines that can
 arming, ending = [], []
 
 
 def arm():
-    """Let running kernels poll for Ctrl-C from now on: a program may have set a handler of its own."""
+    """Let running kernels poll for Ctrl-C from now on: the program may have set another handler."""
     for stand in arming:
         stand()
 
@@ -197,7 +201,7 @@ class _Deferred:
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Put Ctrl-C off to the end of the block, which hands objects over to native code, or to a `look`."""
+    """Defer Ctrl-C to the end of the block, which passes objects to native code, or to a `look`."""
     before, main = signal.getsignal(signal.SIGINT), threading.main_thread()
     if threading.current_thread() is not main or not callable(before) or before.__class__ is _Deferred:
         yield
@@ -212,11 +216,11 @@ def uninterrupted():
         deferred.answer()
 
 
-SLOW = 2.0  # seconds of a compilation of which a line says that it takes long
+SLOW = 2.0  # seconds of a compilation after which a message reports that it takes long
 
 
 def look(name, more=0.0):
-    """Hear of Ctrl-C between two parts of the compilation of a kernel, and say in a line if it takes long.
+    """Handle Ctrl-C between two parts of the compilation of a kernel, and report if it takes long.
 
     name : str, the kernel's
     more : float, seconds that the next part will take

@@ -46,8 +46,7 @@ def _discover():
 
 
 def part(name):
-    """Import a part that stands above those that use it, and is loaded for those launches alone that want
-    it."""
+    """Import a part that depends on its callers, and is loaded only for launches that use it."""
     with locks.compiling:
         return importlib.import_module(f"portable.{_PARTS[name]}")
 
@@ -82,7 +81,7 @@ def names():
 @functools.cache
 def backend(name):
     """Return the backend of the space of this name."""
-    with locks.compiling:  # nobody forks in the middle of an import, whose lock the child would find taken
+    with locks.compiling:  # no thread forks during an import, whose lock would be held in the child
         return _loaders[name]()
 
 
@@ -100,8 +99,9 @@ def memory(name):
 
 
 def first(question, argument):
-    """Return the method `question` of the first backend, of those known so far, whose answer is not None,
-    and the answer; None if there is none."""
+    """Return the method `question` of the first registered backend with an answer other than None, and the
+    answer; None if there is none.
+    """
     methods = (getattr(backend(name), question) for name in list(_loaders))
     answers = ((method, method(argument)) for method in methods)
     return next((found for found in answers if found[1] is not None), None)

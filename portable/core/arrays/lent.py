@@ -9,14 +9,16 @@ from ...errors import DTypeError
 from .view import asview, describe
 
 _MOST = 1024
-# by id, arrays that were seen to share their memory: a weak reference, and the word of the memory's address
+# by id, arrays that have been found to share their memory: a weak reference, and the word of the memory's
+# address
 _known: dict[int, tuple[weakref.ref, bytes]] = {}
 _NOT_KNOWN = (lambda: None), b""
 
 
 def describe_lent(a):
-    """Return the spec and words of an array; DTypeError if it shares no memory, which is asked once of an
-    array and its memory."""
+    """Return the spec and words of an array; DTypeError if it does not share its memory, which is tested once
+    for an array and its memory.
+    """
     try:
         found = describe(np.asarray(a))
     except Exception:  # noqa: BLE001  (whatever another library raises: a view says more)
@@ -30,6 +32,6 @@ def describe_lent(a):
     if found == view.key:
         if len(_known) >= _MOST:
             _known.clear()
-        with contextlib.suppress(TypeError):  # of what no weak reference knows
+        with contextlib.suppress(TypeError):  # for types without weak references
             _known[id(a)] = weakref.ref(a), found[1][:8]
     return view.key

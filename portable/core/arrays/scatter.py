@@ -13,9 +13,9 @@ class ScatterView:
 
         pk.parallel_for(n, histogram, x, pk.ScatterView(counts))
 
-    Each CPU thread and each block of GPU threads adds to a copy of its own, without contention; the copies
-    are added to the view before the launch is over. The kernel's text does not change. Where copies would be
-    too large for this to pay, and in reductions and scans, the sums are atomic as they would be without it.
+    Each CPU thread and each block of GPU threads adds to a private copy, without contention; the copies are
+    added to the view before the launch ends. The kernel's source does not change. Where copies would be too
+    large for this to pay, and in reductions and scans, the sums are atomic as they would be without it.
 
     Parameters
     ----------

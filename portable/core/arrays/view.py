@@ -1,8 +1,8 @@
 """Views: arrays of 0 to 6 dimensions in one space's memory, and their description that launches hand to
 kernels.
 
-A View never changes: its shape, strides and address are fixed, only its elements may be written. So what a
-launch needs is computed once, when the view is made:
+A View never changes: its shape, strides and address are fixed, only its elements may be written. Therefore
+the data that a launch requires are computed once, when the view is created:
 
     view.spec   (dtype name, ndim, contiguous_last, readonly, memory): what a kernel is compiled for. Equal
                 specs are one object, so that they can be compared by identity.
@@ -39,8 +39,8 @@ MAX_NDIM = 6
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _new, _pack_word = object.__new__, struct.Struct("<q").pack
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
-# The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes
-# on the host bears it, or what it makes for the checked space alone.
+# The mark of unwritten memory, NaN for floats and invalid as a bool; and True if all host arrays of `empty`
+# bear it, False if only those for the checked space do.
 UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)
 # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
 _known = {}
@@ -84,8 +84,9 @@ def describe(array):
 
 
 def _examine(array):
-    """Check what arrays with these flags share; their specs with a contiguous and with a strided last
-    dimension."""
+    """Check the properties that arrays with these flags share; return their specs with a contiguous and with
+    a strided last dimension, and their item size.
+    """
     if hasattr(array, "filled"):  # without importing numpy.ma, which takes as long as a first launch
         raise DTypeError(
             "masked arrays are not supported: kernels would not see the mask. Pass array.filled(...)."
@@ -146,7 +147,7 @@ def check_dtype(dtype):
 
 
 def _bfloat16():
-    """Return the numpy.dtype of bfloat16, which NumPy has from a package of its own."""
+    """Return the numpy.dtype of bfloat16, which a separate package adds to NumPy."""
     try:
         import ml_dtypes
     except ImportError as error:
@@ -185,7 +186,7 @@ class View(_Fields):
         bool, float32, float64, int32, int64, uint32, uint64, complex64, complex128; or int8, uint8, int16,
         uint16, float16, bfloat16 (by the package ml_dtypes), computed in 32 bits.
     space : str, Space or None
-        The space whose kernels will use it; the default space if None.
+        The space whose kernels use it; the default space if None.
     label : str or None
         For messages and profiles.
 
@@ -198,7 +199,7 @@ class View(_Fields):
     readonly : bool
     pointer : int, the address of the first element
     spec, words, key : tuple, bytes, a tuple of both
-        What launches use; see the module.
+        The data that launches use; see the module.
 
     Notes
     -----
@@ -334,7 +335,7 @@ class View(_Fields):
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         memory = registry.memory(self.memory)
-        if stream != -1:  # -1: the consumer asks for no synchronisation
+        if stream != -1:  # -1: the consumer requests no synchronisation
             memory.ready(stream)
         memory.share()
         return dlpack.write(
@@ -393,7 +394,7 @@ def zeros(
 def empty(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """Return a View whose elements are whatever the memory holds.
+    """Allocate a View with uninitialised elements.
 
     Parameters
     ----------
@@ -426,7 +427,7 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
         polars, pyarrow. Where such a library hands out a copy (missing values, several dtypes), the View is
         read-only and of that copy.
     space : str, Space or None
-        The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
+        The space whose kernels use it; WrongSpaceError if the array is not in its memory.
     label : str or None
 
     Returns
@@ -472,7 +473,7 @@ def _allocate(shape, dtype, space, label, *, zero):
     asked = shape if type(shape) is int else _check_shape(shape), dtype, space
     try:
         where, name, shape, dtype, spec, behind = _row_major(*asked)
-    except TypeError:  # what cannot be hashed is refused
+    except TypeError:  # unhashable values are refused
         where, name, shape, dtype, spec, behind = _row_major.__wrapped__(*asked)
     try:
         metadata = registry.memory(where.memory).array(shape, dtype, zero)
@@ -531,7 +532,9 @@ def _made(metadata, memory, space, label, spec, pointer, words):
 
 
 class _Over:
-    """Memory by its array interface, what keeps it alive, and the type of the array that it came from."""
+    """Memory described by its array interface, the owner that keeps it alive, and the type of the source
+    array.
+    """
 
     def __init__(self, interface, owner, producer):
         self.__array_interface__, self.owner, self.producer = interface, owner, producer
@@ -541,20 +544,20 @@ def over(interface, owner, producer=None):
     """Return the NumPy array over an interface's memory; on a device only its metadata may be used."""
     dtype, (place, readonly) = check_dtype(interface["typestr"]), interface["data"]
     wanted = {name: interface.get(name) for name in ("shape", "strides", "version")}
-    # An empty array's null pointer is refused by NumPy before 2.4, and nobody reads there
+    # NumPy before 2.4 refuses an empty array's null pointer; this address is never read
     wanted |= {"data": (place or 64, readonly), "typestr": dtype.str}
     array = np.asarray(_Over(wanted, owner, producer))
-    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 goes by its size alone
+    return array if array.dtype == dtype else array.view(dtype)  # a bfloat16 is described by its size only
 
 
 class _New(ctypes.c_char * _MAX_BYTES):
-    """New memory as a buffer, which is as long as the array over it says."""
+    """New memory as a buffer, whose length is that of the array over it."""
 
     __slots__ = ("owner",)
 
 
 def over_new(memory, shape, dtype):
-    """Return the same over what `Memory.allocate` gave, in less than half the time."""
+    """Return the same over memory from `Memory.allocate`, in less than half the time."""
     buffer = _New.from_address(memory.pointer or 64)
     buffer.owner = memory
     return np.ndarray(shape, dtype, buffer)
@@ -562,12 +565,13 @@ def over_new(memory, shape, dtype):
 
 def describe_adopted(interface, memory):
     """Return the spec and the words of another library's array on a device, as those of its view, in a
-    fraction of the time; None where only a view can tell what is wrong."""
+    fraction of the time; None if the array is invalid and a view must report the reason.
+    """
     place, readonly = interface["data"]
     try:
         layout = interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory
         spec, aligned, behind = _layout(*layout)
-    except (InputError, TypeError):  # which say more of a view
+    except (InputError, TypeError):  # a view reports the reason in more detail
         return None
     return None if place % aligned else (spec, _pack_word(place or 64) + behind)
 
@@ -582,7 +586,9 @@ def _layout(typestr, shape, strides, readonly, memory):
 
 
 def producer_of(view):
-    """Return the name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
+    """Return the name of the foreign type that owns a view's memory; None for portable's and
+    NumPy's memory.
+    """
     base = view._array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -604,20 +610,20 @@ def _foreign(array):
                 raise WrongSpaceError(
                     f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it"
                 )
-            registry.memory(memory).share()  # its library may have queues of its own
+            registry.memory(memory).share()  # its library may use other queues
             return over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), HOST
         if hasattr(array, "__array__"):  # pandas, xarray, polars, pyarrow
             elements = np.asarray(array)
             if address(elements) != address(np.asarray(array)):
-                elements.flags.writeable = False  # a copy, whose writes nobody would see
+                elements.flags.writeable = False  # a copy: writes to it would be lost
             return elements, HOST
     except (InputError, WrongSpaceError):
         raise
     except (
         Exception
-    ) as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
+    ) as error:  # any error of another library that refuses to export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
     raise InputError(
         f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
@@ -640,8 +646,7 @@ def _space_of(memory):
 
 
 def lowest(view):
-    """Return the smallest address of an element: the first element's, less what negative strides reach
-    back."""
+    """Return the smallest address of an element: the first element's, less the extent of negative strides."""
     return view.pointer + reach(view.shape, view.strides, 0)[0]
 
 

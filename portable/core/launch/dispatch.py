@@ -1,8 +1,8 @@
 """Launches: parallel_for, parallel_reduce, parallel_scan, fence.
 
-A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap
-objects and does nothing else in Python than to build the argument block; checks and compilation happen on the
-first one.
+A repeated combination of kernel, space and argument types finds its compiled code under a key of cheap
+objects and does nothing else in Python than build the argument block; checks and compilation happen at the
+first launch.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ Names: TypeAlias = Union[str, tuple[str, ...]]
 
 
 def _describe(args, before=(), level=0):
-    """(specs, words, weak) of arguments, or of the parts of one at some `level`, with what stands `before`
-    the specs; `weak` lists which words are yet to be packed: weak floats, and (words, weak) of records with
-    one."""
+    """Describe arguments, or the parts of one at some `level`, as (specs, words, weak), with the specs in
+    `before` first. `weak` lists the words that are still to be packed: weak floats, and (words, weak) of
+    records with one.
+    """
     specs, words, weak = [*before], [], []
     for a in args:
         kind = type(a)
@@ -98,7 +99,7 @@ def described(args):
 
 def _describe_static(a, level):
     value = a.value
-    key = type(value), repr(value)  # which tell 4, 4.0 and True apart, and 0.0 and -0.0
+    key = type(value), repr(value)  # which distinguish 4, 4.0 and True, and 0.0 and -0.0
     if key not in _statics:
         if len(_statics) >= _MOST_STATICS:
             _statics.clear()
@@ -112,7 +113,7 @@ def _known(value):
 
 
 def _describe_known(a, level):
-    """Return the spec of what has no run-time value; DTypeError for what is no argument."""
+    """Return the spec of an argument without run-time value; DTypeError if the object is no argument."""
     if a is None or type(a) is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
         return _known(a), b""
     if callable(a) and hasattr(a, "__code__"):
@@ -127,7 +128,7 @@ def _describe_foreign(adopt, a, level):
     """Return the spec and words of an array of a library that has some on a GPU."""
     if (adopted := adopt(a)) is None:
         return describe_lent(a)
-    return describe_adopted(*adopted) or asview(a).key  # which says more of what is wrong
+    return describe_adopted(*adopted) or asview(a).key  # the view's error is more specific
 
 
 def _describe_record(a, level):
@@ -150,7 +151,7 @@ _of_type: dict[type, Any] = {
 
 
 def _describer(a, kind):
-    """Return what describes arguments of a type that is met for the first time."""
+    """Return the function that describes arguments of a new type."""
     if isinstance(a, np.generic) and a.dtype.name in _SCALARS:
         spec, pack = _SCALARS[a.dtype.name]
         found = lambda a, level: (spec, pack(a))  # noqa: E731
@@ -178,7 +179,7 @@ def is_record(a):
 
 
 def parts_of(a):
-    """Return the names of the fields, () for a plain tuple, and the values of what has parts."""
+    """Return the field names of an object with parts, () for a plain tuple, and their values."""
     if hasattr(a, "numbered"):
         return a.numbered()
     if isinstance(a, tuple):
@@ -199,7 +200,7 @@ def _block(words, weak, pack_weak):
 def _pack_single(number):
     try:
         return _pack_float32(number)
-    except OverflowError:  # of a float beyond float32, for which struct knows no infinity
+    except OverflowError:  # for a float beyond the range of float32, which struct does not round to infinity
         return _pack_float32(math.copysign(math.inf, number))
 
 
@@ -273,7 +274,7 @@ def compiler_specs(args, space, kernel, policy_kind, reducers=()):
 
 
 def _added(kernel, names, policy_kind, reducers):
-    """Return for each argument whether a launch may treat it as a ScatterView."""
+    """Return for each argument True if a launch may treat it as a ScatterView."""
     added = only_added(kernel) if policy_kind == "range" and not reducers else ()
     return [name in added for name in names]
 
@@ -292,7 +293,7 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple = ()
-    # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
+    # "scan inclusive" or "scan exclusive", whose last argument receives the prefixes, or "scan total"
     scan: str | None = None
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
@@ -309,7 +310,7 @@ def _debugging(policy, space, debug):
 
 
 def _made(policy):
-    """Return the policy that an integer or another object stands for; those of integers are cached."""
+    """Return the policy that an integer or another object represents; those of integers are cached."""
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
 
@@ -327,16 +328,16 @@ def given():
 
 
 def _completed(kernel, kind, args):
-    """Return arguments with the defaults that stand behind them."""
+    """Return arguments with the defaults of the missing ones appended."""
     return (*args, *given().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
 
 
 def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
-    """Return what a launch needs: (space, policy, the space's launcher, compiled code, argument block or
+    """Return the parts of a launch: (space, policy, the space's launcher, compiled code, argument block or
     arguments).
 
-    Arguments of new types are checked and compiled for; `compiles=False` checks alone. `debug`: the build of
-    a space that says none.
+    Arguments of new types are checked and compiled for; with `compiles=False` only checked. `debug`: the
+    build for a space that specifies none.
     """
     if type(kernel) is not Kernel:
         raise no_kernel(kernel)
@@ -382,8 +383,7 @@ def _first(args, *launch):
 
 @locks.alone
 def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
-    """Check and compile for argument types not seen before; without a key, by which they are known then, only
-    check."""
+    """Check and compile for new argument types, and store the code under `key`; without a key only check."""
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
@@ -403,14 +403,15 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
 
 
 def _own_float(wanted):
-    """Return the function that packs weak floats beside arguments of these specs."""
+    """Return the function that packs weak floats that accompany arguments of these specs."""
     floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
     return _pack_single if floats == {"float32"} else _pack_float
 
 
 def numbers_of(launch, space):
-    """Return ({parameter: (its byte in the argument block, what packs it)} of a launch's numbers, the
-    block)."""
+    """Return ({parameter: (its byte in the argument block, the function that packs it)} of a launch's
+    numbers, the block).
+    """
     (specs, words, weak), kind = _describe(launch.args), kind_of(launch.policy)
     own = _own_float(compiler_specs(launch.args, space, launch.kernel, kind, launch.reducers))
     block, found, place = _block(words, weak, own), {}, 0
@@ -476,7 +477,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
 
 
 def _shown(*launch):
-    """`_launch`, whose errors show the user's line and little more."""
+    """Call `_launch`, with tracebacks reduced to the user's line."""
     try:
         return _launch(*launch)
     except PortableError as error:
@@ -489,7 +490,9 @@ def repeat(launch, found):
 
 
 def again(launch, found):
-    """Return a function that runs what `bind` gave again, with as little as possible left to do."""
+    """Return a function that repeats a launch that `bind` prepared, with as little remaining work as
+    possible.
+    """
     space, _, backend, *_ = found
     return backend.sequence(space, [(found, launch)]) or functools.partial(repeat, launch, found)
 
@@ -505,7 +508,9 @@ def _run(found, reducers=(), scan=None, outs=()):
 
 
 def interrupted(error):
-    """Return an error that was raised within a launch; a KeyboardInterrupt says so."""
+    """Return an error that was raised within a launch, with a note on half-written arrays if it is a
+    KeyboardInterrupt.
+    """
     for forget in locks.ending:
         forget()
     if isinstance(error, KeyboardInterrupt):
@@ -514,7 +519,7 @@ def interrupted(error):
 
 
 def _checked_out(out, space):
-    """Return a view that receives a number, whose dtype is looked at when that of the result is known."""
+    """Check a view that receives a number; its dtype is checked when that of the result is known."""
     view = out if type(out) is View else asview(out)
     if view.size != 1:
         raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
@@ -575,7 +580,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
         Called with the index (or the team) and `args`.
     *args, **named : views, NumPy arrays (host spaces), numbers, pk.static(number), functions, None, tuples
         A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel:
-        `state.x[i]`. By their names where that is clearer; those with a default may be left out.
+        `state.x[i]`. Arguments may be passed by name; those with a default may be omitted.
     label : str, optional
         Name in profiles; the kernel's own if not given.
 
@@ -721,23 +726,23 @@ def parallel_reduce(
     hessian: Names | None = None,
     **named: Any,
 ) -> Any:
-    """Combine what a kernel returns at every index.
+    """Combine the values that a kernel returns at the indices of a policy.
 
     Parameters
     ----------
     policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
     reducer : Reducer or tuple of Reducers
         Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the
-        policy's index (the league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does
-        not commute is alone, over a range.
+        policy's index (the league rank of a team): ties go to the lowest, NaN wins as in NumPy. A reducer
+        that does not commute must be the only one, and requires a range.
     out : one-element view or tuple of them, one a number of the result, optional
-        Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's
-        space.
+        Receives the result, in the result's dtype, without waiting for it; a view in the memory of the
+        launch's space.
     gradient : str or tuple of str, optional
-        Arguments that are floats, "h", and fields of records, "p.omega", or "p" for all of them. The result
-        is then (value, array of derivatives); the reducer is Sum, Max or Min. `out` takes one view a number.
-        Of a tuple with names of arrays the result is (value, tuple with an array a name), of the name of an
-        array alone (value, array).
+        Names of arguments that are floats, "h", or of fields of records, "p.omega", or "p" for all of them.
+        The result is then (value, array of derivatives); the reducer is Sum, Max or Min. `out` takes one view
+        a number. For a tuple that includes arrays the result is (value, tuple with an array a name), for the
+        name of one array (value, array).
     hessian : so, for (value, array of derivatives, array of second derivatives)
 
     Returns
@@ -750,7 +755,8 @@ def parallel_reduce(
     Raises
     ------
     DTypeError, InputError
-        `reducer` is none, or does not commute where it must; what `parallel_for` refuses.
+        `reducer` is no reducer, or does not commute where that is required; any argument that `parallel_for`
+        refuses.
 
     Examples
     --------
@@ -791,7 +797,7 @@ def parallel_scan(
     label: str | None = None,
     **named: Any,
 ) -> Any:
-    """Prefix sums of what a kernel returns, or prefixes under another reducer.
+    """Compute prefix sums of the values that a kernel returns, or prefixes under another reducer.
 
     Parameters
     ----------
@@ -801,8 +807,8 @@ def parallel_scan(
     out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
         out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
     reducer : Reducer
-        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the
-        order of indices. A prefix is what the reducer's `finish` makes of the state so far.
+        Sum if not given; any associative reducer, commutative or not: contributions are combined in the order
+        of indices. A prefix is the result of the reducer's `finish` for the state so far.
     inclusive : bool
         Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's
         identity.
@@ -817,7 +823,8 @@ def parallel_scan(
     Raises
     ------
     DTypeError, ShapeError, InputError
-        `reducer` is none, the policy no range, `out` too short or read-only; what `parallel_for` refuses.
+        `reducer` is no reducer, the policy no range, `out` too short or read-only; any argument that
+        `parallel_for` refuses.
 
     Examples
     --------
@@ -852,8 +859,7 @@ def _as_tuple(outs):
 
 
 def _located(policy, result):
-    """Return a result whose last number is a place in a box, counted row by row until now, with the place
-    as a tuple."""
+    """Convert the last number of a result, a place in a box counted row by row, to a tuple of indices."""
     *others, place = result if isinstance(result, tuple) else (result,)
     if not 0 <= place < math.prod(policy.extents):  # no place: that of an empty box, for example
         return result

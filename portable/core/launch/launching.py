@@ -47,5 +47,5 @@ class Launching(Protocol[Given]):
 
 
 def launching(launch: Callable[..., Given]) -> Launching[Given]:
-    """Return a function as it is, for type checkers one of a launch's arguments."""
+    """Return a function unchanged, typed for type checkers by a launch's arguments."""
     return launch

@@ -11,7 +11,7 @@ from .. import locks
 from ..language.types import PARTS, SHORT, itemsize
 
 ALIGNED = 16  # bytes
-_MOST = 1024  # sets of views whose code is kept
+_MOST = 1024  # sets of views for which the code is kept
 _FEW = 8192  # bytes of a view to which many indices add, of which threads or blocks have copies
 
 
@@ -21,7 +21,7 @@ class TwoCodes:
     Parameters
     ----------
     specs : types of the arguments, as compilers take them
-    added : for each argument, whether the kernel only adds to its elements
+    added : for each argument, True if the kernel only adds to its elements
     prepare : function that returns the code for such specs
     """
 
@@ -30,8 +30,8 @@ class TwoCodes:
         places = [k for k, s in enumerate(specs) if s[0] == "view"]
         self.views = itemgetter(*places)
         self.latest = None, None  # words of a launch, and its code
-        self.rows = []  # of each view: its place, bytes of an element, whether it is read-only, and whether
-        for k in places:  # private copies of a short one would do
+        self.rows = []  # of each view: its place, bytes of an element, True if it is read-only, True if
+        for k in places:  # private copies of it may be used where it is short
             _, dtype, ndim, contiguous, readonly = specs[k]
             sums = added[k] and dtype not in PARTS and ndim == 1 and contiguous and not readonly
             self.rows.append((k, itemsize(dtype), readonly, sums))
@@ -67,8 +67,9 @@ class TwoCodes:
         return tuple(known)
 
     def _facts(self, words):
-        """Return for each view whether it is short and only added to; None if views overlap, are not aligned
-        or are too long."""
+        """Return for each view True if it is short and only added to; None if views overlap, are not aligned
+        or are too long.
+        """
         spans, few = [], []
         for k, size, readonly, added in self.rows:
             low, end, plain = _span(words[k], size)
@@ -92,8 +93,9 @@ def _unpack(n_bytes):
 
 @functools.lru_cache(_MOST)
 def _span(words, size):
-    """Return the addresses at which a view begins and ends, given its words, and whether it begins at a
-    multiple of ALIGNED and has short extents."""
+    """Return the addresses at which a view begins and ends, given its words, and True if it begins at a
+    multiple of ALIGNED and has short extents.
+    """
     first, *rest = _unpack(len(words))(words)
     low, end = first, first + size
     for n, step in zip(rest, rest[len(rest) // 2 :]):
@@ -106,7 +108,6 @@ def _span(words, size):
 
 
 def have_two_codes(specs):
-    """Return True for launches that choose between two codes: views are arguments of their own, none
-    scattered."""
+    """Return True for launches that choose between two codes: views are direct arguments, none scattered."""
     kinds = {s[0] for s in specs}
     return "view" in kinds and not kinds & {"tuple", "scatter"}

@@ -1,1 +1,1 @@
-"""Execution spaces and policies: where kernels run, and over what."""
+"""Execution spaces and policies: the places where kernels run, and the index sets over which they run."""

@@ -1,5 +1,6 @@
-"""Policies: how many indices a launch visits and in which shape. Frozen data; nothing here knows a
-backend."""
+"""Policies: the number and shape of the indices that a launch visits. Immutable data, independent of any
+backend.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 from ...errors import DTypeError, InputError
 from .place import SpaceLike
 
-_LINE = 64  # bytes at whose multiples a scratch array begins
+_LINE = 64  # a scratch array begins at a multiple of this number of bytes
 MOST_BOX = 4  # dimensions of a box
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
 
@@ -89,10 +90,10 @@ class TeamPolicy:
         Number of teams.
     team_size : int or AUTO
         Members of a team: a request. A CPU team has as many members as its pack has lanes; a CUDA team is
-        rounded up to whole warps; the checked space takes the number as it is.
+        rounded up to whole warps; the checked space uses the number unchanged.
     space : str or Space, optional
     scratch_bytes : int
-        Room for scratch arrays whose shape is known only at run time; see `scratch_bytes`.
+        Memory for scratch arrays whose shape is known only at run time; see `scratch_bytes`.
 
     Examples
     --------
@@ -132,14 +133,14 @@ class TeamPolicy:
 
 
 def scratch_bytes(*arrays: tuple) -> int:
-    """Return bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(...,
+    """Compute the bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(...,
     scratch_bytes=...)`.
 
     Parameters
     ----------
     arrays : (shape, dtype) pairs
-        As `team.scratch(shape, dtype)` asks for them, each once: an integer or a tuple of integers, and a
-        dtype.
+        The arguments of `team.scratch(shape, dtype)`, each array once: an integer or a tuple of integers, and
+        a dtype.
 
     Returns
     -------
@@ -191,8 +192,8 @@ def _plain_extents(begin, end):
 
 @dataclass(frozen=True, slots=True)
 class MDRangePolicy:
-    """Indices (i, j), (i, j, k) or (i, j, k, l) of a box; the last is the fastest, and the one whose
-    neighbours are lanes.
+    """Indices (i, j), (i, j, k) or (i, j, k, l) of a box; the last varies fastest, and its neighbours are
+    lanes.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Execution spaces: where kernels run, and which one runs them by default.
 
 "serial" is one CPU thread, "threads" (or "threads:4") a pool of them, "cuda" (or "cuda:1") a GPU, "checked"
-the plain Python interpreter; `portable.register` adds others. What a space is, its backend says
+the plain Python interpreter; `portable.register` adds others. The backend of a space defines its properties
 (machines/contract.py).
 """
 
@@ -23,7 +23,7 @@ from .policy import check_index
 
 
 def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
-    """Return a space n times, each with a queue of its own: kernels in different queues may run at the
+    """Return n instances of a space, each with a separate queue: kernels in different queues may run at the
     same time.
 
     Parameters
@@ -34,9 +34,9 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     Returns
     -------
     tuple of n Spaces
-        Of a GPU: its streams, which last as long as the process. What one queue reads of another's results
-        wants a `fence` of that one first; copies wait for all. On a CPU, where launches have finished when
-        they return, the space itself.
+        Of a GPU: its streams, which last as long as the process. A kernel in one queue that reads results of
+        another queue requires a `fence` of the other one first; copies wait for all. On a CPU, where launches
+        have finished when they return, the space itself.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
         The default of the block; as before if not given.
     debug : bool or "nan"
         Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build
-        (docs/checked.md); with "nan" it also looks for operations that make NaN from numbers.
+        (docs/checked.md); with "nan" the build also detects operations that make NaN from numbers.
 
     Yields
     ------
@@ -194,8 +194,8 @@ def queued(space: SpaceLike | None = None) -> bool:
 
 
 def follow(space: SpaceLike, other: SpaceLike) -> None:
-    """Have what is launched on a space from now on begin after all that was launched on another has ended;
-    this thread waits for neither, if both queue their launches.
+    """Order later launches on `space` after all earlier launches on `other`; the calling thread waits for
+    neither, if both queue their launches.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def stamp(space: SpaceLike | None = None) -> events.Stamp:
     Returns
     -------
     Stamp
-        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
+        `later.seconds_since(earlier)` waits for it and returns the seconds between two stamps of one space.
 
     Examples
     --------
