@@ -1,10 +1,10 @@
 """Sorting by key, as kernels that every space runs.
 
-The sort is a radix sort, from the least digit on; what is equal keeps its order. On a CPU it is Satish,
-Harris and Garland's: tiles of the keys count their digits, and each tile moves its keys to where those of the
-tiles before it end. Where teams have many members it is Adinets and Merrill's, with one pass a digit: a tile
-is sorted in scratch, learns from the tiles before it where its keys go, and writes neighbours to neighbouring
-places.
+The sort is a stable radix sort, from the least significant digit. On a CPU it is the algorithm of Satish,
+Harris and Garland: tiles of the keys count their digits, and each tile moves its keys to the positions after
+those of the preceding tiles. Where teams have many members it is that of Adinets and Merrill, with one pass a
+digit: a tile is sorted in scratch, reads the positions of its keys from the counts of the preceding tiles,
+and writes neighbours to neighbouring positions.
 
 References
 ----------
@@ -47,8 +47,8 @@ from ..core.language.words import (
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
 
-_IN_FLIGHT = 8  # elements that a member reads before it looks at the first
-_COUNTED = 1 << 14  # keys whose digits a team counts
+_IN_FLIGHT = 8  # elements that a member reads before it uses the first
+_COUNTED = 1 << 14  # keys for which a team counts digits
 _TILES, _LEAST_TILE = 8, 2048  # on a CPU: tiles for each thread, and keys of one at least
 
 
@@ -197,8 +197,10 @@ def _share(team, n_digits):
 
 @kernel(packed=False)
 def _start_digits(team, digit_bits, n_keys, state):
-    """One place: behind the numbers of keys with each digit stand those with a smaller one, and near the end
-    whether a round is wanted. The first always is, so that somebody writes the order."""
+    """Process one digit's place: after the numbers of keys with each digit, store the numbers of keys with a
+    smaller one, and near the end 1 if a round is required. The first place always has one, which writes the
+    order.
+    """
     begin, n_places = team.league_rank << digit_bits, team.league_size
     low, high = _share(team, 1 << digit_bits)
     n_own, most = 0, 0
@@ -250,7 +252,9 @@ def _place(team, m, n_each):
 
 @function
 def _take_given(team, descending, begin, n_here, keys, own):
-    """A member's keys of a tile in the first round; beyond the end are keys that stand behind all others."""
+    """Load a member's keys of a tile in the first round; beyond the end are keys that sort after
+    all others.
+    """
     for m in range(own.shape[0]):
         p = _place(team, m, own.shape[0])
         key = _order_key(descending, keys, begin + min(p, n_here - 1))
@@ -283,8 +287,10 @@ def _tally_keys(team, shift, counts, own, ranks):
 
 @function
 def _publish_counts(team, tile, parity, counts, totals, words):
-    """Return the warps' counts of a digit become what the warps before have; their sum, how many of the
-    tile's keys have the digit, is kept, and left for the tiles behind. Returns a member's sum."""
+    """Replace the warps' counts of a digit by the sums over the preceding warps; store the total, the number
+    of the tile's keys with the digit, for this tile and the later ones. Return the sum over a member's
+    digits.
+    """
     n_own = 0
     low, high = _share(team, totals.shape[0])
     for d in range(low, high):
@@ -312,9 +318,9 @@ def _begin_digits(team, start, counts, totals, begins):
 
 @function
 def _count_before(n_digits, tile, parity, d, words):
-    """Return the number of keys of the tiles before that have a digit: the sum of these tiles' counts,
-    back to the first that knows its own prefix. Waits for tiles that have written nothing yet, which are
-    all running."""
+    """Return the number of keys of the preceding tiles that have a digit: the sum of these tiles' counts,
+    back to the first that has a prefix. Waits for tiles that have written nothing yet, which are all running.
+    """
     n, t = 0, tile - 1
     while t >= 0:
         word = atomic_add(words, t * n_digits + d, 0)
@@ -370,7 +376,7 @@ def _find_places(team, shift, begins, shelf, mine, places):
 
 @function
 def _unshelve(team, known, n_here, shared, own, even, odd, order):
-    """Keys and their numbers to their places; in the last round the numbers alone, as the order."""
+    """Write keys and their numbers to their places; in the last round only the numbers, as the order."""
     (shift, turn, n_rounds, _, _), (_, _, begins, shelf, kept), (mine, places, _) = known, shared, own
     _find_places(team, shift, begins, shelf, mine, places)
     keys, numbers = even
@@ -389,7 +395,9 @@ def _unshelve(team, known, n_here, shared, own, even, odd, order):
 
 @function
 def _sort_tile(team, descending, known, at, given, even, odd, shared, own):
-    """A tile's keys and their numbers sorted in scratch, and of each digit what to add to a place there."""
+    """Sort a tile's keys and their numbers in scratch, and compute for each digit the offset from a place
+    there to its place in the output.
+    """
     (counts, totals, begins, shelf, kept), (mine, ranks, taken) = shared, own
     (shift, turn, _, starts, words), (tile, parity, n_here) = known, at
     (keys, numbers), begin = odd, tile * shelf.shape[0]
@@ -414,12 +422,12 @@ def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, eve
     """One tile of `n_keys` keys and their numbers, sorted by the digit at a place in scratch, then written
     where its digits go, neighbours to neighbours. Both read and written once.
 
-    A team takes the next tile, so that those before it are done or at work, and waits for none that is not.
-    It leaves its digits' counts in the tile's words, and once it knows them the counts of all tiles up to it
-    (Merrill and Garland's decoupled look-back). A round writes every word; a bit says in which of two kinds
-    of rounds, so that nobody clears them. `state` holds the counts at all places, what `_start_digits` made
-    of them, the words, whether each place wants a round, and at last the number of tiles that were taken. An
-    even round writes to the one pair of buffers, an odd one to the other.
+    A team takes the next tile, so that the preceding ones are finished or in progress, and it waits for no
+    other. It stores its digits' counts in the tile's words, and once they are available the counts of all
+    tiles up to it (the decoupled look-back of Merrill and Garland). A round writes every word; a bit gives
+    the parity of the round, so that the words need no clearing. `state` holds the counts at all places, the
+    starts from `_start_digits`, the words, for each place 1 if it requires a round, and last the number of
+    tiles that were taken. An even round writes to the one pair of buffers, an odd one to the other.
     """
     n_digits, n_each, (keys, numbers) = 1 << digit_bits, n_keys // team.size, even
     counts = team.scratch((team.size // team.warp_size, n_digits), int32)
@@ -437,14 +445,15 @@ def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, eve
 def argsort(
     keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False
 ) -> View:
-    """Return the order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
+    """Compute the order that sorts keys stably: keys[order[0]] <= keys[order[1]] <= ...; equal keys keep
+    their order.
 
     Parameters
     ----------
     keys : View or NumPy array, shape (n,), of int8 to int64, uint8 to uint64, float32 or float64; or a tuple
         of such
-        NaN comes last; -0.0 and 0.0 are equal. Of several keys the first decides, and the next where it is
-        equal.
+        NaN comes last; -0.0 and 0.0 are equal. Several keys are compared lexicographically, the first key
+        first.
     space : str or Space, optional
         Where it runs; its kernels must reach the keys. The default space if not given.
     descending : bool
@@ -480,7 +489,7 @@ def argsort(
     here, there = (_buffers(n, keys, _index_type(n), space) for _ in range(2))
     policy, n_bits = RangePolicy(0, n, space=space), 8 * keys.dtype.itemsize
     launch = policy, _order_keys, static(bool(descending)), keys, here[0]
-    if keys.dtype.kind == "f":  # which most often differ at all places: nobody waits to know
+    if keys.dtype.kind == "f":  # which usually differ at all places: the host does not wait for the result
         parallel_for(*launch, label="sort.order_keys")
     else:
         least, largest = parallel_reduce(*launch, reducer=(Min, Max), label="sort.order_keys")
@@ -564,7 +573,7 @@ def _start_all_digits(keys, descending, n_places, space):
 
 
 def _argsort_by_several(keys, space, descending):
-    """From the last key on: what is equal keeps its order."""
+    """Sort by several keys, the last key first; equal keys keep their order."""
     if not keys:
         raise InputError("keys is an empty tuple; at least one key is wanted")
     keys = [_vector(k, f"keys[{number}]", space, small=True)[0] for number, k in enumerate(keys)]
@@ -604,8 +613,8 @@ def sort_by_key(
     *,
     descending: bool = False,
 ) -> tuple[View, View]:
-    """Return keys in rising order (or falling, `descending`), and the values that belong to them; what is
-    equal keeps its order.
+    """Sort keys in ascending order (or descending, `descending`), and their values with them; equal keys keep
+    their order.
 
     Parameters
     ----------
@@ -655,7 +664,7 @@ def _word_type(n):
 
 
 def _widened(x, space):
-    """Return a view of whole numbers of 8 or 16 bits as one of int32; others as they are."""
+    """Return a view of 8- or 16-bit integers as one of int32; other views unchanged."""
     if x.dtype.itemsize >= 4:
         return x
     return _taken(None, x, space, "int32")
@@ -677,7 +686,9 @@ def _vector(array, name, space, any_dtype=False, small=False):
 
 
 def _check_dtype(view, name, small=False):
-    """DTypeError for what is no number of 32 or 64 bits, nor, where they are taken, a small whole number."""
+    """Raise DTypeError unless the dtype is a number of 32 or 64 bits, or, where they are supported, a smaller
+    integer.
+    """
     if view.dtype.kind == "c" or view.dtype.itemsize < 4 and not (small and view.dtype.kind in "iu"):
         raise DTypeError(
             f"{name} has dtype {view.dtype}; {'int8, uint8, int16, uint16, ' * small}int32, int64, uint32,"

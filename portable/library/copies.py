@@ -1,10 +1,10 @@
-"""Copies between views: mirrors, and `deep_copy` between memories, strides and, if asked, dtypes.
+"""Copies between views: mirrors, and `deep_copy` between memories, strides and, if requested, dtypes.
 
 A device copies contiguous memory; large pieces of pageable memory through pinned ones
-(backends/cuda/staging.py). Strided views of a device go through the host: the bytes between their lowest and
-highest element are fetched, the elements changed, and the bytes sent back. Every copy that touches a device
-comes after what is queued there. When it returns, the host's array may be written to or is complete; bytes
-that go to a device may be on their way, before all that is launched there.
+(core/machines/cuda/staging.py). Strided views of a device go through the host: the bytes between their lowest
+and highest element are fetched, the elements changed, and the bytes sent back. Every copy that involves a
+device follows the work that is queued there. When it returns, the host's array may be written to or is
+complete; bytes sent to a device may be in transfer, ahead of all work launched there afterwards.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def deep_copy(
     cast : bool, default False
         Convert between dtypes as NumPy's `astype` does; without it they must be the same.
     wait : bool, default True
-        Without it a copy between contiguous views of devices is queued, in order with what is launched on
-        the target's space; where the source is of another one, `follow` has it wait for what was launched
-        there before, and what is launched there later waits for the copy. Other copies are waited for.
+        Without it a copy between contiguous views of devices is queued, in order with the launches on the
+        target's space; if the source is on another one, `follow` makes the copy wait for earlier launches
+        there, and later launches there wait for the copy. Other copies are waited for.
 
     Raises
     ------
@@ -256,8 +256,9 @@ def _copy_word(i, source, target):
 
 
 def _read_over_link(target, source):
-    """Copy between linked devices by a kernel in the target's queue: the driver's own copies want a queue
-    apart, and tens of microseconds to change from one to the other."""
+    """Copy between linked devices by a kernel in the target's queue: the driver's copies require a separate
+    queue, and tens of microseconds to switch between queues.
+    """
     key = target.key, source.key
     call = _launched.get(key)
     if call is None:
@@ -343,6 +344,6 @@ def _to_device(target, elements):
     if buffer.nbytes != target.nbytes:
         memory.copy_to_host(
             buffer.ctypes.data, lowest(target), buffer.nbytes
-        )  # what lies between the elements must come back as it was
+        )  # the bytes between the elements must be written back unchanged
     np.copyto(staged, elements, casting="unsafe")
     memory.copy_to_device(lowest(target), buffer.ctypes.data, buffer.nbytes)

@@ -27,7 +27,7 @@ class Drawn(Function):
 
     def __init__(self, fn, *options, **named):
         super().__init__(fn, *options, **named)
-        self.__module__ = "portable.random"  # where it is found by its name
+        self.__module__ = "portable.random"  # module in which pickle finds it by its name
 
     def __reduce__(self):
         return self.name

@@ -1,4 +1,4 @@
-"""Arguments of launches by name, and those that a kernel's defaults stand for."""
+"""Launch arguments passed by name, and the default values of a kernel's parameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def arranged(policy, kernel, args, named):
 
 
 def absent(kernel, kind, n_given):
-    """Return the defaults that stand behind so many arguments; ShapeError for too few or too many."""
+    """Return the defaults of the parameters after the given number of arguments; ShapeError for too few or
+    too many.
+    """
     defaults, first = _defaults(kernel), n_indices(kind)
     n = len(kernel.params) - first + (kind in WITH_PREFIXES) - n_given
     if not 0 <= n <= len(defaults):

@@ -17,7 +17,7 @@ from ..core.places.space import require
 
 
 class _Step:
-    """A recorded launch whose numbers may change."""
+    """A recorded launch with replaceable numbers."""
 
     def __init__(self, launch, bound):
         self.launch, self.bound, self.call = launch, bound, dispatch.again(launch, bound)
@@ -40,7 +40,7 @@ class _Step:
                     ) from None
 
     def run(self, numbers, hooks):
-        """Run the launch once, with numbers that were put, or as a context's hooks want it."""
+        """Run the launch once, with new numbers, or with the hooks of a context."""
         plain = hooks.recording is None and not hooks.listeners
         if plain and self.prepared:
             return self.call()
@@ -81,7 +81,9 @@ class Graph:
         self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._again
 
     def _again(self):
-        """Launch by launch: where the space has nothing to prepare, and for listeners that ask for it."""
+        """Run launch by launch: for spaces without prepared sequences, and for listeners that receive each
+        launch.
+        """
         for launch, bound in self.launches:
             with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)
@@ -92,8 +94,8 @@ class Graph:
         Parameters
         ----------
         **numbers : int or float
-            Each for all recorded launches whose kernels have a parameter of that name. What is not given is
-            as it was recorded.
+            Each applies to all recorded launches whose kernels have a parameter of that name. Other numbers
+            are as recorded.
 
         Raises
         ------
@@ -129,7 +131,7 @@ class Graph:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
     def _reset(self, numbers):
-        """Make all numbers what they were when recorded; refuse names of numbers that there are not."""
+        """Reset all numbers to their recorded values; refuse names that no recorded number has."""
         known = {name for step in self._steps for name in step.places}
         if unknown := numbers.keys() - known:
             raise InputError(
@@ -141,15 +143,16 @@ class Graph:
             step.block[: len(step.words)] = step.words
 
     def _ended(self):
-        """Refuse a graph whose capture goes on, or failed."""
+        """Refuse a graph whose capture has not ended, or failed."""
         if self._call is None:
             raise LaunchError(
                 "the capture of this graph has not ended, or failed; replay it after its with block"
             )
 
     def replay(self) -> None:
-        """Run the recorded launches; listeners hear of one event, or of each launch. In a capture they are
-        recorded again, one by one."""
+        """Run the recorded launches; listeners receive one event, or one for each launch. In a capture they
+        are recorded again, one by one.
+        """
         self._ended()
         hooks = events.current()
         if hooks.recording is not None:

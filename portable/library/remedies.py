@@ -4,7 +4,7 @@ import types
 
 from ..core.language import frontend, words
 
-# what kernels do not have, and what to write
+# constructs that kernels do not have, and their replacements
 _UNSUPPORTED = {
     "With": "with; write to an array",
     "Try": "try; look at the value by an if",
@@ -44,13 +44,13 @@ _EXECUTED = (
 
 
 def of_syntax(kind):
-    """Return what a class of syntax nodes is called, and what to write in its place."""
+    """Return the name of a class of syntax nodes, and its replacement."""
     what, _, remedy = _UNSUPPORTED.get(kind, kind).partition(";")
     return what, remedy and f";{remedy}"
 
 
 def of_call(fn, name):
-    """Return what could stand in place of a call of what kernels do not know."""
+    """Return the replacement of a call that kernels do not support."""
     if frontend.is_own(fn):
         return ", where one index or team is at work; it is for the host, before or after a launch"
     if isinstance(fn, types.FunctionType) and (fn.__module__ or "").partition(".")[0] != "numpy":
@@ -64,5 +64,5 @@ def of_call(fn, name):
 
 
 def of_source(file):
-    """Return what to do where a function's file has no text."""
+    """Return the remedy if a function's file has no source."""
     return _AT_A_PROMPT if file == "<stdin>" else _EXECUTED

@@ -1,10 +1,10 @@
-"""Ragged rows: what kernels ask of a row, and how they are combined where they are long on average and teams
-have many members.
+"""Ragged rows: kernels that check the rows, and their reduction for rows that are long on average, on spaces
+whose teams have many members.
 
-Then a team takes a row. What the row comes to does not depend on the rows beside it. Of a longer row than
-`MOST` values the team takes the first `MOST` of a reduction, and the rest is cut into blocks of `MOST`
-values, of which each holds such a rest of one row at most. The first teams of a launch look at the rows, as
-nobody knows yet whether these are rows at all: the others stay within the values, whatever `offsets` holds.
+There a team processes a row. The result of a row does not depend on the other rows. For a row longer than
+`MOST` values the team reduces the first `MOST`; the remaining values are divided into blocks of `MOST`, each
+of which holds such a remainder of one row at most. The first teams of a launch validate the rows, since their
+offsets are unchecked at that time: the other teams stay within the values, whatever `offsets` holds.
 """
 
 import threading
@@ -18,16 +18,16 @@ from ..core.language.words import int32, int64, local, uint32, uint64, where
 
 MOST = 8192  # values of a row that a team takes, one stretch after the other
 AHEAD = 8  # values that a member reads before it combines the first
-LOOKS = 256  # teams that look at the rows before the others take them, a byte each
-# What they leave: no row is longer than `most`, or one is, or these are no rows.
+LOOKS = 256  # teams that validate the rows before the others process them, a byte each
+# Their results: no row is longer than `most`, or one is, or the offsets are invalid.
 UNSEEN, SHORT, LONG, WRONG = range(4)
-_POLLS = 1000  # looks of the host, of some 0.2 microseconds each, before it sleeps
+_POLLS = 1000  # polls by the host, of some 0.2 microseconds each, before it sleeps
 _kept = threading.local()
 
 
 @function
 def wide(x, i):
-    """Return an element as it is added up: whole numbers in 64 bits."""
+    """Return an element in the dtype of its sum: integers in 64 bits."""
     if x.dtype == int32:
         return int64(x[i])
     if x.dtype == uint32:
@@ -48,7 +48,7 @@ def row_of(offsets, i):
     return low
 
 
-# ---- what offsets are like, and the rows of tiles
+# ---- validation of offsets, and the rows of tiles
 @kernel
 def row_length(r, offsets):
     """Return a row's length, as `_looked_at` does."""
@@ -130,7 +130,7 @@ def _row(r, values, offsets):
 
 @function
 def _own_row(team, most, values, offsets, looks):
-    """(a team's row, where it begins and ends); the number of those that look at rows is below 0."""
+    """Return (a team's row, its begin and end); the row is negative for teams that validate rows."""
     r = team.league_rank - looks.shape[0]
     begin, end = _row(max(r, 0), values, offsets)
     if r < 0:
@@ -153,8 +153,9 @@ def _fold(team, reducer, n_ahead, neutral, values, low, high):
 
 @kernel
 def reduce_row(team, reducer, n_ahead, most, neutral, values, offsets, out, looks):
-    """Combine each row, or of a longer one the first `most` values, by a team. A row's values once. Teams
-    that look at the rows come first."""
+    """Reduce each row, or the first `most` values of a longer one, by a team. Reads a row's values once. The
+    first teams validate the rows.
+    """
     r, begin, end = _own_row(team, most, values, offsets, looks)
     if r < 0:
         return
@@ -165,9 +166,9 @@ def reduce_row(team, reducer, n_ahead, most, neutral, values, offsets, out, look
 
 @kernel
 def reduce_block(team, reducer, most, neutral, values, offsets, parts):
-    """Combine what is beyond the first `most` values of a row, in a block of as many, by a team.
+    """Reduce the values beyond the first `most` of a row, in a block of as many, by a team.
 
-    Of the row at the block's beginning: what is so far behind in others begins behind the block.
+    The row is the one at the block's beginning: other rows' values beyond `most` begin after the block.
     """
     first = team.league_rank * most
     begin, end = _row(row_of(offsets, first), values, offsets)
@@ -190,8 +191,9 @@ def join_row(team, reducer, most, neutral, values, offsets, parts, out):
 
 @kernel
 def scan_row(team, reducer, most, inclusive, neutral, values, offsets, out, looks):
-    """Make a row's prefixes, by a team. A row's values once, and its prefixes; nothing of a row that is
-    longer than `most`. Teams that look at the rows come first."""
+    """Compute a row's prefixes, by a team. Reads a row's values once and writes its prefixes; skips a row
+    longer than `most`. The first teams validate the rows.
+    """
     r, begin, end = _own_row(team, most, values, offsets, looks)
     if r < 0:
         return
@@ -210,10 +212,11 @@ def scan_row(team, reducer, most, inclusive, neutral, values, offsets, out, look
             carry = team.broadcast(after, team.size - 1)
 
 
-# ---- what teams see of rows, read while others are at work
+# ---- results of the validating teams, read while other teams run
 def looks_of(space):
-    """(a view of LOOKS bytes for kernels of a space, the same for the host), all UNSEEN; until `seen` nobody
-    else's."""
+    """Return (a view of LOOKS bytes for kernels of a space, the same memory for the host), all UNSEEN; not
+    shared until `seen`.
+    """
     looks = vars(_kept).pop(space.memory, None)
     if looks is None:
         looks = _new_looks(space)
@@ -243,7 +246,7 @@ def seen(space, looks):
         found = bytes(looks[1])
         if UNSEEN not in found:
             break
-    else:  # there may be much to do before, and other threads of Python want to go on
+    else:  # earlier work may take long, and other Python threads should run meanwhile
         fence(space)
         found = bytes(looks[1])
     if UNSEEN not in found:

@@ -1,9 +1,9 @@
-"""Ragged rows, and what is found in sorted numbers: kernels that every space runs.
+"""Ragged rows, and searches in sorted numbers: kernels for every space.
 
-Rows lie one after the other in `values`; row r has values[offsets[r]] ... values[offsets[r + 1] - 1], and may
-be empty. A reduction cuts the values, not the rows, into tiles, a team each: a row of a million costs what a
-million rows of one do. A tile's team takes row by row, or its members a row each where it has many; of rows
-that cross tiles the parts are combined in a second launch.
+Rows are contiguous in `values`; row r is values[offsets[r]] ... values[offsets[r + 1] - 1], and may be empty.
+A reduction divides the values, not the rows, into tiles, a team each: a row of a million costs the same as a
+million rows of one. A tile's team processes row by row, or one row per member if the tile has many rows; the
+parts of rows that cross tiles are combined in a second launch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LONG = 256  # values of a row, on average, from which on a GPU's teams take row
 _LONGER = 768  # the same, from which on a member reads twice as many ahead: gains at 1,000, loses at 300
 
 
-# ---- what is found in sorted numbers
+# ---- searches in sorted numbers
 @function
 def _first_not_below(edges, x, i, right):
     """Return the number of edges below x[i], or (right) not above it."""
@@ -106,7 +106,7 @@ def searchsorted(
     edges : View or NumPy array, shape (m,), rising, as `argsort` orders (NaN last)
     values : View or NumPy array, shape (n,), of the dtype of edges
     side : {"left", "right"}
-        Before or behind what is equal.
+        The position before or after equal elements.
     space : str or Space, optional
 
     Returns
@@ -151,7 +151,7 @@ def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = N
 def unique(
     values: ArrayLike, counts: bool = False, space: SpaceLike | None = None
 ) -> View | tuple[View, View]:
-    """Return the different numbers in rising order; NaN, wherever it stands, counts as one.
+    """Return the distinct numbers in ascending order; all NaN count as one.
 
     Parameters
     ----------
@@ -286,8 +286,10 @@ def _stage(team, begin, end, values, staged):
 
 @function
 def _bounds(tile, number, n_values, n_rows, rows):
-    """(first row, last row, first value, end of the values) of a tile. The last row goes on behind it, or is
-    one behind all. Within the views whatever `rows` holds: of offsets that are refused it holds anything."""
+    """Return (first row, last row, first value, end of the values) of a tile. The last row continues after
+    the tile, or is one past all rows. The bounds stay within the views whatever `rows` holds, which is
+    arbitrary for invalid offsets.
+    """
     first = min(max(rows[number], 0), n_rows)
     last = min(max(rows[number + 1], first), min(first + tile, n_rows))
     begin = min(max(number * tile - first, 0), n_values)
@@ -304,8 +306,9 @@ def _ends(r, offsets):
 
 @function
 def _keep(total, bounds, r, start, results):
-    """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one
-    that goes on."""
+    """Store a row's part: in the row's result if it is complete; else in the tile's part of a row that begins
+    before it, or of one that continues after it.
+    """
     (number, _, last, begin, _, _), (out, heads, tails) = bounds, results
     if start < begin:
         heads[number] = total
@@ -337,8 +340,9 @@ def _part_by_team(team, reducer, neutral, bounds, r, values, offsets, results):
 
 @function
 def _parts_of_short_rows(team, reducer, neutral, bounds, ahead, values, offsets, results, long):
-    """Combine each row's part of a tile, a member a row, where it is not longer than `_ALONE`; the other
-    rows' numbers go to `long`. Returns how many."""
+    """Reduce each row's part of a tile, one row per member, if it is not longer than `_ALONE`; the numbers of
+    the other rows go to `long`. Return their count.
+    """
     _, first, last, begin, end, origin = bounds
     n_long, (start, stop), behind = 0, ahead, min(last + 1, offsets.shape[0] - 1)
     for base in range(first, behind, team.size):
@@ -368,8 +372,9 @@ def _reduce_tile(team, reducer, tile, neutral, values, offsets, out, heads, tail
 
 @kernel
 def _reduce_staged_tile(team, reducer, tile, neutral, values, offsets, out, heads, tails, rows):
-    """Combine each row's part of a tile, from scratch: for members that have scratch of their own, and memory
-    far away. Values once, and the offsets of its rows."""
+    """Reduce each row's part of a tile, from scratch: for members with private scratch, and slow memory.
+    Reads values and the offsets of its rows once.
+    """
     staged, long = team.scratch(tile, values.dtype), team.scratch(tile // _ALONE + team.size, int64)
     first, last, begin, end = _bounds(tile, team.league_rank, values.shape[0], out.shape[0], rows)
     bounds, ahead = (team.league_rank, first, last, begin, end, begin), _ends(first + team.rank, offsets)
@@ -382,7 +387,9 @@ def _reduce_staged_tile(team, reducer, tile, neutral, values, offsets, out, head
 
 @function
 def _row_to_join(tile, number, sizes, offsets, rows):
-    """(the row that a tile begins and others go on with, how many others); no others: no such row."""
+    """Return (the row that begins in a tile and continues in others, the number of these); 0 tiles: no such
+    row.
+    """
     n_values, n_rows = sizes
     _, r, begin, end = _bounds(tile, number, n_values, n_rows, rows)
     n_more = 0
@@ -412,8 +419,9 @@ def _join_together(team, reducer, neutral, number, n_more, heads, tails):
 
 @kernel
 def _join_tiles(team, reducer, tile, n_values, neutral, offsets, out, heads, tails, rows):
-    """Combine the parts of _JOINED tiles' rows that go on in other tiles; those of many tiles by the whole
-    team. Reads what tiles have left once."""
+    """Combine the parts of _JOINED tiles' rows that continue in other tiles; those of many tiles by the whole
+    team. Reads the tiles' parts once.
+    """
     long, n_long = team.scratch(_JOINED, int64), 0
     begin, n_tiles, sizes = team.league_rank * _JOINED, heads.shape[0], (n_values, out.shape[0])
     for base in range(begin, min(begin + _JOINED, n_tiles), team.size):
@@ -433,7 +441,7 @@ def _join_tiles(team, reducer, tile, n_values, neutral, offsets, out, heads, tai
 
 @functools.cache
 def _restarting(reducer):
-    """Return the reducer of (value, whether a row begins), which starts anew at each row."""
+    """Return the reducer of (value, 1 at the beginning of a row), which restarts at each row."""
     combine = reducer.combine
 
     @function
@@ -455,7 +463,9 @@ def _restarting(reducer):
 
 @kernel
 def _with_begin(i, inclusive, neutral, begins, values):
-    """(contribution, whether a row begins); exclusive prefixes are inclusive ones of what came before."""
+    """Return (contribution, 1 at the beginning of a row); exclusive prefixes are inclusive ones of the
+    previous values.
+    """
     if inclusive:
         return wide(values, i), int64(begins[i])
     before = wide(values, max(i - 1, 0))
@@ -473,7 +483,7 @@ def segmented_reduce(
     offsets : View or NumPy array, shape (n_rows + 1,), int32 or int64
         0, then where each row ends: n at last.
     reducer : Reducer
-        One whose state is a number, without lift and finish, that commutes.
+        A commutative one whose state is a number, without lift and finish.
     space : str or Space, optional
 
     Returns
@@ -504,7 +514,7 @@ def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
     """Return each row combined, by tiles of values and ends of rows."""
     space, n, n_rows = sizes
     tile, n_tiles, ends, teams, teams_of_tiles = _cut(space, n, n_rows)
-    # the row at which each tile begins, and what each has of a row from before and of one that goes on
+    # the row at which each tile begins, and its parts of a row from before and of one that continues
     rows, heads, tails = _workspace(space, (n_tiles + 1, "int64"), (n_tiles, dtype), (n_tiles, dtype))
     if _by_teams(space):
         check = _checked_rows(sizes, offsets, row_length_and_tiles, tile, offsets, rows)
@@ -553,8 +563,9 @@ def segmented_scan(
 
 
 def _scan_long_rows(sizes, reducer, given, dtype):
-    """Return prefixes by a team a row, or as in other rows where there is a longer one than MOST, as the
-    call before with these sizes may have found."""
+    """Compute prefixes by a team a row, or as for other rows if one is longer than MOST, which the previous
+    call with these sizes may have recorded.
+    """
     (space, n, n_rows), (*_, offsets) = sizes, given
     out, known = empty(n, dtype, space), _kept.__dict__
     if known.get("long") != sizes:
@@ -566,7 +577,7 @@ def _scan_long_rows(sizes, reducer, given, dtype):
 
 
 def _scan_marked(sizes, reducer, given, out):
-    """Return prefixes of rows as those of all values, which start anew where a row is marked to begin."""
+    """Compute prefixes of rows as those of all values, which restart at the marked beginning of each row."""
     (space, n, _), (inclusive, neutral, values, offsets) = sizes, given
     begins, total = _workspace(space, (n, "bool"), (1, out.dtype))
     n = _range(space, n)
@@ -583,7 +594,7 @@ def _scan_marked(sizes, reducer, given, out):
 def segmented_sort(
     values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike | None = None
 ) -> tuple[View, View]:
-    """Return each row sorted; what is equal keeps its order.
+    """Sort each row stably: equal values keep their order.
 
     Parameters
     ----------
@@ -593,7 +604,7 @@ def segmented_sort(
     Returns
     -------
     values, order : Views, shape (n,)
-        values[order] of what was given, and the order, int64.
+        values[order] for the input's values, and the order, int64.
 
     Examples
     --------
@@ -631,7 +642,9 @@ def _ragged(values, offsets, reducer, space):
 
 @functools.lru_cache(maxsize=256)
 def _added_up(reducer, dtype):
-    """(the dtype in which values add up, the neutral number): once, as NumPy makes names anew each time."""
+    """Return (the dtype of sums of values, the neutral number): cached, since NumPy computes dtype names at
+    each call.
+    """
     wide = dtype.name if dtype.kind == "f" else f"{dtype.name.rstrip('3264')}64"
     return np.dtype(wide), np.dtype(wide).type(reducer.identity(wide))
 
@@ -652,7 +665,7 @@ def _are_long(space, n, n_rows):
 
 
 def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
-    """Return each row combined; what is beyond MOST values where there is a longer row."""
+    """Reduce each row; the values beyond MOST separately if there is a longer row."""
     space, n, n_rows = sizes
     given, out, looks = (MOST, neutral, values, offsets), empty(n_rows, dtype, space), looks_of(space)
     ahead = static(2 * AHEAD if n_rows * _LONGER <= n else AHEAD)
@@ -696,8 +709,9 @@ _kept = threading.local()
 
 
 def _workspace(space, *arrays):
-    """Views of (extent, dtype) each, for what a call leaves between its launches. A GPU's stay for the next
-    call of this thread, which comes behind this one on the space's stream."""
+    """Return views of (extent, dtype) each, for data between the launches of a call. A GPU's are reused by
+    the next call of this thread, which follows this one on the space's stream.
+    """
     known, key = _kept.__dict__, (space, arrays)
     views = known[len(arrays)][1] if known.get(len(arrays), (None,))[0] == key else None
     if views is None:
@@ -708,13 +722,14 @@ def _workspace(space, *arrays):
 
 
 def _tiling(space):
-    """Return values and ends of rows of a team, and its members: on a GPU a warp, whose collectives wait
-    for no other."""
+    """Return the number of values and ends of rows of a team, and of its members: on a GPU one warp, whose
+    collectives need no other.
+    """
     return (_GPU_TILE, _WARP) if _by_teams(space) else (_TILE, AUTO)
 
 
 def _queued(space, look):
-    """Queue a look that leaves its results in memory of the host's; return what waits for these."""
+    """Queue a check with results in the host's memory; return a function that waits for these."""
     if _kept.__dict__.get("look", (None,))[0] is not space:
         view, elements = read_by_host(space, len(_LOOKED_AT), "int64")
         _kept.look = space, view, elements, tuple(view[k : k + 1] for k in range(len(_LOOKED_AT)))
@@ -725,9 +740,11 @@ def _queued(space, look):
 
 
 def _checked_rows(sizes, offsets, kernel, *args):
-    """Return a callable that gives the length of the longest row, and raises if offsets do not rise from 0
-    to the number of values, as a kernel that returns what `row_length` does finds. On a GPU it is called
-    when all is queued, so that the device goes on: until then nothing may trust the offsets."""
+    """Return a function that returns the length of the longest row, and raises if offsets do not ascend from
+    0 to the number of values, as found by a kernel with the return values of `row_length`. On a GPU it is
+    called when all launches are queued, so that the device continues: until then no kernel may rely on the
+    offsets.
+    """
     space, n, n_rows = sizes
     refuse_while_recording("a look at offsets")
     look = functools.partial(

@@ -1,7 +1,7 @@
 """The largest of each row, and compaction, as kernels that every space runs.
 
-The largest of a row are found by bisection over bit patterns that order as the numbers do, until the k-th of
-them is alone.
+The k largest of a row are found by bisection over bit patterns that sort as the numbers do, until the k-th is
+isolated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _kth_key(team, k, low, high, falling, row):
 
 @function
 def _count_around(team, kth, falling, row):
-    """Count this member's keys that are above the k-th, and those that equal it."""
+    """Count this member's keys above the k-th, and those equal to it."""
     n_above, n_equal = 0, 0
     for j in team.thread_range(row.shape[0]):
         key = uint64(_ranked(row, j, falling))
@@ -71,7 +71,7 @@ def _count_around(team, kth, falling, row):
 
 @function
 def _end_of_equal(team, wanted, kth, falling, row):
-    """Return the column behind the first `wanted` whose key equals the k-th."""
+    """Return the column after the first `wanted` whose key equals the k-th."""
     first, last = 0, row.shape[0]
     while first < last:
         middle = (first + last) // 2
@@ -87,7 +87,7 @@ def _end_of_equal(team, wanted, kth, falling, row):
 
 @function
 def _collect(team, kth, last, falling, row, n_found, keys, columns):
-    """The keys above the k-th, and those in columns before `last` that equal it, as they come."""
+    """Collect the keys above the k-th, and those in columns before `last` that equal it, in any order."""
     if team.single():
         n_found[0] = 0
     team.barrier()
@@ -111,8 +111,8 @@ def _n_better(e, keys, columns):
 
 @kernel
 def _top(team, k, falling, x, values, columns):
-    """One row: bisect for the k-th key, collect what is better, then the first ones that equal it; count who
-    beats whom.
+    """Process one row: bisect for the k-th key, collect the larger ones, then the first equal ones; rank them
+    by pairwise comparison.
 
     Reads the row about 30 times (float32) or 40 (float64), from cache if it fits; k * k comparisons.
     """

@@ -1,4 +1,4 @@
-"""The words of a team's tiles, read into the typed tree: texts of product.py stand for them."""
+"""The words of a team's tiles, read into the typed tree: they call functions of product.py."""
 
 import ast
 
@@ -13,11 +13,11 @@ from .texts import product
 _TILE = "rows", "columns", "down", "right", "height", "width", "rows_at_once", "packs_at_once"
 _FACTORS = "float32", "float64"
 _MOST = 1 << 16  # elements of a tile: those of a thread's teams lie on its stack
-_UNROLLED = 64  # elements of a member whose loops are unrolled on all machines
+_UNROLLED = 64  # elements per member up to which loops are unrolled on all machines
 
 
 def _tile(build, node):
-    """Return an array that the members share out: of each its own elements."""
+    """Return an array that is divided among the members: each holds its private elements."""
     team = build.expr(node.func.value)
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "tile takes a shape and a dtype")
@@ -86,7 +86,7 @@ def _product(build, node):
 
 
 def _check_product(build, refuse, c, a, b):
-    """Refuse what are no views of one dtype, and a result that is also read."""
+    """Refuse arguments that are not views of one dtype, and a result that is also an input."""
     for v in (c, a, b):
         if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
             refuse(f"views of two dimensions are wanted, or first a team.tile; got {describe(v)}")

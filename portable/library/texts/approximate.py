@@ -40,7 +40,7 @@ def rsqrt_of(x):
     y = near_rsqrt(x)
     h = x * y
     error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
-    error = where(error < 1.0, error, 1.0)  # no number at zero and infinity, whose y is right
+    error = where(error < 1.0, error, 1.0)  # NaN at zero and infinity, where y is exact
     return fma(0.5 * y, second_order(error), y)
 
 
@@ -49,11 +49,8 @@ def exp_nonpositive_of(x):
     return horner(r, T.EXP) * power(t)
 
 
-# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the
-# normal numbers; exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and
-# subnormals.
-# normal numbers;
-# exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
+# ---- approximations within 3 ulp: fewer coefficients, or no error term. exp and exp2 give 0 below the normal
+# numbers; exp2 does not handle NaN, and log not zero, negative numbers, infinity, NaN and subnormals.
 # bits of 1024.0, -1022.0, -1023.0
 INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40
 
@@ -64,8 +61,9 @@ def fast_exp_of(x):
 
 
 def fast_exp2_of(x):
-    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023
-    gives 0, 1024 infinity."""
+    """Compute by integer operations, for which a GPU has 16 times as many units as for float64; x = -1023
+    gives 0, 1024 infinity.
+    """
     n = bits(x)
     n = where(n > INT_1024, INT_1024, n)
     x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))

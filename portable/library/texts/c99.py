@@ -107,7 +107,7 @@ def log2_of(x):
 
 
 def log10_of(x):
-    """(high + low) log10(2), rounded once but for terms far below an ulp."""
+    """(high + low) log10(2), rounded once except for terms far below an ulp."""
     high, low = log2_parts(x)
     y = high + low
     rest = fma(y, T.LOG10_2[1], ((high - y) + low) * T.LOG10_2[0])
@@ -137,7 +137,7 @@ def tan_of(x):
     return where(abs(x) < T.SIN_SMALL, x, fma(fma(-t, d, n) + fma(-t, d_low, n_low), w, t))
 
 
-# ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded
+# ---- angles. A multiple of a quarter of pi, and the remainder as a polynomial: both in two parts, rounded
 # once.
 def beyond(q, q_low, t, rest):
     """(q + q_low) + (t + rest) where |q| >= |t|, or q = 0."""
@@ -146,7 +146,7 @@ def beyond(q, q_low, t, rest):
 
 
 def slope_of(y, x, steep):
-    """y / x, or (y - x) / (x + y) where that is asked for: in two parts."""
+    """y / x, or (y - x) / (x + y) where `steep` is set: in two parts."""
     d, n = x + y, y - x
     d_low, n_low = where(steep, y - (d - x), 0.0), where(steep, y - (n + x), 0.0)
     d, n = where(steep, d, x), where(steep, n, y)
@@ -196,8 +196,9 @@ def ordered(y, x):
 
 
 def atan2_of(y, x):
-    """Return both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and
-    the angle smaller again."""
+    """Compute atan2(y, x): both magnitudes are scaled, the larger one to 2, ..., 4; a far smaller one is
+    scaled up, and the angle down again.
+    """
     lowest, least, small, lift = T.SIZES
     a, b, turned = ordered(y, x)
     back = copysign(1.0, x) < 0.0
@@ -210,7 +211,7 @@ def atan2_of(y, x):
 
 
 def arc(x):
-    """asin of min(|x|, sqrt((1 - |x|) / 2)) in two parts, and whether that is the second."""
+    """asin of min(|x|, sqrt((1 - |x|) / 2)) in two parts, and True where that is the second."""
     a = abs(x)
     far = a > 0.5
     z = where(far, fma(-0.5, a, 0.5), a * a)
@@ -253,8 +254,7 @@ def hypot_of(x, y):
 
 
 def thirds(k):
-    """Return the whole number next below k / 3, and what is left of k; k is a whole number of less than
-    2000."""
+    """Return the integer next below k / 3, and the remainder of k; k is an integer below 2000."""
     q = rint(fma(k, 0.333333, -0.333333))
     return q, fma(-3.0, q, k)
 
@@ -290,7 +290,7 @@ def cbrt_of(x):
     return where((abs(x) < INF) & (x != 0.0), copysign((y + low) * power(q + T.ONE), x), x)
 
 
-# ---- hyperbolic functions. exp(a) = (p + low) 2^n in two parts, and its inverse beside it.
+# ---- hyperbolic functions. exp(a) = (p + low) 2^n in two parts, and its inverse in the same form.
 def half_sum(x, sign):
     """(exp(a) + sign exp(-a)) / 2 of a = |x|."""
     end, most = T.COSH_ENDS
@@ -372,7 +372,7 @@ def fmod_of(x, y):
 
 
 def remainder_of(x, y):
-    """Return the remainder of x beside the nearest multiple of y; of two nearest, the even one."""
+    """Return the remainder of x from the nearest multiple of y; of two nearest, the even one."""
     b = abs(y)
     r = abs(x) % (b + b)
     s = where(r + r > b, r - b, r)
@@ -389,7 +389,7 @@ def radians_of(x):
 
 
 def ldexp_of(x, n):
-    """x 2^n by three powers of two, of which the last alone may round."""
+    """x 2^n by three powers of two, of which only the last may round."""
     end, least, gradual, most = T.LDEXP_ENDS
     n = trunc(clamp(n, -end, end))
     s = where(n > most, most, where(n < least, gradual, n - n))

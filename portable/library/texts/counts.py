@@ -3,10 +3,10 @@ rejection.
 
     n = pk.random.poisson(seed, stream, draw, mean)
 
-What decides a rejection is a logarithm of a probability in Loader's form ("Fast and accurate computation of
-binomial probabilities", 2000): no difference of large logarithms of gamma functions, so that it is right for
-means of 10 and of 10^12. The rejections are PTRS and BTRS of Hoermann ("The transformed rejection method for
-generating Poisson random variables", Insurance: Mathematics and Economics 12, 1993; "The generation of
+A rejection is decided by the logarithm of a probability in Loader's form ("Fast and accurate computation of
+binomial probabilities", 2000): no difference of large logarithms of gamma functions, so that it is accurate
+for means of 10 and of 10^12. The rejections are PTRS and BTRS of Hoermann ("The transformed rejection method
+for generating Poisson random variables", Insurance: Mathematics and Economics 12, 1993; "The generation of
 binomial random variates", Journal of Statistical Computation and Simulation 46, 1993).
 """
 
@@ -79,7 +79,7 @@ def _log_poisson(k, mean):
 
 @function
 def _log_binomial(k, n, p):
-    """log of the binomial probability of k, 0 <= k <= n, but for what does not depend on k."""
+    """log of the binomial probability of k, 0 <= k <= n, except terms that do not depend on k."""
     rest = n - k
     log_mass = 0.0
     if k > 0.0:
@@ -120,7 +120,7 @@ def _poisson_hat(mean):
 
 @function
 def _poisson_accepts(k, v, left, hat, mean):
-    """Return whether v, uniform, lies below the ratio of a candidate's probability and the hat's."""
+    """Return True if v, uniform, lies below the ratio of a candidate's probability and the hat's."""
     b, a, scale, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and (left >= 0.013 or v <= left):
@@ -133,10 +133,10 @@ def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
     """Return a whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong
     to it: draw, ..., draw + 63.
 
-    Below 10 by inversion, one draw, every probability right to 2^-50; from 10 on by Hoermann's transformed
-    rejection (PTRS, 1993), whose law is exact but for rounding: the logarithm that decides is right to about
-    1e-12, 1e-9 beyond means of 2^40. -1 where mean is negative, NaN or too large, which the checked space and
-    calls on the host refuse.
+    Below 10 by inversion, one draw, every probability accurate to 2^-50; from 10 on by Hoermann's transformed
+    rejection (PTRS, 1993), whose distribution is exact except for rounding: the deciding logarithm is
+    accurate to about 1e-12, 1e-9 beyond means of 2^40. -1 if mean is negative, NaN or too large, which the
+    checked space and calls on the host refuse.
     """
     assert mean >= 0.0 and mean <= 4503599627370496.0
     mean = float64(mean)
@@ -219,9 +219,9 @@ def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.i
     """Return a whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64
     draws belong to it.
 
-    Where n min(p, 1 - p) is below 10 by inversion, one draw, every probability right to 2^-48; else by
-    Hoermann's transformed rejection (BTRS, 1993), exact but for rounding as `poisson` is. n may be a whole
-    float. -1 where n or p is negative, NaN or too large, which the checked space and calls on the host
+    If n min(p, 1 - p) is below 10 by inversion, one draw, every probability accurate to 2^-48; else by
+    Hoermann's transformed rejection (BTRS, 1993), exact except for rounding as `poisson` is. n may be an
+    integral float. -1 if n or p is negative, NaN or too large, which the checked space and calls on the host
     refuse.
     """
     assert n >= 0 and n <= 4503599627370496 and p >= 0.0 and p <= 1.0

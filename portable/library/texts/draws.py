@@ -1,4 +1,4 @@
-"""Numbered random numbers as kernels draw them; random.py tells the rules."""
+"""Numbered random numbers in kernels; random.py defines the rules."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ...core.language.words import bits, float32, float64, int32, int64, modulo6
 
 ELEMENTARY_FILES.append(__file__)
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
-_WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
+_WEYL = 0x9E3779B9, 0xBB67AE85  # a round adds these to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF
 _SHARED = 1 << 63  # of blocks that streams share
 _QUARTER = 1.5707963267948966  # of a turn
@@ -21,7 +21,7 @@ def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> 
     """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20
     multiplications."""
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
-    # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
+    # lower halves of 64 bits: converting lanes to 32 bits in between would cost twice as much
     for _ in range(10):
         p, q = (c0 & _LOW) * _MULTIPLIERS[0], (c2 & _LOW) * _MULTIPLIERS[1]
         c0, c1, c2, c3 = (q >> 32) ^ c1 ^ k0, q, (p >> 32) ^ c3 ^ k1, p

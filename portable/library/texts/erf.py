@@ -34,8 +34,9 @@ def erfcx(a, a_low):
 
 
 def tail(a, a_low, h, h_low, half):
-    """half * exp(-h - h_low) erfcx(a + a_low), a >= 0, rounded once; where nothing can be left of it, the
-    scale is 0. What is tiny has a scale 2^64 too large."""
+    """half * exp(-h - h_low) erfcx(a + a_low), a >= 0, rounded once; where the result underflows, the scale
+    is 0. Tiny results have a scale 2^64 too large.
+    """
     small, end = T.TAIL_ENDS
     tiny = h > small
     r, r_low, t = reduce_exp(-h, where(tiny, T.ONE_TAIL, T.ONE))
@@ -65,7 +66,9 @@ def ndtr_of(x):
 
 
 def erf_of(x):
-    """Return a polynomial below 1; beyond, 1 - exp(-a - a q(a)), whose error is as small as erfc."""
+    """erf(x) by a polynomial below 1; beyond, as 1 - exp(-a - a q(a)), whose error is as small as that of
+    erfc.
+    """
     a = at_most(abs(x), T.ERF_END)
     y = 1.0 - exp_nonpositive_of(fma(-a, horner(a, T.ERF_TAIL), -a))
     return where(a < 1.0, fma(x, horner(x * x, T.ERF), x), copysign(y, x))

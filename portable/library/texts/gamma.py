@@ -24,7 +24,7 @@ from ...core.language.words import any, exp, float64, floor, fma, isfinite, rint
 # 1) (a - 2) ... (t + 1),
 # or divided by a below 1; above 8 Stirling's formula as a power of 2. Negative x are reflected.
 def gamma_near(a):
-    """gamma(a) below 8: the product is exact but for rounding in its second part."""
+    """gamma(a) below 8: the product is exact except for rounding in its second part."""
     t = a - floor(a)
     g, g_low = product(t, t - 1.0)
     u = g * horner(t, T.GAMMA)

@@ -1,4 +1,5 @@
-"""c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in ascending k, of a tile c that a team's members share out.
+"""c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in ascending k, for a tile c that is divided among a team's
+members.
 
 A tile is cut in atoms: on a GPU 16 x 8, of which a warp holds one as the tensor cores do; elsewhere a row of
 lanes. A warp's part is `down` x `right` atoms, its neighbour's lies at the right of it; `height` and `width`
@@ -60,8 +61,9 @@ def tensor(team, own, a, b):
 
 @function
 def padded(x, i, most, k, t, zero):
-    """Return a row's number k + t, t below 4. Beyond the last stands -0.0 times 0.0, which changes no
-    sum."""
+    """Return element k + t of a row, t below 4. Beyond the last one the product is -0.0 times 0.0, which
+    changes no sum.
+    """
     n = x.shape[1]
     return where(k + t < n, at(x, i, most, min(k + t, n - 1)), zero) if k + 4 > n else at(x, i, most, k + t)
 
@@ -110,7 +112,7 @@ def into(team, c, a, b):
             c[i, j] = own[e]
 
 
-# ---- whether tensor cores multiply in order
+# ---- test of tensor cores: True if they multiply in order
 @kernel
 def in_order(team, same):
     """Counts the numbers of a tile, 16 x 8 by 64, that are those of a chain of fma."""

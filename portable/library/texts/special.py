@@ -1,4 +1,4 @@
-"""The texts of math's words beside elementary.py's, by their names."""
+"""Kernel functions of the math words that elementary.py lacks, by their names."""
 
 from ...core.texts import elementary
 from . import approximate, c99, erf, gamma

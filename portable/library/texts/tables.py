@@ -1,4 +1,4 @@
-"""Constants of the functions beside the core's, as `core/texts/elementary_tables.py` has them."""
+"""Constants of this folder's functions, in the form of `core/texts/elementary_tables.py`."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ from ...core.language.words import float32, float64
 from ...core.texts import elementary_tables
 from ...core.texts.elementary_tables import ONE, constants_of
 
-# ---- where functions end: least and most, and what is small
+# ---- the ends of functions: least and greatest argument, and the bound of small ones
 ONE_TAIL = float64(ONE[0] + 64), float32(ONE[1] + 64)
 EXP_LEAST = -708.5, -87.5  # of exp_nonpositive and fast_exp
 EXPM1_ENDS = (-40.0, 710.0, 1e-17), (-20.0, 89.0, 1e-9)  # below the last one the function is its argument
@@ -14,8 +14,7 @@ TANH_END = 20.0, 10.0
 ERF_END = 6.0, 4.0  # from here on erf is 1
 ERFC_END, NDTR_END, TAIL_ENDS = (27.3, 10.375), (38.6, 14.625), ((700.0, 741.4), (80.0, 101.5))
 ATAN_ENDS = (2.0**60, 2.0**-28), (2.0**30, 2.0**-13)
-# of two sizes: what is lowest, what makes it larger; a smaller one that is far smaller, and what makes that
-# larger
+# for two magnitudes: the least unscaled one and its factor; the ratio of a far smaller one and its factor
 SIZES = (2.0**-960, 2.0**60, 2.0**-200, 2.0**100), (2.0**-100, 2.0**26, 2.0**-60, 2.0**40)
 COSH_ENDS = (711.0, 50.0), (90.0, 25.0)
 ASINH_ENDS = (2.0**-28, 2.0**28), (2.0**-13, 2.0**13)
@@ -315,8 +314,9 @@ SINPI = (
     ),
 )
 
-# From here on `python -m tests.coefficients` makes them: the best polynomials for the relative error, in turn
-# rounded and fitted anew. (atan(t) / t - 1) / t^2 in t^2 for t up to tan(pi/8). Bounds 1.3e-18 and 6.8e-10.
+# From here on `python -m tests.coefficients` makes them: the best polynomials for the relative error,
+# alternately rounded and refitted. (atan(t) / t - 1) / t^2 in t^2 for t up to tan(pi/8). Bounds 1.3e-18 and
+# 6.8e-10.
 ATAN = (
     (
         -0.017908198683774926,

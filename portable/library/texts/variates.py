@@ -20,8 +20,8 @@ def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
     """Return a float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw,
     ..., draw + 63.
 
-    The law is exact but for rounding. NaN where shape is not above 0, which the checked space and calls on
-    the host refuse.
+    The distribution is exact except for rounding. NaN unless shape is above 0, which the checked space and
+    calls on the host refuse.
     """
     assert shape > 0.0
     wanted = float64(shape)

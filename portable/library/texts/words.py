@@ -1,4 +1,6 @@
-"""Words beside those of the core (core/language/words.py), in plain Python that is kernel text as well."""
+"""Words in addition to those of the core (core/language/words.py), in plain Python that is also kernel
+source.
+"""
 
 from __future__ import annotations
 
