@@ -1,9 +1,10 @@
-"""pk.adjoint, and gradients of reductions by arrays: what a kernel does with its arrays, and the launches
-that its adjoint needs. What one index does is put in reverse.py.
+"""pk.adjoint, and gradients of reductions by arrays: the analysis of a kernel's array accesses, and the
+launches that its adjoint requires. The adjoint of one index is emitted by reverse.py.
 
-Where each element is read at the policy's indices plus constants, an index of the adjoint takes one element,
-and does again, for each of the constants, what reads it there. Else each of a fixed number of indices does
-some of the kernel's, in order, and adds to a copy of its own; the copies are added up in order.
+If each element is read at the policy's indices plus constants, an index of the adjoint processes one element,
+and for each of the constants repeats the kernel's index that reads it there. Otherwise each of a fixed number
+of indices processes some of the kernel's, in order, and adds to a private copy; the copies are added up in
+order.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ MORE_BYTES = 1 << 27  # of more of them, of which a GPU has as many threads
 
 
 class Template(NamedTuple):
-    """A text that was read and solved: its nodes, what depends on the arguments at `wrt`, and arguments by
-    their paths, arrays also by their labels."""
+    """A kernel's typed tree: its build, the tree, the analysis of numbers that depend on the arguments at
+    `wrt`, and the nodes of arguments by their paths, arrays also by their labels.
+    """
 
     build: Any
     tree: Any
@@ -71,8 +73,8 @@ def _node(text, inputs, path):
 class Adjoint(NamedTuple):
     """Adjoint of a kernel's source: a function that adds to the adjoints of arrays.
 
-    It takes the kernel's arguments, the arrays of adjoints of what is written (`of`) and those to be added to
-    (`wrt`), and with copies the number of one's own.
+    It takes the kernel's arguments, the adjoints of the arrays that the kernel writes (`of`) and the arrays
+    to which adjoints are added (`wrt`), and with copies the number of the index's copy.
     """
 
     n_index: int
@@ -80,7 +82,7 @@ class Adjoint(NamedTuple):
     of: tuple
     numbers: tuple  # of which the adjoints are returned
     keys: tuple  # (label, known indices) of elements that are written
-    how: Any  # "copies", "atomics", or the constants of what reads the element
+    how: Any  # "copies", "atomics", or the constant offsets of the index that reads the element
     seeded: bool
 
     def text(self, text):
@@ -127,7 +129,7 @@ def _described(value):
 
 
 def _put(build, target, tree, given, seeded):
-    """Put the adjoints of one index, and again with more kept where one wants it."""
+    """Emit the adjoint of one index; if it needs further numbers of loops, emit it again with these kept."""
     begin, block, kept = marks(build), build.block, frozenset()
     while True:
         try:
@@ -141,7 +143,7 @@ def _put(build, target, tree, given, seeded):
             undo(begin)
 
 
-# ---- what a kernel does with its arrays
+# ---- analysis of a kernel's arrays
 def looked_at(found, n_index, seeded):
     """Return the Target of a text that is put nowhere: which elements it reads and writes."""
     build = Build(1, found.build.float_dtype, found.build.kernel_name)
@@ -193,7 +195,7 @@ class Plan(NamedTuple):
     """Facts of a kernel.
 
     keys : elements that are written, (label, known indices); places : constants of the places at which arrays
-    are read, None if they take copies; arrays : their names, and whether they are written
+    are read, None if they take copies; arrays : their names, and True if they are written
     """
 
     keys: tuple
@@ -235,7 +237,9 @@ def _like(path, array, adjoints):
 
 
 def _sum(path, array, of, into, space):
-    """Return the array of adjoints, to which is added; what is not written keeps those that it had."""
+    """Return the array to which adjoints are added; elements that the kernel does not write keep their given
+    adjoints.
+    """
     if path in into and path in of:
         raise InputError(f"wrt: '{path}' is written, so that its adjoints take a new array; name it alone")
     if path in into:
@@ -308,7 +312,7 @@ class _Launch:
         return MDRangePolicy(tuple(begin), tuple(end), space=self.space)
 
     def all(self, sums, places, order):
-        """Launch what adds to all sums."""
+        """Launch the kernels that add to all adjoints."""
         gathered = {path: v for path, v in sums.items() if places[path] is not None}
         others = {path: v for path, v in sums.items() if places[path] is None}
         if gathered:
@@ -318,7 +322,8 @@ class _Launch:
 
     def run(self, policy, first, functions, body, sums, launch=parallel_for):
         """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
-        is what a function takes behind the indices."""
+        is the list of a function's arguments after the indices.
+        """
         n_given = len(self.args) + len(self.of) + len(sums)
         names = [f"a{k}" for k in range(n_given)]
         lines = [line.format(args=", ".join(names)) for line in body]
@@ -369,8 +374,9 @@ class _Launch:
             parallel_for(whole, _add_up, copies[path], out.reshape(-1))
 
     def n_copies(self, n_bytes):
-        """Return how many copies there are of arrays of so many bytes: a power of two that depends on sizes
-        alone, so that sums have the same order on all spaces, and is small beside the kernel's own work."""
+        """Return the number of copies for arrays of so many bytes: a power of two that depends only on sizes,
+        so that sums have the same order on all spaces, and is small compared with the kernel's work.
+        """
         if LEAST_COPIES * n_bytes > MOST_BYTES:
             what = f"{LEAST_COPIES} copies of {n_bytes:,} bytes are too many"
             raise InputError(f"adjoint: {what}; order='any' adds by atomics")

@@ -19,7 +19,7 @@ from ..errors import DTypeError, InputError, LanguageError
 class Change(NamedTuple):
     """Derivative of a source: tangents along the numbers at `paths`, such as "x" or "p.omega".
 
-    value : the value comes first; order : 1 or 2; before : what was made of the text before
+    value : True if the value comes first; order : 1 or 2; before : the Change applied before this one
     """
 
     paths: tuple
@@ -28,7 +28,7 @@ class Change(NamedTuple):
     before: Change | None
 
     def text(self, text):
-        """Return the Text that gives the derivatives of what another gives."""
+        """Return a Text with the derivatives of the results of another Text."""
         base = text if self.before is None else self.before.text(text)
         return dataclasses.replace(base, trees={}, inlined=functools.partial(self.inlined, base))
 
@@ -72,7 +72,7 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
     DTypeError, InputError
         `function` is none, or has no such parameter.
     LanguageError, LoweringError
-        When it is compiled: what has no derivative (docs/derivatives.md), with its line and the reason.
+        At compilation: an operation without derivative (docs/derivatives.md), with its line and the reason.
 
     Examples
     --------
@@ -126,19 +126,19 @@ def adjoint(
     order: str = "fixed",
     **named: Any,
 ) -> Any:
-    """Multiply the derivatives of what a launch writes by given factors, and sum: reverse mode by arrays.
+    """Multiply the derivatives of a launch's results by given factors, and sum: reverse mode by arrays.
 
     Parameters
     ----------
     policy : int, RangePolicy or MDRangePolicy
-    kernel, *args, **named : as in the launch, with arrays as they are before it; nothing is written to them
+    kernel, *args, **named : as in the launch, with the arrays' values before it; nothing is written to them
     wrt : str, tuple of str, or dict of arrays
         Arrays of float32 or float64 that the kernel reads, "x", or in a record, "p.x"; numbers as for
         `gradient`. To the arrays of a dict the derivatives are added.
     of : dict of arrays, optional
         For arrays that the kernel writes, by name, the derivatives of some number by their elements, of the
-        same shape; 0 of those that are not named. Without `of` the number is the sum of what the kernel
-        returns.
+        same shape; 0 for arrays that are not named. Without `of` the number is the sum of the kernel's return
+        values.
     order : "fixed" or "any"
         How derivatives are added where several indices read an element: in an order that makes the same bits
         on every space, or by atomics.
@@ -152,7 +152,7 @@ def adjoint(
     Raises
     ------
     InputError, DTypeError, ShapeError
-        A name, an array or a policy is not as wanted, or two arrays share memory.
+        A name, an array or a policy is not as required, or two arrays share memory.
     LanguageError
         The kernel has no adjoint (docs/derivatives.md); the message has the line and the reason.
 
@@ -179,7 +179,7 @@ def adjoint(
 
 
 def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
-    """Return what parallel_reduce gives with derivatives.
+    """Compute a reduction with its derivatives, for parallel_reduce.
 
     Returns
     -------
@@ -233,8 +233,9 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
 
 
 def _only(launch, policy, kernel, args, reducer, argument):
-    """Return a policy of the one index of which a reducer takes what the kernel returns; of none, if there
-    is none."""
+    """Return a policy of the single index whose value the reducer selects; an empty policy if there
+    is none.
+    """
     if reducer not in (Max, Min):
         raise InputError(f"{argument} goes with the reducers pk.Sum, pk.Max and pk.Min, not with {reducer!r}")
     policy = as_policy(policy)

@@ -1,11 +1,12 @@
 """Forward mode: behind each operation of a text that was read, its tangents, before dtypes are solved.
 
-A text is read as usual. Which operations, variables and local arrays depend on which of the numbers is found
-by sweeps over its nodes; then each block is walked once more, and what carries a tangent gets it put behind
-it: an operation by a row of `rules.py`, an assignment by one to the variable's tangent, a store by one to the
-array's. All that reads a tree has derivatives so by itself. A node that is in no table here is refused.
+A source is read as usual. Sweeps over the nodes of its tree find the numbers on which operations, variables
+and local arrays depend; then each block is traversed once more, and a tangent is inserted after each
+dependent node: for an operation by a row of `rules.py`, for an assignment one to the variable's tangent, for
+a store one to the array's. All code that reads a tree therefore supports derivatives without changes. A node
+that is in no table here is refused.
 
-Second derivatives are a second walk, over what the first one left.
+Second derivatives are a second traversal, over the result of the first.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ _warned = set()
 
 @functools.cache
 def _rule(partial, n):
-    """Return the text of a partial derivative by one of n arguments; its operations stand where it is called,
-    as those of words do."""
+    """Return the text of a partial derivative by one of n arguments; its operations are inlined at the call,
+    as those of words are.
+    """
     params = ("x" if n == 1 else "a, b, c"[: 3 * n - 2]) + ", y"
     lines = [f"def partial({params}):\n", f"    return {partial}\n"]
     made = from_text(Function, "partial", __name__, "<partial>", lines, 1, NAMES, ())
@@ -219,7 +221,7 @@ class Walk:
             self.build.put(self.assigned(s, k))
 
     def assigned(self, s, k):
-        """Return the assignment of a variable's tangent beside that of the variable."""
+        """Return the assignment of a variable's tangent that accompanies that of the variable."""
         made = Set(self.variable(s.variable, k), self.slope(s.value, k), s.home, s.block, s.loop, at=s.at)
         made.line = s.line
         return made
@@ -262,7 +264,7 @@ class Walk:
             self.outputs(call)
 
     def outputs(self, call):
-        """The names of tangents of what several returns give, in the order of what these assign."""
+        """Add the tangents of a call with several returns to its outputs, in the order of the assignments."""
         for output in call.outputs[:]:
             for k in bits(self.mask(output.attr)):
                 made = Operation("get", attr=self.variable(output.attr, k), at=output.at)

@@ -30,8 +30,9 @@ def run(function, args):
 
 
 def _made(function, specs):
-    """Return a kernel that stores what a function gives for such arguments, the result's arrangement, and
-    dtypes."""
+    """Return a kernel that stores a function's result for such arguments, the result's arrangement, and
+    dtypes.
+    """
     signature = Signature(specs)
     tree = typed(
         function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name

@@ -1,4 +1,4 @@
-"""Tangents of operations that are no function of numbers alone: a rule for each, by its name.
+"""Tangents of operations that are not functions of numbers only: a rule for each, by its name.
 
 A rule gets the walk (forward.py) and the operation, behind which it puts tangents, or which it refuses.
 """
@@ -13,7 +13,7 @@ from ..core.language import types as t
 from ..core.language.reducer import Sum
 from ..core.language.types import UNIFORM
 
-PASSIVE = frozenset(  # what gives no float, or the same in a neighbourhood
+PASSIVE = frozenset(  # operations whose result is no float, or locally constant
     "compare not invert one lanes together barrier assert print breakpoint extent counter member rank"
     " league_rank league_size tally".split()
 )
@@ -32,7 +32,7 @@ def roots(view):
 
 # ---- arrays of tangents
 def shadow(walk, view, k):
-    """Return the array of tangents beside one of numbers."""
+    """Return the array of tangents of an array of numbers."""
     made = (_chosen if view.options else _made if view.base is None else _part)(walk, view, k)
     made.name = f"d_{view.name or 'array'}"
     return walk.build.put(made)
@@ -67,7 +67,7 @@ def _made(walk, view, k):
     return View(view.label, dtype, view.shape, lanes_last=view.lanes_last, store=view.store)
 
 
-# ---- operations that are no function of numbers alone
+# ---- operations that are not functions of numbers only
 def _get(walk, o):
     def put(k):
         made = walk.pending.get((o, k))
@@ -77,7 +77,7 @@ def _get(walk, o):
 
 
 def _each(op):
-    """Return the rule of an operation whose tangent is the same operation on the first argument's."""
+    """Return the rule of an operation whose tangent is the same operation on the first argument's tangent."""
 
     def rule(walk, o):
         walk.along(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
@@ -99,14 +99,16 @@ def _select(walk, o):
 
 
 def second_wins(build, o, a, b):
-    """Return whether an extreme of two numbers is the second one; of equal ones it is the first."""
+    """Return the condition that an extreme of two numbers is the second one; of equal ones it is
+    the first.
+    """
     op, nan_wins = o.attr
     later = build.compare(op, b, a)
     return build.binary("|", later, build.compare("!=", b, b)) if nan_wins else later
 
 
 def _extreme(walk, o):
-    """The tangent of what is taken; of equals that is the first."""
+    """Insert the tangent of the selected number; of equal ones that is the first."""
     a, b = o.args
     if walk.mask(o):
         later = second_wins(walk.build, o, a, b)

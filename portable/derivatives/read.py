@@ -29,8 +29,9 @@ def inlined(build, base, args, node, change):
 
 
 def _seeded_result(build, base, args, node, paths):
-    """Return the numbers at paths, as numbers of their own, and the result of a source for these. They become
-    the first operations of its call, since a tree begins with a call."""
+    """Return separate numbers for those at the paths, and the result of a source for these. They become the
+    first operations of its call, since a tree begins with a call.
+    """
     args, at, seeds = [mapped(build.rounded, a) for a in args], len(build.block.body), []
     for path in paths:
         args = _seeded(build, base, args, path, seeds)
@@ -44,7 +45,7 @@ def _seeded_result(build, base, args, node, paths):
 
 
 def _seeded(build, text, args, path, seeds):
-    """Return the arguments, with a number of its own at a path."""
+    """Return the arguments, with a separate number at a path."""
     first, *fields = path.split(".")
     k = [name.partition("@")[0] for name in text.params].index(first)
     seed = _Seed(build, text, path, text.tree.args.args[k], seeds)
@@ -52,7 +53,7 @@ def _seeded(build, text, args, path, seeds):
 
 
 class _Seed:
-    """Puts numbers of their own at a path of a parameter, whose place in the text is `place`."""
+    """Inserts separate numbers at a path of a parameter, whose place in the source is `place`."""
 
     def __init__(self, build, text, path, place, seeds):
         self.build, self.text, self.path, self.place, self.seeds = build, text, path, place, seeds

@@ -1,8 +1,9 @@
-"""Branches and loops in reverse: what runs no times, once, or many times, and the same with its adjoints.
+"""Branches and loops in reverse: regions that run no times, once, or many times, emitted again with their
+adjoints.
 
-A region's trips are put again with their adjoints, the last one first. What these need of the numbers that a
-loop carries is kept at `N_KEPT` places of the loop, and within the part that is worked on again at as many;
-between those, trips are run again.
+A region's iterations are repeated with their adjoints, the last one first. The carried numbers that these
+need are kept at `N_KEPT` iterations of the loop, and at as many within the part that is repeated; the
+iterations between are run again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 where nothin
 
 
 def lost(dtype, *keys):
-    """Return a number that is not computed again; `keys` say what would have to be kept for it."""
+    """Represent a number that is not recomputed; `keys` are the loop numbers that would have to be kept for
+    it.
+    """
     return Operation("lost", attr=frozenset(keys), dtype=dtype)
 
 
@@ -26,8 +29,9 @@ def zero(dtype):
 
 
 def dtype_of(key):
-    """Return the dtype of what an environment holds: a variable, an operation, an element, how a place was
-    left."""
+    """Return the dtype of a key of an environment: a variable, an operation, an element, or the state of
+    leaving.
+    """
     return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
 
 
@@ -38,16 +42,16 @@ def marks(build):
 
 
 def undo(marks):
-    """Take back what was put since; return it."""
+    """Remove and return the nodes that were added since `marks`."""
     taken = [values[mark:] for values, mark in marks]
     for values, mark in marks:
         del values[mark:]
     return taken
 
 
-# ---- what statements do
+# ---- effects of statements
 def leaves(nodes):
-    """Return how statements leave what is around them."""
+    """Return the ways in which statements leave the region around them."""
     found = set()
     for s in nodes:
         if s.__class__ is Leave:
@@ -73,8 +77,8 @@ def assigned(target, nodes):
 class Region:
     """Statements that a branch or a loop runs.
 
-    body : puts it once, called with what its frame gives and an environment
-    keys : what it assigns; loop : the Loop whose trips it is, None of a branch
+    body : emits it once, called with the value of its frame and an environment
+    keys : variables and elements that it assigns; loop : the Loop of an iteration, None for a branch
     """
 
     def __init__(self, r, nodes, body, env, loop=None, more=()):
@@ -88,12 +92,14 @@ class Region:
         self.body(what, env)
 
     def later(self, entry, env, backwards):
-        """Put on the tape the adjoint of what led from `entry` to `env`, by `backwards(once, entry)`."""
+        """Add to the tape the adjoint of the region between `entry` and `env`, by `backwards(once,
+        entry)`.
+        """
         after = {key: env[key] for key in self.keys if env[key] in self.r.live}
         self.r.tape.append(functools.partial(self.take_back, entry, after, backwards))
 
     def take_back(self, entry, after, backwards):
-        """Put the adjoint, from what entered the region and the adjoints of what came out."""
+        """Emit the adjoint, from the numbers that entered the region and the adjoints of its results."""
         r = self.r
         seeds = {key: r.adjoints.pop(number, None) for key, number in after.items()}
         carries = {key: Variable("adjoint") for key, seed in seeds.items() if seed or self.loop}
@@ -128,16 +134,18 @@ class Region:
 
 
 class Run:
-    """A region whose keys are held in variables. first : the number of a loop's first trip; note : called
-    with the number of each trip and what enters it."""
+    """A region whose keys are in variables. first : the number of a loop's first iteration; note : called
+    with the number of each iteration and its input.
+    """
 
     def __init__(self, region, env, first=None, note=None):
         self.region, self.env, self.first, self.note = region, env, first, note
         self.keys = [key for key in region.keys if key in env]
 
     def put(self, frame):
-        """Put the region, by `frame(self)`. What comes out of what is lost is lost too, which is only known
-        behind it: then trips, which begin with what comes out of others, are put again."""
+        """Emit the region, by `frame(self)`. Results of a lost number are lost too, which is only found
+        afterwards: then iterations, whose inputs are results of others, are emitted again.
+        """
         r, env, begin = self.region.r, self.env, marks(self.region.r.build)
         self.gone, self.also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
         while self.also:
@@ -153,7 +161,7 @@ class Run:
         self.read(env)
 
     def read(self, env):
-        """Let the keys stand for what the variables hold here."""
+        """Bind the keys to the present values of their variables."""
         loop = self.region.loop
         for key in self.keys:
             if key in self.gone:
@@ -182,8 +190,9 @@ def _number(r, first, c):
 
 # ---- branches
 def fork(r, condition, bodies, nodes, env, more=()):
-    """Put a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they put;
-    `more`: what they set besides."""
+    """Emit a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they emit;
+    `more`: further keys that they set.
+    """
     r.need(condition)
     if condition.const is not None:
         if bodies[not condition.const]:
@@ -205,7 +214,7 @@ def fork(r, condition, bodies, nodes, env, more=()):
 
 
 def rest(r, put, nodes, env):
-    """Put what is only done where nothing has left."""
+    """Emit the rest of a block, executed if no statement has left it."""
     fork(r, r.build.compare("==", env[LEFT], r.build.const(0)), (put, None), nodes, env)
 
 
@@ -225,7 +234,7 @@ def loop(r, s, env):
 
 
 def unrolled(r, blocks, env):
-    """The trips of an unrolled loop, which may be left."""
+    """Emit the iterations of an unrolled loop, which may be left early."""
     build = r.build
     r.forward(blocks[0].body, env)
     goes_on = build.compare("==", env[LEFT], build.const(CODES["continue"]))
@@ -236,7 +245,7 @@ def unrolled(r, blocks, env):
 
 
 def trips(r, s, env, left):
-    """Put the trips of a loop; `left`: whether something may leave it."""
+    """Emit the iterations of a loop; `left`: the ways in which a statement may leave it."""
     region = Region(r, [s], functools.partial(trip, r, s), env, s, [LEFT] * bool(left))
     entry, n = dict(env), count(r, s, env) if s.form == "range" else None
     run = Run(region, env)
@@ -248,7 +257,7 @@ def trips(r, s, env, left):
 
 
 def trip(r, s, number, env):
-    """One trip, of this number."""
+    """Emit one iteration, of this number."""
     build = r.build
     if s.form == "range":
         k = number if s.step == 1 else build.binary("*", number, build.const(s.step))
@@ -259,7 +268,7 @@ def trip(r, s, number, env):
 
 
 def looped(r, loop, put, *args):
-    """Put a loop whose body `put` makes."""
+    """Emit a loop whose body `put` emits."""
     build = r.build
     loop.deciding, loop.body = frozenset, Block(build.block)
     build.put(loop)
@@ -279,14 +288,16 @@ def counted(r, n, put, down=False):
 
 
 class Search:
-    """A loop that ends by itself: a while, or a range of n trips at most that is left."""
+    """A loop whose number of iterations is found by running it: a while, or a range of at most n that is left
+    early.
+    """
 
     def __init__(self, r, s, n, run):
         self.r, self.s, self.n, self.run = r, s, n, run
         self.made, self.go = Variable("trips"), Variable("goes_on")
 
     def trips(self):
-        """Put it; return how many trips it made."""
+        """Emit it; return its number of iterations."""
         self.run.put(self.frame)
         return self.r.got(self.made, "int")
 
@@ -306,7 +317,7 @@ class Search:
         loop.condition = r.got(self.go, "bool")
 
     def goes_on(self, own):
-        """Set whether there is another trip, where nothing has left the loop."""
+        """Set the condition for another iteration, if no statement has left the loop."""
         r = self.r
         if self.s.form == "range":
             condition = r.build.compare("<", r.got(self.made, "int"), self.n)
@@ -324,7 +335,7 @@ class Search:
 
 
 def count(r, s, env):
-    """Return the number of a range's trips, which may be negative."""
+    """Return the number of a range's iterations, which may be negative."""
     build, (start, stop) = r.build, (r.known(v, env) for v in (s.start, s.stop))
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
@@ -338,22 +349,23 @@ def _parts(build, n, size):
 
 
 class Back:
-    """The trips of a loop backwards. kept : what adjoints need of what is carried; once : puts a trip and its
-    adjoints, called with its number and what enters it."""
+    """The iterations of a loop backwards. kept : carried numbers that adjoints need; once : emits an
+    iteration and its adjoints, called with its number and its input.
+    """
 
     def __init__(self, region, once):
         self.region, self.r, self.once = region, region.r, once
         self.kept = [key for key in region.keys if (region.loop, key) in self.r.kept]
 
     def all(self, n, entry):
-        """Put n trips, from what enters the loop."""
+        """Emit n iterations, from the input of the loop."""
         self.r.need(n, *(entry[key] for key in self.kept))
         gone = [key for key in self.region.keys if key not in self.kept and key != LEFT]
         env = entry | {key: lost(dtype_of(key), (self.region.loop, key)) for key in gone}
         self.part(None, n, env, 2)
 
     def part(self, first, n, env, depth):
-        """n trips from number `first` on, entered with the kept numbers of `env`."""
+        """Emit n iterations from number `first` on, whose input is the kept numbers of `env`."""
         r = self.r
         if depth == 0 or not self.kept:
             counted(r, n, functools.partial(self.again, first, env), down=True)
@@ -367,7 +379,7 @@ class Back:
         counted(r, _parts(build, n, size), one_part, down=True)
 
     def inner(self, first, n, env, depth, arrays, size, q):
-        """The part of number q, of `size` trips or the rest of n."""
+        """Emit the part of number q, of `size` iterations or the rest of n."""
         r, build = self.r, self.r.build
         begin, own = build.binary("*", q, size), dict(env)
         for key, array in arrays.items():
@@ -384,7 +396,7 @@ class Back:
         return self.r.build.put(View("kept", dtype, [N_KEPT], lanes_last=True, store="(local)"))
 
     def note(self, arrays, size, c, own):
-        """Keep what enters a trip, if it is one of those."""
+        """Keep the input of an iteration, if it is one of those to be kept."""
         build = self.r.build
 
         def store():
@@ -395,12 +407,12 @@ class Back:
         self.r.where(build.compare("==", build.binary("%", c, size), build.const(0)), store)
 
     def forward(self, first, n, env, note=None):
-        """Run n trips again, from which the kept numbers must come out."""
+        """Run n iterations again, whose results must include the kept numbers."""
         Run(self.region, env, first, note).put(lambda run: counted(self.r, n, run.once))
         self.r.need(*(env[key] for key in self.kept))
 
     def again(self, first, env, c):
-        """The trip of number first + c, to which those before it lead."""
+        """Repeat iteration first + c, after running those before it."""
         own = dict(env)
         if self.kept:
             self.forward(first, c, own)

@@ -1,11 +1,10 @@
-"""Reverse mode: the adjoints of what one index does, behind its statements put once more.
+"""Reverse mode: the adjoints of one index, after its statements, which are emitted once more.
 
-`forward` puts the statements of a text that was read and solved, each variable replaced by the number that it
-holds there (`env`). Each operation on numbers that depend on the arrays leaves a function on the tape, which
-adds to the adjoints of its arguments; the tape is run backwards. A branch or a loop (regions.py) is put again
-with its adjoints, from the numbers that entered it, so that nothing is kept that can be computed again.
-Numbers that a loop carries are lost there, unless an adjoint asks for one: `Needed` begins anew with that one
-kept.
+`forward` emits the statements of a typed tree, each variable replaced by its value at that place (`env`).
+Each operation on numbers that depend on the arrays adds a function to the tape, which adds to the adjoints of
+its arguments; the tape is run backwards. A branch or a loop (regions.py) is repeated with its adjoints, from
+its input numbers, so that no number is kept that can be recomputed. Numbers that a loop carries are lost
+there, unless an adjoint needs one: `Needed` restarts with that one kept.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class Needed(Exception):
 class Reverse:
     """Puts the adjoints of one index into a tree.
 
-    target : where adjoints come from and go to (target.py); kept : what loops keep, (loop, key)
-    tape : functions, in the order of what they are the adjoints of; adjoints : by the number
-    live : numbers that depend on the arrays; masked : those whose adjoint is 0 where they were not taken
+    target : reads and writes adjoints (target.py); kept : numbers that loops keep, (loop, key)
+    tape : functions, in the order of the operations whose adjoints they are; adjoints : by the number
+    live : numbers that depend on the arrays; masked : numbers with adjoint 0 where they were not selected
     homes : the blocks in which variables begin; counters : of the loops around this place
-    effects : how often adjoints in memory were read or added to
+    effects : number of reads of adjoints in memory and additions to them
     """
 
     def __init__(self, build, walk, target, kept):
@@ -67,7 +66,7 @@ class Reverse:
             raise Needed(frozenset().union(*missing))
 
     def later(self, number, step):
-        """Put on the tape what is done with the adjoint of a number, if it has one."""
+        """Add to the tape a function of the adjoint of a number, called if it has one."""
 
         def run():
             adjoint = self.adjoints.pop(number, None)
@@ -125,7 +124,7 @@ class Reverse:
         raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
 
     def known(self, number, env):
-        """Return a number of the text as it is known here."""
+        """Return the present value of a number of the tree."""
         if number.const is not None:
             return number
         if number.op == "extent":
@@ -134,7 +133,7 @@ class Reverse:
         return env[number]
 
     def hold(self, env, key, number):
-        """Let a key stand for a number; whether it depends on the arrays, the text tells."""
+        """Bind a key to a number; the tree determines if it depends on the arrays."""
         env[key] = number
         if key != LEFT and self.walk.mask(key[0] if key.__class__ is tuple else key):
             self.live.add(number)
@@ -166,9 +165,10 @@ class Reverse:
         fork(self, self.known(s.condition, env), puts, [*bodies[0], *bodies[1]], env)
 
     def within(self, put, wanted=False):
-        """Put nodes with blocks of their own; what these add to adjoints of numbers from outside goes through
-        variables, which are set before them. Return False, with nothing put, if they have no effect and are
-        not wanted."""
+        """Emit nodes with separate blocks; additions to adjoints of numbers from outside go through
+        variables, which are set before them. Return False, with nothing emitted, if they have no effect and
+        are not `wanted`.
+        """
         build, effects, variables, begin = self.build, self.effects, {}, marks(self.build)
         put((variables, build.block))
         if not (wanted or variables or effects != self.effects):
@@ -234,7 +234,7 @@ class Reverse:
         for a, partial in zip(args, PARTIALS[self.walk.key(o)]):
             if a in self.live and partial is not None:
                 value = product(build, partial_of(build, partial, args, made, self.need), adjoint)
-                if masked and value.op == "binary":  # 0 times what may be infinite
+                if masked and value.op == "binary":  # 0 times a possibly infinite number
                     none = build.const(0.0)
                     value = build.select(build.compare("==", adjoint, none), none, value)
                 self.add(a, value, masked)
@@ -328,8 +328,9 @@ class Reverse:
         return index if low.const == 0 else self.build.binary("+", low, index)
 
     def begins(self, item, n, env):
-        """Return the index at which an item of a part begins, which may be counted from the end, and
-        whether it is an index."""
+        """Return the index at which an item of a part begins, which may be counted from the end, and True if
+        it is a single index.
+        """
         build = self.build
         if not isinstance(item, tuple):
             return self.known(item, env), True
@@ -357,7 +358,7 @@ class Reverse:
             env[key] = self.chosen_by(here, value, env[key])
 
     def hits(self, view, indices):
-        """(key, whether it is meant) of each element of a local array."""
+        """Yield (key, condition that it is the indexed one) for each element of a local array."""
         if math.prod(view.shape) > MOST_ELEMENTS:
             what = "in reverse, local arrays that are indexed by variables have"
             self.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")

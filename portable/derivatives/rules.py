@@ -1,8 +1,7 @@
 """Partial derivatives of operations, in the language of kernels: a row for each, by its name or operator.
 
 A row has an entry for each argument: an expression of the arguments, x or a, b and c, and the result y; a
-number where it is the same everywhere; None where it is 0, as the argument is meant to be a whole number or
-to give a sign.
+number if it is constant; None if it is 0, because the argument is an integer or only determines a sign.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def by_square(a, b):
     return a / b / b
 
 
-# what expressions name beside the arguments
+# names that expressions use in addition to the arguments
 NAMES = {
     **{name: getattr(words, name) for name in "copysign cos cosh exp hypot ldexp log pow".split()},
     **{name: getattr(words, name) for name in "rint sin sinh sqrt where".split()},

@@ -1,7 +1,7 @@
 """Read and write the adjoints of arrays: elements by the indices of a policy.
 
-An index of an array is known as a pair (p, c) where it is the policy's p-th index plus a constant, as an
-integer, or not at all (None).
+A known index of an array is a pair (p, c), the policy's p-th index plus a constant, or an integer; any other
+is None.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LANES = 16  # neighbours in memory among the copies of an array, one a slot
 class Target:
     """The arrays of one index.
 
-    index : its numbers; sums : arrays of adjoints that are added to, by the argument; seeds : adjoints of
-    what is written, by the argument; offset : of the one place to which is added, of all if None; slot : the
-    number of one's copy of each sum, if there are copies
+    index : its numbers; sums : arrays to which adjoints are added, by the argument; seeds : adjoints of
+    written arrays, by the argument; offset : that of the only element to add to, None for all; slot : the
+    number of this index's copy of each sum, if there are copies
     n_accesses : by "load", "store" or "atomic" and the argument
-    keys : elements that are written at known indices; sites : known indices of what is read, by the argument
+    keys : elements that are written at known indices; sites : known indices of reads, by the argument
     """
 
     def __init__(self, template, index, keys=()):
@@ -55,7 +55,9 @@ class Target:
         return None
 
     def shift(self, known):
-        """((dimension, constant) of each of the policy's indices), None if one of them says nothing."""
+        """Return ((dimension, constant) of each of the policy's indices), None unless each determines one
+        dimension.
+        """
         places = {v[0]: (d, v[1]) for d, v in enumerate(known) if isinstance(v, tuple)}
         single = len(places) == sum(isinstance(v, tuple) for v in known) == len(self.index)
         return tuple(places[p] for p in range(len(self.index))) if single else None
@@ -160,7 +162,7 @@ class Target:
         self.seed(reverse, root, indices, value, 1)
 
     def each_once(self, reverse, indices):
-        """Return True if the counter of each loop around stands for a dimension."""
+        """Return True if the counter of each enclosing loop determines a dimension."""
         return all(c is not None and any(_steps(i, c) for i in indices) for c in reverse.counters)
 
     def add_into(self, reverse, o, root, indices, value, env):
@@ -183,7 +185,7 @@ class Target:
         reverse.tape.append(step)
 
     def forget(self, reverse, root, indices):
-        """Nothing depends on what an element was before it was written."""
+        """Clear the adjoint of an element before a store: no result depends on its earlier value."""
         if root in self.sums:
             reverse.effects += 1
             self.overwrite(reverse.build, reverse.build.const(0.0), self.sums[root], indices)
@@ -216,7 +218,7 @@ class Target:
         build.operation("store", *indices, build.binary("+", old, adjoint), view=view)
 
     def check(self):
-        """Refuse arrays of which what an index writes, and reads too, is not its own."""
+        """Refuse arrays with elements that one index writes and another reads or writes."""
         for root, accesses in self.written.items():
             first = self.shift(accesses[0][1])
             for o, known in accesses:
@@ -235,7 +237,9 @@ class Target:
 
     # ---- one index
     def item(self, build, tree, inputs, seeded, kept):
-        """Put the adjoint of an index; `seeded`: whether its result is added up, so that its adjoint is 1."""
+        """Emit the adjoint of an index; `seeded`: True if its result is added up, so that its
+        adjoint is 1.
+        """
         reverse, env = Reverse(build, self.walk, self, kept), {LEFT: build.const(0)}
         _pair(tree.inputs, inputs, env)
         reverse.live |= {env[number] for number in self.numbers}
@@ -254,7 +258,7 @@ class Target:
         return tuple(found) if len(found) != 1 else found[0]
 
     def begin(self, reverse, env):
-        """Know the arrays as they are before anything is written."""
+        """Record the elements of the arrays before any write."""
         self.home, self.sure = reverse.build.block, set()  # of `sure`: written whatever branches are taken
         self.extents = {root: list(map(reverse.build.extent, env[root].shape)) for root in self.sums}
         for key in self.keys:
@@ -277,7 +281,7 @@ class Target:
         build.operation("store", *indices, adjoint, view=view)
 
     def loaded(self, reverse, key, view):
-        """Return an element, 0 where there is none."""
+        """Return an element, 0 outside the array."""
         found, dtype = Variable("element"), t.held(view.dtype)
         reverse.assign(found, reverse.build.const(0.0))
 
@@ -309,7 +313,7 @@ def _steps(index, counter):
 
 
 def _pair(inputs, given, env):
-    """Put what is given for the inputs of a text into an environment."""
+    """Bind the inputs of a tree to the given values in an environment."""
     if isinstance(inputs, (tuple, list)):
         for a, b in zip(inputs, given):
             _pair(a, b, env)
