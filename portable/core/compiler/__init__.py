@@ -1,1 +1,1 @@
-"""From text to typed tree (reading), and from typed tree to LLVM IR (writing)."""
+"""Compile kernels: from source to typed tree (reading), and from typed tree to LLVM IR (writing)."""

@@ -1,1 +1,1 @@
-"""From a typed tree to LLVM IR."""
+"""Emit LLVM IR from a typed tree."""

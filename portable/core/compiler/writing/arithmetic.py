@@ -1,13 +1,13 @@
-"""Arithmetic on numbers of LLVM's, with Python's meaning of division, modulo and shifts."""
+"""Emit arithmetic on LLVM values, with Python's meaning of division, modulo and shifts."""
 
 from llvmlite import ir
 
 from ...language.types import BITS, UNSIGNED, is_float
 
 I32 = ir.IntType(32)
-# Moves that hide a number's range from LLVM, which would divide a short one by mul.hi.u32 without a shift:
-# ptxas (13.0 to 13.5) joins that with the subtraction of a number of 64 bits, and loses the carry where this
-# is 0.
+# Moves that hide a number's range from LLVM, which would divide a short number by mul.hi.u32 without a
+# shift: ptxas (13.0 to 13.5) fuses that with the subtraction of a number of 64 bits, and loses the carry if
+# this is 0.
 _MOVES = {
     n: ir.InlineAsm(ir.FunctionType(ir.IntType(n), [ir.IntType(n)]), f"mov.b{n} $0, $1;", f"={of},{of}")
     for n, of in ((32, "r"), (64, "l"))
@@ -15,7 +15,7 @@ _MOVES = {
 
 
 def emit_arithmetic(ops, op, x, y, dtype, const_b):
-    """Emit `x op y` on two numbers of LLVM's; `const_b`: what is known of y, or None."""
+    """Emit `x op y` on two LLVM values; `const_b`: the Python number of y if it is known, or None."""
     b = ops.b
     if is_float(dtype):
         return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=ops.flags)
@@ -32,12 +32,12 @@ def emit_arithmetic(ops, op, x, y, dtype, const_b):
 
 
 def _shift(ops, op, x, y, dtype, count):
-    """Return a shift by any count: one that is negative, or as large as the type, leaves nothing (of a
-    negative number -1)."""
+    """Return x shifted by any count y; a count that is negative, or not below the number of bits, shifts all
+    bits out (for a negative x, >> gives -1)."""
     b, bits = ops.b, BITS[dtype]
     if count is not None and 0 <= count < bits:
         return {"<<": b.shl, ">>": b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)
-    y = ops.intrinsic("umin", [y, ops.alike(y, bits)])  # LLVM takes the lower half of a count for PTX
+    y = ops.intrinsic("umin", [y, ops.alike(y, bits)])  # for PTX, LLVM uses the lower half of a count
     inside = b.icmp_unsigned("<", y, ops.alike(y, bits))
     if op == ">>" and dtype not in UNSIGNED:
         return b.ashr(x, b.select(inside, y, ops.alike(y, bits - 1)))
@@ -45,14 +45,14 @@ def _shift(ops, op, x, y, dtype, count):
 
 
 def _divide(ops, op, x, y, dtype, const_b):
-    """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
+    """Return x // y or x % y as in Python; a zero divisor gives 0 instead of a trap."""
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
         return _by_power(ops, op, x, const_b)
     if ops.target.straight and const_b and const_b & (const_b - 1) and BITS[dtype] in _MOVES:
         x = _hidden(ops, x, _MOVES[BITS[dtype]])
     if const_b is not None or dtype in UNSIGNED:
         return _any_divided(ops, op, x, y, dtype, const_b)
-    near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # one that wraps around
+    near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # as in an index that wraps around
     if ops.target.straight and not ops.target.crowded:
         ops.diverges()
         return _called(ops, op, x, y, dtype, near)
@@ -64,7 +64,7 @@ def _divide(ops, op, x, y, dtype, const_b):
 
 
 def _hidden(ops, x, move):
-    """Return a number, or each of a pack, behind a move."""
+    """Return a number, or each number of a pack, passed through a move."""
     b, hide = ops.b, lambda v: ops.b.call(move, [v], attrs=("readnone",))  # noqa: E731
     if not isinstance(x.type, ir.VectorType):
         return hide(x)
@@ -74,7 +74,7 @@ def _hidden(ops, x, move):
 
 
 def _nearly(ops, x, y, dtype):
-    """Return a remainder; of what wraps around, as in `(i + 1) % n`, it takes a subtraction."""
+    """Return x % y, with a fast path by one subtraction for indices that wrap around, as in `(i + 1) % n`."""
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
     inside = _inside(ops, once, y)
@@ -82,16 +82,16 @@ def _nearly(ops, x, y, dtype):
 
 
 def _inside(ops, once, y):
-    """Emit whether the lesser of x and x - y, unsigned, is the remainder of x by y: y is positive, and so
-    short that no x below twice as much is negative."""
+    """Return an LLVM bool that is true if `once`, the unsigned minimum of x and x - y, is x % y: y is
+    positive, and so small that no x below 2 y is negative."""
     b, width = ops.b, getattr(y.type, "element", y.type).width
     short = b.icmp_unsigned("<", b.sub(y, ops.alike(y, 1)), ops.alike(y, 1 << width - 2))
     return b.and_(b.icmp_unsigned("<", once, y), short)
 
 
 def _called(ops, op, x, y, dtype, near):
-    """Return the same by a function, of which LLVM sees that it gives the same again; what has 31 bits is
-    divided in 32, for wide divisions are long."""
+    """Return x // y or x % y by a call of an internal function, of which LLVM can eliminate repeated calls;
+    numbers of 31 bits are divided in 32 bits, since wide divisions are slow."""
     name = f"portable_{'quotient' if op == '//' else 'remainder'}_{dtype}{'_near' * near}"
     function, outside = ops.b.module.globals.get(name), ops.b
     if function is None:
@@ -107,7 +107,8 @@ def _called(ops, op, x, y, dtype, near):
 
 
 def _narrowly(ops, op, x, y, dtype, near):
-    """Emit the body of such a function; `near`: see `_near`."""
+    """Return the result of the body of such a function; `near`: the remainder is probably near (see
+    `_near`)."""
     b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
     otherwise = lambda: _any_divided(ops, op, x, y, dtype, None)  # noqa: E731
     if not near:
@@ -121,15 +122,15 @@ def _narrowly(ops, op, x, y, dtype, near):
 
 
 def _near(ops, a, n):
-    """Emit a remainder of int32 that takes a subtraction at most, as a rule; of -1 as well, as in
-    `(i - 1 + n) % n`."""
+    """Return a remainder of int32 with a fast path by one subtraction, which also covers -1, as in `(i - 1 +
+    n) % n`."""
     once = ops.intrinsic("umin", [a, ops.b.sub(a, n)])
     far = lambda: _any_divided(ops, "%", a, n, "int32", None)  # noqa: E731
     return ops.chosen(_inside(ops, once, n), lambda: once, far)
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):
-    """Return the same of any two numbers."""
+    """Return x // y or x % y for any two numbers."""
     b, zero, by_zero = ops.b, ops.alike(x, 0), None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
@@ -145,25 +146,25 @@ def _any_divided(ops, op, x, y, dtype, const_b):
 
 
 def _packed(ops, dtype):
-    """Return True if integers of a dtype are signed, in packs of a CPU."""
+    """Return True for signed integers in packs of a CPU."""
     return ops.W > 1 and dtype not in UNSIGNED and not ops.target.straight
 
 
 def _by_power(ops, op, x, power):
-    """Return the same by a power of two."""
+    """Return x // power or x % power for a power of two."""
     if op == "%":
         return ops.b.and_(x, ops.alike(x, power - 1))
     return ops.b.ashr(x, ops.alike(x, power.bit_length() - 1))
 
 
 def _divisor(ops, x, y, dtype, modulo):
-    """Return the mask of zeros of y, and y with 1 in the places at which x by y would trap. For a `modulo`
-    1 stands for -1 as well, without a mask: both leave 0."""
+    """Return the mask of zeros of y, and y with 1 where the division x by y would trap. For a `modulo`, 1
+    also replaces -1, and the mask is None: both divisors leave 0."""
     b = ops.b
     one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (BITS[dtype] - 1)), -1))
     by_zero = traps = b.icmp_signed("==", y, ops.alike(x, 0))
     if modulo:
         return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
-    if dtype not in UNSIGNED:  # the least integer by -1, which wraps to itself
+    if dtype not in UNSIGNED:  # the least integer by -1 wraps to itself
         traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
     return by_zero, b.select(traps, one, y)

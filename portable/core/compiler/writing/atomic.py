@@ -1,11 +1,12 @@
-"""One atomic step of one lane."""
+"""Emit atomic operations of one lane."""
 
 from ...language.types import UNSIGNED, is_float, itemsize
 from .values import I32, I64
 
 
 def atomic_step(ops, op, pointer, x, expected, view, want_old):
-    """Emit the step; returns the old value, or None if it is not wanted."""
+    """Emit an atomic operation; return the old value, or None if `want_old` is False and the operation gives
+    none."""
     b, dtype = ops.b, view.dtype
     if op == "cas":
         return _compare_and_swap(b, pointer, expected, x, dtype)
@@ -27,17 +28,18 @@ def atomic_step(ops, op, pointer, x, expected, view, want_old):
 
 
 def _would_change(b, op, pointer, x, dtype):
-    """Return True if the least or largest so far may change by x. Most often it does not, and then the
-    cores of a CPU go on sharing its line, which each atomic operation takes for one of them."""
+    """Return an LLVM bool that is true if x may change the stored minimum or maximum. Usually it does not;
+    then the cores of a CPU keep sharing the cache line, which each atomic operation would claim
+    exclusively."""
     floats = is_float(dtype)
     compare = b.fcmp_unordered if floats else b.icmp_unsigned if dtype in UNSIGNED else b.icmp_signed
     so_far = b.load_atomic(pointer, "monotonic", itemsize(dtype), typ=x.type)
-    # zeros of both signs are equal
+    # including equality, since zeros of both signs compare equal
     return compare({"max": "<", "min": ">"}[op] + "=" * floats, so_far, x)
 
 
 def plain_sum(b, op, old, x):
-    """Emit old + x or old - x, of floats or integers."""
+    """Return old + x or old - x, for floats or integers."""
     if str(x.type) in ("float", "double"):
         return b.fadd(old, x)
     return (b.add if op == "add" else b.sub)(old, x)

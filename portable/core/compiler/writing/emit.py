@@ -1,8 +1,8 @@
-"""Code from a typed tree, at the builder's position: for packs of lanes (masks) or for one lane (branches),
-by the same tree.
+"""Emit code from a typed tree at the builder's position: for packs of lanes (with masks) or for one lane
+(with branches), from the same tree.
 
-What stands under which mask is said by the place that is handed down, `here` (flow.py). A function of a
-statement gives the place to go on with behind it, or None where no lane gets there.
+The argument `here` (flow.py) describes the place of a statement, including its mask. A function for a
+statement returns the place after it, or None if no lane gets there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .watch import Watch
 
 
 def described(value, team):
-    """Return the description of an argument that `typed` takes; `team` makes the handle of one."""
+    """Return the description of an argument for `typed`; `team` is the description of a team."""
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *(described(v, team) for v in value)
     if isinstance(value, Members):
@@ -41,44 +41,44 @@ def described(value, team):
 
 
 class Emitter:
-    """Parts that are shared by all places for which code is emitted.
+    """State that all places of emission share.
 
     Parameters
     ----------
     target, width : see Ops
-    team : what `described` says of a team
-    watch : who looks on
+    team : description of a team, for `described`
+    watch : Watch that observes the emission
     """
 
     def __init__(self, target, width, float_dtype, fastmath, kernel_name, team=None, watch=None):
         self.watch, self.ops = watch or Watch(), Ops(target, width, float_dtype, fastmath)
         self.memory = Memory(self.ops, self.watch)
         self.kernel_name, self.described_team = kernel_name, team
-        self.links = {}  # texts of foreign functions that this code calls, by their names
+        self.links = {}  # name -> code of a foreign function that this code calls
 
     def begin(self, builder):
-        """Emit what follows with this builder; slots belong to its function."""
+        """Set the builder for the code that follows; slots belong to its function."""
         self.ops.b = builder
         self.watch.begin(self.ops)
 
     def here(self, mask=None, tail=False):
-        """Return the beginning of a function, or of a pack of lanes that live under a mask."""
+        """Return the place at the beginning of a function, or for a pack of lanes under a mask."""
         return Here(self, mask, True, tail)
 
 
 class Here(NamedTuple):
-    """A place that code is emitted for. It is handed down, never changed: `_replace` gives another one.
+    """Place of emission. It is passed down and never changed: `_replace` returns another one.
 
     Attributes
     ----------
     mask : LLVM vector of bools, or None for all lanes
     alive : some lane is known to be live
     tail : the pack is a range's last one
-    scope : what the text being emitted has given so far
+    scope : values of the source being emitted so far
     call, loops : the open call, and its open loops around this place, the innermost one last
     looping : in a loop in which the launch may end
-    own : in one of the layer's own texts, whose loops are short
-    where : indices of the launch, or the team; None outside of the kernel's text
+    own : in one of the layer's own functions, whose loops are short
+    where : indices of the launch, or the team; None outside of the kernel's source
     """
 
     lower: Emitter
@@ -109,16 +109,16 @@ class Here(NamedTuple):
         return self.scope.team
 
     def under(self, mask, alive=False):
-        """Return the same place for the lanes of a mask."""
+        """Return this place restricted to the lanes of a mask."""
         return self._replace(mask=mask, alive=alive)
 
     def cast(self, v, dtype):
-        """Return a number as one of a dtype."""
+        """Return a number converted to a dtype."""
         return self.ops.cast(v, dtype)
 
-    # ---- texts
+    # ---- sources
     def inline(self, text, args):
-        """Return the value of a text at this place: a Value, a tuple of Values, or None."""
+        """Inline a source at this place and return its result: a Value, a tuple of Values, or None."""
         ops, line = self.ops, self.ops.line
         args = [mapped(rounded, a) for a in args]
         known = tuple(described(a, self.lower.described_team) for a in args)
@@ -133,25 +133,26 @@ class Here(NamedTuple):
         return result
 
     def own_text(self, text, args, float_dtype):
-        """Return the value of a text of the layer's own; its constants among themselves are of
-        `float_dtype`."""
+        """Inline one of the layer's own functions and return its result; `float_dtype` is the dtype of
+        operations between its constants."""
         outer, self.ops.float_dtype = self.ops.float_dtype, float_dtype
         result = self._replace(own=True).inline(text, args)
         self.ops.float_dtype = outer
         return result
 
     def value(self, node):
-        """Return the value of an operation or a view."""
+        """Return the value of an operation or a view of the tree."""
         values = self.scope.values
         if node is None or node in values:
             return values.get(node)
         if node.op == "const":
             return self.ops.known(node)
-        view, d = node.attr  # an extent: nothing else is asked for before it was emitted
+        view, d = node.attr  # an extent: all other nodes are emitted before their use
         return self.ops.length(values[view].shape[d])
 
     def block(self, block):
-        """Emit the statements of a block, up to one behind which no lane is."""
+        """Emit the statements of a block, up to one after which no lane continues; return the place after
+        them."""
         here, lower = self, self.lower
         for node in block.body:
             self.ops.line = node.line
@@ -159,21 +160,21 @@ class Here(NamedTuple):
             look(lower.kernel_name)
             try:
                 here = _STATEMENTS[node.__class__](here, node)
-            except TypeClash as clash:  # a constant that does not fit
+            except TypeClash as clash:  # a constant out of range
                 refuse(lower.kernel_name, node, clash)
             if here is None:
                 break
         return here
 
     def part(self, part):
-        """Return the value of an operand with the statements before it."""
+        """Emit the statements of an operand, a (Block, Operation) pair, and return its value."""
         block, result = part
         self.block(block)
         return self.value(result)
 
     # ---- variables
     def read(self, variable):
-        """Return the value of a variable."""
+        """Return the current value of a variable."""
         llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
@@ -181,7 +182,7 @@ class Here(NamedTuple):
         return Value(variable.dtype, variable.kind, x)
 
     def place_of(self, variable):
-        """Return the place of a variable."""
+        """Return the stack slot of a variable."""
         slots = self.scope.slots
         if variable not in slots:
             slots[variable] = self.ops.slot(self.ops.type_of(variable.dtype, variable.kind))
@@ -189,7 +190,8 @@ class Here(NamedTuple):
 
     # ---- memory in loops
     def load(self, view, indices):
-        """Return the number at an element: before the loop, if all its lanes load it in each trip."""
+        """Return the number at an element. The load is placed before the innermost loop if all its lanes load
+        the element in each iteration."""
         if not self._stays(view, indices):
             return self.memory.load(self, view, indices)
         loop, b = self.loops[-1], self.b
@@ -204,7 +206,8 @@ class Here(NamedTuple):
         return result
 
     def _stays(self, view, indices):
-        """Return True if the innermost loop neither changes nor moves a place that all its lanes reach."""
+        """Return True if the innermost loop neither changes an element's value nor its address, and all lanes
+        of the loop reach it."""
         loop = self.loops[-1] if self.loops else None
         if loop is None or loop.trip is None or self.mask is not loop.trip or loop.node.writes:
             return False
@@ -214,13 +217,13 @@ class Here(NamedTuple):
 
     # ---- masks
     def drop(self, place):
-        """Take the live lanes out of a mask that is kept at a place, if one is."""
+        """Remove the live lanes from the mask stored at a place, if any."""
         b = self.b
         if place is not None and self.mask is not None:
             b.store(b.and_(b.load(place, self.ops.mask_type), b.not_(self.mask)), place)
 
     def rejoin(self, node, block):
-        """Return the place to go on with, in a block of a call, for the lanes that are still here."""
+        """Return the place at which the remaining lanes continue, in a block of a call."""
         b = self.b
         place = self.loops[-1].current if self.loops else self.call.active
         if place is None or self.ops.W == 1:
@@ -229,14 +232,14 @@ class Here(NamedTuple):
         here = self.under(live if self.mask is None else b.and_(self.mask, live))
         if block.parted_from(node.body):
             return here
-        more = b.append_basic_block("more")  # nothing left to do for a pack whose lanes have all returned
+        more = b.append_basic_block("more")  # a pack whose lanes have all returned is done
         b.cbranch(self.ops.any_lane(here.mask), more, here.call.exit_block)
         b.position_at_end(more)
         return here._replace(alive=True)
 
 
 def _bind(scope, node, value):
-    """Let an argument of a tree, or a tuple of them, stand for a value."""
+    """Bind an argument of a tree, or a tuple of them, to a value."""
     if isinstance(node, tuple):
         for n, v in zip(node, value):
             _bind(scope, n, v)
@@ -284,7 +287,7 @@ def _item(here, view, k, item):
 
 
 def _chosen(ops, view, views, number):
-    """Emit the choice of one of several views."""
+    """Return the view with a given number among several."""
     first, *others = views
     parts = [first.pointer, *first.shape, *first.strides]
     for k, other in enumerate(others, 1):
@@ -340,7 +343,7 @@ def _masked_if(here, s, c):
         if body is None:
             continue
         mask = ops.narrowed(here.mask, c, holds)
-        if skip:  # worth a branch around it when no lane goes there
+        if skip:  # a branch around it, for the case that no lane enters, pays
             inside, after = b.blocks("lanes", "after")
             b.cbranch(ops.any_lane(mask), inside, after)
             b.position_at_end(inside)

@@ -1,4 +1,4 @@
-"""Entry functions as LLVM IR: what the code of all machines shares."""
+"""Emit entry functions as LLVM IR, by the code that all machines share."""
 
 import itertools
 
@@ -16,11 +16,11 @@ from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue, word
 
 
 def arguments(signature, ops, names, block):
-    """Return the arguments of a signature as the compiler's values, loaded from the block at `block`."""
+    """Return the arguments of a signature as Values, loaded from the block at `block`."""
     places = itertools.count()
 
     def take(llvm_type):
-        """Return the next word."""
+        """Return the next word of the block."""
         place = ops.b.gep(block, [I64(8 * next(places))], I8, inbounds=True)
         return ops.b.load(place, llvm_type, align=8)
 
@@ -28,7 +28,7 @@ def arguments(signature, ops, names, block):
 
 
 def _value(ops, take, name, spec):
-    """Return the value of one argument, made of the words that `take` gives."""
+    """Return the value of one argument, built from the words that `take` returns."""
     if spec[0] == "tuple":
         parts = zip(named(name, len(spec[1]), spec[2]), spec[1])
         return Record((_value(ops, take, *part) for part in parts), spec[2])
@@ -61,8 +61,7 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
 
 
 def text_of(entry, target, emit):
-    """Return the LLVM IR of an entry that `emit(code)` writes: for one lane at a time where packs do not
-    pay."""
+    """Return the LLVM IR of an entry that `emit(code)` writes, for one lane at a time if packs do not pay."""
     try:
         code = Code(entry, target)
         emit(code)
@@ -77,7 +76,7 @@ def text_of(entry, target, emit):
 
 
 class Code:
-    """The code of an entry while it is being written: what its launchers (range, box, team, scan) share."""
+    """Code of an entry under construction, shared by its launchers (range, box, team, scan)."""
 
     def __init__(self, entry, target):
         self.entry, self.machine, self.target, self.watch = entry, entry.machine, target, entry.watch
@@ -96,8 +95,8 @@ class Code:
         self.ops = self.lower.ops
 
     def open(self, function):
-        """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its
-        top."""
+        """Begin the entry function: its arguments are loaded before the first branch, so that slots come
+        first."""
         self.b = Builder(function.append_basic_block("begin"))
         self.lower.begin(self.b)
         self.block = function.args[0]
@@ -107,14 +106,14 @@ class Code:
         self.watch.opened(self, function)
 
     def n_bytes(self, view):
-        """Return bytes of a contiguous view."""
+        """Return the bytes of a contiguous view."""
         size = I64(itemsize(view.dtype))
         for extent in view.shape:
             size = self.b.mul(size, extent)
         return size
 
     def jump(self, name):
-        """Branch to a new block and go on there; returns the block left behind."""
+        """Branch to a new block and continue there; return the previous block."""
         b = self.b
         left, block = b.block, b.append_basic_block(name)
         b.go(block)
@@ -126,11 +125,11 @@ class Code:
         return self.b.load(place, llvm_type, align=8)
 
     def loop(self, begin, end, step, body):
-        """for index in begin, begin + step, ... while index + step <= end; returns the first index left
-        over."""
+        """Emit a loop over index = begin, begin + step, ... while index + step <= end; return the first
+        remaining index."""
         b = self.b
         by = step if isinstance(step, ir.Value) else I64(step)
-        limit = b.sub(end, b.sub(by, I64(1)))  # known before the loop: one addition fewer a trip
+        limit = b.sub(end, b.sub(by, I64(1)))  # computed before the loop: saves an addition per iteration
         counter = self.ops.slot(I64)
         b.store(begin, counter)
         head, inside, done = b.blocks("packs", "pack", "rest")
@@ -145,13 +144,13 @@ class Code:
         return b.load(counter, I64)
 
     def steps(self, begin, end, step, body):
-        """for index in range(begin, end, step)."""
+        """Emit a loop over range(begin, end, step)."""
         self.loop(begin, self.b.add(self.b.sub(end, I64(1)), step, flags=NSW), step, body)
 
     def visit(self, index, mask=None, slot=0, outer=()):
-        """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
+        """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.
 
-        `outer`: a box's leading indices, numbers of LLVM's.
+        `outer`: a box's leading indices, LLVM values.
         """
         outer = [Value("int", UNIFORM, v) for v in outer]
         here, where = self.lower.here(mask, mask is not None), (*outer, index)
@@ -163,7 +162,7 @@ class Code:
         self.watch.visiting = False
 
     def identity(self, reducer, state):
-        """Return the neutral state, shaped like `state`."""
+        """Return the neutral state, shaped like `state`, as Values."""
         numbers = self.entry.neutral(reducer, state)
         return tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(numbers, state))
 
@@ -172,7 +171,7 @@ class Code:
         return combine_states(self.lower.here(), reducer, a, b)
 
     def _linear(self, outer, index):
-        """Return the place of an index in its box, counted row by row; a range's index itself."""
+        """Return the row-major position of an index in its box; for a range, the index itself."""
         ops = self.ops
         if not outer:
             return index
@@ -185,7 +184,7 @@ class Code:
 
     # ---- reductions
     def open_accumulators(self):
-        """Accumulators made from here on start as identities at this point."""
+        """Begin a block at which later accumulators are initialised with identities."""
         self.accumulators, self.resets = {}, self.jump("accumulate")
 
     def state(self, here, reducer, value, where, kind):
@@ -196,7 +195,7 @@ class Code:
         return tuple(spread(v) for v in lifted(here, reducer, value, where))
 
     def _accumulate(self, here, result, index, slot):
-        """Fold what the kernel returned at one place into accumulator `slot`."""
+        """Combine the kernel's result at one place into accumulator `slot`."""
         ops, team = self.ops, self.policy_kind == "team"
         kind = UNIFORM if team or self.width == 1 else VARYING
         where = Value("int", UNIFORM, index.league_rank) if team else index
@@ -209,7 +208,7 @@ class Code:
                 ops.b.store(x if here.mask is None else ops.b.select(here.mask, x, o.ir), p)
 
     def _of_member_0(self, value):
-        """Member 0 speaks for its team."""
+        """Return a value of member 0, which represents its team."""
         if isinstance(value, tuple):
             return tuple(self._of_member_0(v) for v in value)
         if value.kind == UNIFORM or self.width == 1:
@@ -233,7 +232,7 @@ class Code:
         return self.accumulators[k, slot][1]
 
     def collected(self):
-        """Return the states of all reducers, those of several accumulators combined."""
+        """Return the states of all reducers, each combined from its accumulators."""
         totals = []
         for k, reducer in enumerate(self.reducers):
             total = None
@@ -245,7 +244,7 @@ class Code:
         return totals
 
     def write_results(self, totals):
-        """Write the reducers' results of the last states, each number to its own address."""
+        """Emit stores of the reducers' results for the last states, each number at its own address."""
         finals = [finished(self.lower.here(), r, state) for r, state in zip(self.reducers, totals)]
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
@@ -253,7 +252,7 @@ class Code:
             self.b.store(self.ops.get(v, None, UNIFORM), place)
 
     def write_words(self, states, place):
-        """States as 8-byte words from `place` on."""
+        """Emit stores of states as 8-byte words from `place`."""
         for k, v in enumerate(v for state in states for v in state):
             self.b.store(self.ops.get(v, None, UNIFORM), self.word(place, k))
 
@@ -266,12 +265,12 @@ class Code:
         return self.b.gep(place, [word(k)], I64)
 
     def partial(self, partials, number):
-        """Return the place of the partial states of that number."""
+        """Return the address of the partial states with this number."""
         return self.word(partials, self.b.mul(number, I64(self.entry.state_words)))
 
     def folding(self, states, partials):
-        """Return a function that combines the partial states of a number with accumulators, shaped like
-        `states`, which begin here."""
+        """Return a function that combines the partial states with a given number into accumulators, shaped
+        like `states`, which begin here."""
         self.open_accumulators()
         rows = [self.accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, states))]
 

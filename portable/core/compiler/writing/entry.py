@@ -1,5 +1,5 @@
-"""Hold what the entry functions of all machines share: the typed tree, the width of packs, the argument
-block, reduction states."""
+"""Define the part of entry functions that all machines share: the typed tree, the width of packs, the
+argument block, reduction states."""
 
 import functools
 import math
@@ -31,11 +31,11 @@ from ...language.types import (
 from ..reading.typing import typed
 from .watch import Watch
 
-_NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
+_NUMBER = "number", "int", UNIFORM, 0, False  # description of a uniform index
 
 
 def _scratch(tree):
-    """Return bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time
+    """Return the bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time
     shape."""
     shapes = [
         (v.shape, itemsize(v.dtype))
@@ -49,21 +49,21 @@ def _scratch(tree):
 
 
 class Entry(Launched):
-    """One kernel lowered for one machine, policy kind and signature.
+    """Kernel lowered for one machine, policy kind and signature.
 
-    There is no code here (that is emitted.py's): a process that finds it on disk has no use for what emits
-    it.
+    This class contains no code generation (see emitted.py): a process that finds the code on disk does not
+    import the emitter.
 
     Parameters
     ----------
-    machine : gives `step`, `chained` (the least width of a kernel that calls a chain), `identity`,
+    machine : provides `step`, `chained` (the least width of a kernel that calls a chain), `identity`,
         `lanes(entry)`, `team_facts(width)`, and `text(entry)`, the LLVM IR
-    watch : makes of the entry who looks on while its code is emitted
+    watch : function of the entry that returns the Watch of its emission
 
     Attributes
     ----------
-    text : str, the LLVM IR, emitted when it is first asked for
-    tree : Tree, the kernel's text with the types of this signature, for packs of `width`
+    text : str, the LLVM IR, emitted at the first access
+    tree : Tree of the kernel's source with the types of this signature, for packs of `width`
     states : numbers of each reducer's state, without values
     """
 
@@ -85,16 +85,16 @@ class Entry(Launched):
 
     @property
     def sites(self):
-        """Return the meanings of a debug build's faults; None of other builds."""
+        """Meanings of a debug build's faults; None for other builds."""
         return self.watch.sites
 
     def fault_word(self):
-        """Return the word of the argument block behind a reduction's addresses, where a debug build's
-        fault is."""
+        """Return the index of the word in the argument block for a debug build's fault, after a reduction's
+        addresses."""
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
     def room(self):
-        """Room for the levels of the kernel's text."""
+        """Return a context manager that provides stack for the nesting of the kernel's source."""
 
         def trees():
             return [text.tree for text in reached(*self._texts) if text is not None]
@@ -119,7 +119,7 @@ class Entry(Launched):
 
     @property
     def identity_of_code(self):
-        """All that decides the text that is emitted, in a text that is quickly made."""
+        """String that determines the emitted code, and is computed quickly."""
         steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
         identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
         trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
@@ -141,7 +141,7 @@ class Entry(Launched):
         )
 
     def inline(self, text, args):
-        """Return the result of a source for arguments without values, by their types alone."""
+        """Return the result of a source, typed for arguments without values."""
         known = tuple(map(described_number, args))
         tree = self.typed[text] = typed(
             text, known, self.width, self.machine.step, self.signature.float_dtype, self.kernel.name
@@ -167,13 +167,13 @@ class Entry(Launched):
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
     def _part_complex_sums(self):
-        """Let a sum of complex numbers be two sums, of their parts."""
+        """Replace a sum of complex numbers by two sums, of their parts."""
         self.given = self.reducers
         self.complex_sums = [*map(self._is_complex, self.given, self._given_contributions(self.tree.result))]
         self.reducers = tuple(r for r, two in zip(self.given, self.complex_sums) for _ in range(1 + two))
 
     def _check_prefixes(self, outs):
-        """Refuse views of a scan that cannot take the numbers of its results."""
+        """Raise an error for views of a scan that cannot hold its results."""
         if len(outs) != len(self.results.dtypes):
             raise ShapeError(
                 f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got"
@@ -187,12 +187,12 @@ class Entry(Launched):
                 )
 
     def one_lane(self, why):
-        """Take one lane, for a reason."""
+        """Set the width to one lane, for the reason `why`."""
         self.width, self.why_scalar = 1, why
         self.tree = self._typed(1)
 
     def _typed(self, width):
-        """Return the kernel's text with the types of this signature."""
+        """Return the Tree of the kernel's source with the types of this signature."""
         if self.policy_kind == "team":
             index = [self.machine.team_facts(width)]
         else:
@@ -209,21 +209,22 @@ class Entry(Launched):
         )
 
     def _is_complex(self, reducer, value):
-        """Return True for a sum of complex numbers, which no scan makes."""
+        """Return True for a sum of complex numbers outside of scans, which do not support it."""
         return isinstance(value, Complex) and reducer is Sum and "scan" not in self.policy_kind
 
     def paired(self, values, make):
-        """Return values of all reducers, with those of a complex sum's two parts made one."""
+        """Return the values of all reducers, with the two parts of a complex sum joined by `make`."""
         values = iter(values)
         return tuple(make(next(values), next(values)) if two else next(values) for two in self.complex_sums)
 
     def contributions(self, result):
-        """Return the same, a complex sum's in parts, which are summed by themselves."""
+        """Return the kernel's result for each reducer; a complex sum's parts are separate, since they are
+        summed separately."""
         values = zip(self._given_contributions(result), self.complex_sums)
         return tuple(part for value, two in values for part in (value if two else (value,)))
 
     def _given_contributions(self, result):
-        """Return the kernel's result, a number or tuple for each reducer that was given."""
+        """Return the kernel's result: a number or tuple for each reducer of the launch."""
         several = isinstance(result, tuple) and not isinstance(result, Complex)  # which is one number
         alone = len(self.given) == 1 and not (several and len(result) == 1)
         values = (result,) if alone or not several else result
@@ -248,7 +249,7 @@ class Entry(Launched):
         return values
 
     def neutral(self, reducer, state):
-        """Return the numbers of the neutral state, shaped like `state`."""
+        """Return the numbers of the neutral state for a state like `state`."""
         numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(
@@ -259,13 +260,13 @@ class Entry(Launched):
 
 
 def _shape(final):
-    """Return the arguments of Results for a number, a complex number or a tuple."""
+    """Return the entry of Results.shapes for a number, a complex number or a tuple."""
     return "complex" if isinstance(final, Complex) else len(final) if isinstance(final, tuple) else None
 
 
 def _fits(reducer, value):
-    """Return True if a contribution is a number, or as many numbers as the reducer's states have; a
-    complex number is none of these, which a `lift` of the user's own may take."""
+    """Return True if a contribution is a number, or has as many numbers as the reducer's states; a complex
+    number fits only a user's own `lift`."""
     parts = flat(value)
     if isinstance(value, Complex) and not lifts_complex(reducer):
         return False

@@ -1,4 +1,4 @@
-"""Keep the sources, calls and loops that are open while code is emitted."""
+"""Define the state of the sources, calls and loops that are open while code is emitted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from ..reading.tree import node
 
 
 class Scope:
-    """Values of a source's nodes so far, places of its variables; its team."""
+    """Values of a source's nodes so far, slots of its variables, and its team."""
 
     def __init__(self, team=None):
         self.values, self.slots, self.team = {}, {}, team
 
 
 class OpenCall:
-    """A call being emitted: how many it stands in, where it ends, and the lanes that have not returned (a
-    slot)."""
+    """Call being emitted: its nesting depth, its exit block, and a slot for the mask of the lanes that have
+    not returned."""
 
     def __init__(self, depth):
         self.depth, self.exit_block, self.active = depth, None, None
@@ -22,13 +22,13 @@ class OpenCall:
 
 @node
 class OpenLoop:
-    """A loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs
-    only).
+    """Loop being emitted. `live`: mask of the lanes still in the loop; `current`: of those still in this
+    iteration (slots, packs only).
 
-    Of a masked loop also `free`: places of variables as the loop alone sees them, where lanes that have left
-    hold anything, so that what decides about the next trip does not wait for masks; `entry`: the block before
-    the first trip; `first`, `trip`: the masks of the first trip and of this one; `before`: the blocks that
-    were there when it began.
+    For a masked loop also `free`: slots of variables private to the loop, where lanes that have left hold
+    arbitrary values, so that the condition of the next iteration does not wait for masks; `entry`: the block
+    before the first iteration; `first`, `trip`: the masks of the first and of the current iteration;
+    `before`: the blocks that existed when the loop began.
     """
 
     node: object

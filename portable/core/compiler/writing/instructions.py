@@ -1,8 +1,8 @@
-"""Code for the operations of a typed tree: a function for each, in the table EMITTED.
+"""Emit the operations of a typed tree, by a function for each in the table EMITTED.
 
-Each takes the place (`here`), the operation and the values of its arguments, and gives its own value. Types,
-effects and Python meaning of operations belong to rooms that know nothing of code (reading), or of LLVM
-(watch/checked): each room has its own column, keyed by the operation's name.
+Each function takes the place (`here`), the operation and the values of its arguments, and returns the value
+of the operation. The types, effects and Python meaning of operations are defined in packages without code
+generation (reading) or without LLVM (watch/checked); each has its own table, keyed by the operation's name.
 """
 
 import functools
@@ -14,12 +14,12 @@ from .values import Ops, Value
 
 
 def rounded(v):
-    """Return a function's result: a product is a number like any other, which no sum takes apart."""
+    """Return a function's result as a rounded number, so that no sum is fused with a product in it."""
     return Value(v.dtype, v.kind, v.ir, v.const) if isinstance(v, Value) and v.factors else v
 
 
 def _of_values(method):
-    """Return the function of an operation on values alone."""
+    """Return the table entry of an operation that is a method of Ops on values only."""
     return lambda here, o, *values: method(here.ops, *values)
 
 
@@ -29,7 +29,7 @@ def _binary(here, o, a, b):
     if op in ("//", "%", "<<", ">>"):
         dtype = arithmetic(a.dtype, b.dtype, op)
         if is_float(dtype) and ops.folded(op, a, b) is None:
-            # Python's // and % of floats, by the layer's own text
+            # Python's // and % of floats are one of the layer's own functions.
             values = [ops.cast(v, ops.strong(dtype)) for v in (a, b)]
             return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")
         check = functools.partial(here.lower.watch.divide, here, op)
@@ -46,7 +46,7 @@ def _extreme(here, o, a, b):
         return ops.float_intrinsic("minimum" if op == "<" else "maximum", (a, b), o.dtype)
     if nan_wins:
         return ops.select(ops.compare(op, a, b), a, b)
-    # Python's min and max: the first unless a later one is better
+    # Python's min and max return the first operand unless the second is strictly better.
     return ops.select(ops.compare(op, b, a), b, a)
 
 
@@ -63,7 +63,7 @@ def _whole(here, o, a):
     ops = here.ops
     if not is_float(a.dtype):
         return ops.cast(a, "int") if a.dtype == "bool" else a
-    if a.const is not None:  # of a number that wraps where it is stored, see `Operations.whole`
+    if a.const is not None:  # a number that wraps at its conversion, see `Operations.whole`
         own = ops.strong(a.dtype)
         a = Value(own, UNIFORM, ops.get(a, own, UNIFORM))
     return ops.cast(a if o.attr == "trunc" else ops.float_intrinsic(o.attr, (a,), a.dtype), "int")
@@ -84,7 +84,7 @@ def _reinterpreted(ops, v, dtype, to):
 
 
 def _lanes(here, o, c):
-    """`any` or `all` of the live lanes."""
+    """Return `any` or `all` of a condition over the live lanes."""
     ops, b = here.ops, here.b
     if ops.W == 1 or c.kind == UNIFORM:
         return c
@@ -106,8 +106,8 @@ def _math(here, o, *values):
 
 
 def _layers_text(here, name, pair, values, dtype, part=None):
-    """Return a text of the layer's own, of two for float32 and float64, as one operation; or a part of
-    what it gives."""
+    """Inline one of the layer's own functions, from a pair for float32 and float64, as one operation; return
+    its result, or a part of it."""
     strong = here.ops.strong(dtype)
     text = text_of(pair[strong == "float64"])
     result = here.lower.watch.own(here, name, text, values, strong)
@@ -120,7 +120,7 @@ def _layers_text(here, name, pair, values, dtype, part=None):
 # ---- variables and memory
 def _load(here, o, *indices):
     x = here.load(here.scope.values[o.view], indices)
-    return x if x.dtype == o.dtype else Value(o.dtype, x.kind, x.ir)  # of a table of weak numbers
+    return x if x.dtype == o.dtype else Value(o.dtype, x.kind, x.ir)  # a table of weak numbers
 
 
 def _store(here, o, *args):
@@ -136,7 +136,7 @@ def _atomic(here, o, *args):
     return here.memory.atomic(here, op, view, args[:n], args[-1], expected, wanted)
 
 
-# ---- operands that are evaluated only where others let them
+# ---- operands that are evaluated conditionally
 def _junction(here, o, c, left):
     (conjunction, branches), ops, (right,) = o.attr, here.ops, o.parts
     if ops.W > 1 and c.kind != UNIFORM:
@@ -165,7 +165,7 @@ def _choice(here, o, c):
 
 
 def _lazily(here, part, condition, holds):
-    """Return an operand for the lanes in which the condition holds, or does not."""
+    """Return an operand, evaluated for the lanes in which the condition equals `holds`."""
     return here.under(here.ops.narrowed(here.mask, condition, holds)).part(part)
 
 
@@ -174,7 +174,7 @@ def _combine(here, o, *state):
     ops, team, combine = here.ops, here.team, functools.partial(combine_states, here, o.attr)
     if o.attr.commutes:
         return team.combine(ops, state, combine, again=here.call.depth > 1 or bool(here.loops))
-    last = ops.const(here.lower.described_team[1] - 1)  # the members' before the last one, and its own
+    last = ops.const(here.lower.described_team[1] - 1)  # the scan before the last member, and its state
     whole = combine(_before(here, o, *state), state)
     return tuple(team.pick(ops, v, last) for v in whole)
 

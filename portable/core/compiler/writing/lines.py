@@ -1,7 +1,7 @@
-"""llvmlite's builder, but for instructions that are written as text at once.
+"""Provide llvmlite's builder with frequent instructions written directly as strings.
 
-llvmlite makes an object with lists of its parts of each, and the text at the end, which takes twice as long
-as all else that emits a kernel. What is seldom made, llvmlite makes.
+llvmlite builds an object with lists of operands for each instruction, and the string at the end, which takes
+twice as long as all other steps of emission. llvmlite still builds the rare instructions.
 """
 
 import functools
@@ -14,22 +14,22 @@ _packs = {}
 
 
 def pack_of(scalar, n):
-    """Return the type of a vector, whose text is made once."""
+    """Return the type of a vector; its string is built once."""
     key = id(scalar), n
     if key not in _packs:
-        _packs[key] = ir.VectorType(scalar, n)  # which keeps the scalar's address from others
+        _packs[key] = ir.VectorType(scalar, n)  # keeps the scalar alive, so that its address is not reused
     return _packs[key]
 
 
 class Integer(ir.IntType):
-    """A type whose constants are made once."""
+    """Integer type with cached constants."""
 
     _instance_cache = {}
     __call__ = functools.lru_cache(1024, typed=True)(ir.Constant)
 
 
 class Written(ir.Constant):
-    """A constant vector by its text."""
+    """Constant vector with a given string."""
 
     def __init__(self, vector, text):
         self.type, self.constant = vector, text
@@ -45,19 +45,19 @@ def pack_of_numbers(scalar, numbers):
 
 
 def full(scalar, n, number):
-    """Return a vector of one number in all lanes, of which llvmlite would write, and LLVM read, each
-    one."""
+    """Return a vector of one number in all lanes as a splat, since llvmlite would write, and LLVM parse, each
+    lane."""
     return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
 
 
 class Line(PredictableInstr):
-    """An instruction as LLVM reads it: other `operands` later on would not change it."""
+    """Instruction as a string of IR: later changes of `operands` have no effect."""
 
     metadata, flags = {}, ()
 
     def __init__(self, block, typ, opname, operands, text):
         self.parent, self.type, self.opname, self.operands = block, typ, opname, operands
-        numbers = block.scope._basenamemap  # of what has no name, also if llvmlite makes it
+        numbers = block.scope._basenamemap  # counter of unnamed values, shared with llvmlite
         number = numbers[""] = numbers[""] + 1
         if typ is not VOID:
             self.reference = f'%".{number}"'
@@ -79,7 +79,7 @@ def _typed(*values):
 
 
 class Builder(ir.IRBuilder):
-    """Makes lines; whether the types of operands fit is LLVM's to say."""
+    """Builder of lines; LLVM checks the types of operands."""
 
     def line(self, typ, opname, operands, text):
         made = Line(self._block, typ, opname, operands, text)
@@ -94,7 +94,7 @@ class Builder(ir.IRBuilder):
         return self.xor(x, ones)
 
     def slot(self, typ):
-        """Return a place on the stack that begins as zero."""
+        """Return a stack slot, initialised to zero."""
         place = self.line(_PTR, "alloca", (), f"alloca {typ}")
         place.allocated_type = typ
         self.store(ir.Constant(typ, None), place)
@@ -129,11 +129,11 @@ class Builder(ir.IRBuilder):
     cbranch = branch
 
     def blocks(self, *names):
-        """Begin new blocks of this function."""
+        """Append new blocks to this function and return them."""
         return [self.append_basic_block(name) for name in names]
 
     def go(self, block):
-        """Branch to a block, and go on there."""
+        """Branch to a block and continue there."""
         self.branch(block)
         self.position_at_end(block)
 

@@ -1,4 +1,4 @@
-"""Loops of a typed tree, as functions of a place."""
+"""Emit the loops of a typed tree."""
 
 from llvmlite import ir
 
@@ -8,7 +8,7 @@ from .values import I64, NSW, Value
 
 
 def emit_loop(here, loop):
-    """Emit a Loop of a tree; the place behind it."""
+    """Emit a Loop of a tree; return the place after it."""
     if loop.form == "trips":
         return trips(here, loop, [(block, None) for block in loop.trips])
     if loop.form == "while":
@@ -22,11 +22,12 @@ def emit_loop(here, loop):
 
 
 def _nothing():
-    """A loop without a counter."""
+    """Do nothing, for a loop without a counter."""
 
 
 def trips(here, loop, trips):
-    """(block, member) pairs one after the other; lanes may leave."""
+    """Emit the iterations of an unrolled loop, (block, member) pairs, in sequence; lanes may leave. Return
+    the place after them."""
     ops, b, masked = here.ops, here.b, here.ops.W > 1 and loop.varying_exit
     live = current = None
     if masked:
@@ -48,7 +49,8 @@ def trips(here, loop, trips):
 
 
 def counted_loop(here, loop, start, stop, step):
-    """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not known."""
+    """Emit a loop over range(start, stop, step); step is a Python integer, or a Value of unknown sign. Return
+    the place after it."""
     ops, b, known = here.ops, here.b, isinstance(step, int)
     by = ops.const(step) if known else step
     kind = ops.kind_of(start, by)
@@ -70,7 +72,7 @@ def counted_loop(here, loop, start, stop, step):
 
 
 def _goes_on(ops, value, stop, step):
-    """Return whether the result of `value` has not come to the stop."""
+    """Return a condition that is true while the result of `value` has not reached the stop."""
     if isinstance(step, int):
         return ops.compare("<" if step > 0 else ">", value(), stop)
     up, down = (
@@ -81,8 +83,8 @@ def _goes_on(ops, value, stop, step):
 
 
 def _striding_loop(here, loop, start, stop, step, kind):
-    """Return the same by the number of trips: behind the last one the counter may lie beyond the
-    integers."""
+    """Emit a counted loop by its number of iterations, since the counter may overflow after the last one;
+    return the place after it."""
     ops, b, n, one = here.ops, here.b, _trips_of(here.ops, start, stop, step), I64(1)
     first, trip = ops.get(start, "int", kind), ops.slot(I64)
     b.store(I64(0), trip)
@@ -114,11 +116,11 @@ def _trips_of(ops, start, stop, step):
 
 
 def run_loop(here, loop, test, item, advance, counted=None):
-    """Return a loop: `test` (of the place) at its head, `item` (its counter's value) at the top of the
-    body, `advance` before the next trip.
+    """Emit a loop: `test`, a function of the place, at its head, `item` (returns the counter's value) at the
+    top of the body, `advance` before the next iteration. Return the place after it.
 
-    counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of two
-        that meet the stop
+    counted : (slot, stop, step) of a uniform counter that increases; steps are powers of two that reach the
+        stop exactly
     """
     ops = here.ops
     ops.diverges()
@@ -142,8 +144,8 @@ def run_loop(here, loop, test, item, advance, counted=None):
 
 
 def _in_strips(here, loop, item, advance, place, stop, step):
-    """A plain loop of a counter at `place`, in strips between which the launch may end: polling on each trip
-    would double a light loop."""
+    """Emit a plain loop with a counter at `place` in strips, between which the launch may end: a test in each
+    iteration would double the time of a light loop."""
     ops, b = here.ops, here.b
     stop, trip = ops.get(stop, "int"), ops.slot(I64)
     strip, more = b.blocks("strip", "more")
@@ -168,7 +170,7 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 
 
 def _trips_of_strip(ops, place, stop, step):
-    """Return the number of trips that the counter at `place` has left, or that of a strip."""
+    """Return the number of iterations left for the counter at `place`, at most that of a strip."""
     b, most = ops.b, I64(ops.target.strip)
     n_left = b.lshr(b.sub(stop, b.load(place, I64)), I64(step.bit_length() - 1))
     some = b.icmp_signed("<", b.load(place, I64), stop)
@@ -176,7 +178,8 @@ def _trips_of_strip(ops, place, stop, step):
 
 
 def _plain_loop(here, loop, test, item, advance, between=None):
-    """`between` : what is emitted where the test fails, if the loop is not over then."""
+    """Emit a loop with a branch. `between` : function that emits the code after a failed test, if the loop
+    may continue then."""
     b = here.b
     first = len(b.function.blocks)
     head, body, after_body, exit_block = b.blocks("head", "body", "next", "done")
@@ -197,7 +200,7 @@ def _plain_loop(here, loop, test, item, advance, between=None):
 
 
 def _masked_loop(here, node, test, item, advance):
-    """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
+    """Emit a loop that lanes leave one by one: tested before the first iteration and at the end of each."""
     b, loop = here.b, _opened(here, node, test)
     loop.entry, body, loop.next_block, loop.exit_block = b.blocks("enter", "body", "next", "done")
     b.cbranch(here.ops.any_lane(loop.first), loop.entry, loop.exit_block)
@@ -213,7 +216,7 @@ def _masked_loop(here, node, test, item, advance):
 
 
 def _opened(here, node, test):
-    """Return a masked loop with its slots, and the mask of its first trip."""
+    """Return a masked loop with its slots and the mask of its first iteration."""
     ops, b = here.ops, here.b
     loop = OpenLoop(node, free={}, live=ops.slot(here.ops.mask_type), current=ops.slot(here.ops.mask_type))
     b.store(ops.mask_value(here.mask), loop.live)
@@ -228,7 +231,7 @@ def _opened(here, node, test):
 
 
 def _next_trip(here, loop, test):
-    """Return the mask of the lanes that go on, which are the ones that live from now on."""
+    """Return the mask of the lanes that continue, and store it as the mask of live lanes."""
     live = here.b.load(loop.live, here.ops.mask_type)
     c = test(here._replace(mask=live, alive=False, loops=(*here.loops, loop)))
     trip = live if c.const else here.ops.narrowed(live, c)
@@ -237,7 +240,7 @@ def _next_trip(here, loop, test):
 
 
 def _trip(here, loop, block, item):
-    """One trip; `item`: gives the counter's value, or is it."""
+    """Emit one iteration; `item`: the counter's value, or a function that returns it."""
     here = here._replace(loops=(*here.loops, loop))
     if loop.node.counter is not None:
         here.scope.values[loop.node.counter] = item() if callable(item) else item

@@ -1,4 +1,4 @@
-"""Define the members of a machine's teams for the code of a kernel."""
+"""Define the members of a team for the code of a kernel."""
 
 from ..reading.team import ALIGN, aligned
 from ...language.types import in_parts, itemsize
@@ -6,24 +6,24 @@ from .values import ViewValue
 
 
 class Members:
-    """A machine's team. Its subclass gives size, registers, rank, barrier, combine, pick, append, before,
-    thread_range; and tally, if atomics of members that move together come in any order.
+    """Base of a machine's team. Its subclass provides size, registers, rank, barrier, combine, pick, append,
+    before, thread_range; and tally, if atomics of members that execute together have no fixed order.
 
     Attributes
     ----------
     buffer : where the team's scratch begins
-    used : bytes of it that are taken
+    used : bytes of scratch that are allocated
     """
 
     def __init__(self, league_rank, league_size, buffer):
         self.league_rank, self.league_size, self.buffer, self.used = league_rank, league_size, buffer, 0
 
     def tally(self, here, view, index, n):
-        """Count one more in view[index], of n numbers, lanes in order; what was there before."""
+        """Add 1 to view[index], one of n numbers, in the order of lanes; return its old value."""
         return here.memory.atomic(here, "add", view, [index], here.ops.const(1))
 
     def scratch(self, ops, label, dtype, shape):
-        """Return an array of the team's, of a shape of LLVM's or Python's integers."""
+        """Return an array of the team; its shape consists of LLVM values or Python integers."""
         n_bytes = itemsize(dtype)
         for extent in shape:
             n_bytes = ops.bytes_times(n_bytes, extent)

@@ -1,4 +1,4 @@
-"""Loads, stores and atomics. Under a mask a dead lane touches no memory, also where all lanes are dead."""
+"""Emit loads, stores and atomics. Under a mask a dead lane accesses no memory, even if all lanes are dead."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ _VOID = ir.VoidType()
 
 
 def row_major(dtype, shape):
-    """dtype, shape and strides in memory of a new array whose extents are known."""
+    """Return dtype, shape and strides in memory of a new array with known extents."""
     strides = [itemsize(dtype) * math.prod(shape[k + 1 :]) for k in range(len(shape))]
     return in_parts(dtype, list(shape), strides)
 
@@ -28,25 +28,26 @@ def memory_type(dtype):
 
 
 def _one_of_two(view, index):
-    """Return True if the last index of a view is the known one of two, as that of a complex number's part
-    is."""
+    """Return True if the last index of a view is a constant in a dimension of extent two, such as the part of
+    a complex number."""
     return isinstance(view.shape[-1], int) and view.shape[-1] == 2 and index.const is not None
 
 
 class Memory:
-    """Addresses of accesses, and their instructions, at the builder of `ops`. Each takes its place,
+    """Emitter of memory accesses and their addresses, at the builder of `ops`. Methods take their place,
     `here`."""
 
     def __init__(self, ops, watch):
         self.ops, self.watch, self.facts, self._dummies = ops, watch, Facts(), {}
-        self.hints = None  # what loads and stores single elements of views as `b` does, and tells caches more
+        self.hints = None  # replaces `b` for loads and stores of single elements, to add cache hints
 
     def port(self, view):
-        """Return what loads and stores an element of a view: a private array's stays in registers."""
+        """Return the builder for loads and stores of a view's elements; a private array's stay in
+        registers."""
         return self.ops.b if view.lanes_last or self.hints is None else self.hints
 
     def dummy(self):
-        """Return a place of 64 bytes that is never read."""
+        """Return the address of 64 bytes that are never read."""
         b = self.ops.b
         if b.function not in self._dummies:
             with b.goto_entry_block():
@@ -55,7 +56,7 @@ class Memory:
 
     # ---- new arrays
     def table(self, view):
-        """Return a table of known numbers."""
+        """Return the view of a constant table."""
         module = self.ops.b.module
         dtype, shape, strides = row_major(self.ops.strong(view.dtype), view.shape)
         data = np.array(view.data, dtype).tobytes()
@@ -68,7 +69,7 @@ class Memory:
         return ViewValue(view.label, dtype, place, shape, strides, readonly=True, store="(table)")
 
     def private(self, view):
-        """Return an array of each lane's own."""
+        """Return an array private to each lane."""
         b, (dtype, shape, strides) = self.ops.b, row_major(view.dtype, view.shape)
         with b.goto_entry_block():
             place = b.alloca(ir.ArrayType(memory_type(dtype), math.prod(shape) * self.ops.W))
@@ -77,8 +78,8 @@ class Memory:
 
     # ---- addresses
     def place(self, here, view, indices, ways, pairs=False):
-        """Return the access pattern of lanes and the address of an element, as `_locate` does, through the
-        watch."""
+        """Return the access pattern of lanes and the address of an element, as `_locate` does, after a call
+        of the watch."""
         if ways & 2:
             self.facts.writes(view)
         locate = functools.partial(self._locate, here, view, indices, pairs and self.watch.pairs)
@@ -86,9 +87,9 @@ class Memory:
 
     def _locate(self, here, view, indices, pairs):
         """Return the access pattern of lanes to an element, and the pointer: 'uniform' or 'contiguous' (the
-        pointer,
-        of lane 0), 'apart' (all lanes' in a list) or 'scattered' (a vector of pointers, for gathers and
-        scatters); on request 'pairs' of which each lane wants the same one (the pointer of lane 0's)."""
+        pointer of lane 0), 'apart' (a list with the pointer of each lane) or 'scattered' (a vector of
+        pointers, for gathers and scatters); with `pairs` also 'pairs', of which each lane accesses the same
+        item (the pointer of lane 0)."""
         terms, size = [*view.prefix, *zip(indices, view.strides)], itemsize(view.dtype)
         base, lane_bytes, offsets = self._offsets(view, terms)
         pointer = self.ops.advance(view.pointer, base)
@@ -101,7 +102,7 @@ class Memory:
         return self._each_lanes(here, pointer, lane_bytes, offsets)
 
     def _each_lanes(self, here, pointer, lane_bytes, offsets):
-        """Return the places of lanes that are no neighbours, as `place` gives them."""
+        """Return the access pattern and pointers of lanes that are not neighbours, as `place` does."""
         ops = self.ops
         if offsets is None and here.mask is None:
             return "apart", [ops.advance(pointer, lane_bytes * k) for k in range(ops.W)]
@@ -110,8 +111,8 @@ class Memory:
         return "scattered", self.pointers(pointer, offsets)
 
     def _offsets(self, view, terms):
-        """Return the offsets of (index, stride) pairs in a view: bytes that all lanes share, bytes from
-        one lane to the next, and a vector of the rest, or None."""
+        """Return the offset of (index, stride) pairs in a view as three parts: bytes common to all lanes,
+        bytes from one lane to the next, and a vector of the remainder, or None."""
         ops, base, lane_bytes, offsets = self.ops, 0, 0, None
         for v, stride in terms:
             if v.kind == UNIFORM:
@@ -130,7 +131,7 @@ class Memory:
         return base, lane_bytes, offsets
 
     def pointers(self, pointer, offsets):
-        """Return a vector of places at offsets from one."""
+        """Return a vector of pointers at offsets from a pointer."""
         ops = self.ops
         start = ops.splat(ops.b.ptrtoint(pointer, I64))
         if offsets.type != ir.VectorType(I64, ops.W):
@@ -138,24 +139,24 @@ class Memory:
         return ops.b.inttoptr(ops.b.add(start, offsets), ir.VectorType(PTR, ops.W))
 
     def _guarded(self, here, pointer):
-        """Return the pointer, or that of a dummy where no lane is live."""
+        """Return the pointer, or that of a dummy if no lane is live."""
         if here.mask is None or here.alive or self.ops.W == 1:
             return pointer
         return self.ops.b.select(self.ops.any_lane(here.mask), pointer, self.dummy())
 
     def _own(self, here, pointer, view, indices):
-        """Return the pointer of a pack's row. That of a private array may be touched whatever the mask, if
-        its place is known.
+        """Return the pointer of a pack's row. A private array may be accessed under any mask if its indices
+        are known.
 
-        A whole load, a select and a whole store can stay in registers, where a masked store cannot, nor be
-        read back soon.
+        An unmasked load, a select and an unmasked store can stay in registers; a masked store can neither do
+        so nor be read back soon.
         """
         known = all(v.const is not None for v, _ in [*view.prefix, *zip(indices, view.strides)])
         return pointer if known else self._guarded(here, pointer)
 
     # ---- loads
     def load(self, here, view, indices):
-        """Return the number at an element, of each lane if any index varies."""
+        """Return the number at an element, for each lane if any index varies."""
         dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
             x = self.ops.b.icmp_unsigned("!=", x, self.ops.alike(x, 0))
@@ -163,7 +164,7 @@ class Memory:
         return Value(held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
     def _fetched(self, here, view, indices):
-        """Load an element from memory: one for all lanes, or a vector."""
+        """Return an element loaded from memory: one for all lanes, or a vector."""
         how, pointer = self.place(here, view, indices, 1, pairs=True)
         element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
         vector, note = ir.VectorType(element, self.ops.W), functools.partial(self.facts.note, view)
@@ -179,7 +180,7 @@ class Memory:
         return self._masked_load(here, what, pointer, vector, align, self.ops.mask_value(here.mask))
 
     def _load_each(self, view, places, vector, align):
-        """Return a load for each lane."""
+        """Return a vector loaded by one load for each lane."""
         b, x = self.ops.b, ir.Constant(vector, ir.Undefined)
         for k, place in enumerate(places):
             one = self.facts.note(view, b.load(place, vector.element, align=align))
@@ -187,7 +188,7 @@ class Memory:
         return x
 
     def _masked_load(self, here, what, pointer, vector, align, mask):
-        """Return a load or gather of a vector, 0 where the mask is not set."""
+        """Return a vector by a masked load or gather, 0 where the mask is not set."""
         ops, zero = self.ops, ir.Constant(vector, None)
         if self._one_by_one(here, what, vector):
             if not here.tail:
@@ -202,15 +203,15 @@ class Memory:
         return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 
     def _one_by_one(self, here, what, vector):
-        """Return True if a masked access goes lane by lane, without branches, where LLVM would make one of
-        each lane: in a range's last pack, and elsewhere of small numbers, if a lane is live. (Others, of
-        which few lanes may be left, are as quick with branches, and quicker in loops.)"""
+        """Return True if a masked access is emitted lane by lane without branches, where LLVM would emit a
+        branch for each lane: in a range's last pack, and elsewhere for small numbers, if a lane is live. (For
+        other accesses, with possibly few live lanes, branches take no longer, and less time in loops.)"""
         small = not here.alive and vector.element in (I8, I16)
         which = here.mask is not None and vector.count == self.ops.W and (here.tail or small)
         return which and self.ops.target.branches(what, vector.element)
 
     def _all_places(self, here, pointer, size, other):
-        """Return each lane's address, or another one where the mask is not set; and the mask of all
+        """Return each lane's address, or the address `other` where the mask is not set; and the mask of all
         lanes."""
         ops = self.ops
         if pointer.type == PTR:
@@ -218,14 +219,14 @@ class Memory:
         return ops.b.select(here.mask, pointer, ops.splat(other)), ops.mask_value(None)
 
     def _zero(self):
-        """Return the address of a 0 of 64 bits."""
+        """Return the address of a zero of 64 bits."""
         module, name = self.ops.b.module, "portable_zero"
         zero = module.globals.get(name) or ir.GlobalVariable(module, I64, name)
         zero.linkage, zero.initializer = "internal", I64(0)
         return zero
 
     def _load_of_pairs(self, here, pointer, element, align, k):
-        """Return the k-th of each lane's two neighbours, by one load of them all."""
+        """Return the k-th number of each lane's pair, by one load of all pairs."""
         ops = self.ops
         vector, first = ir.VectorType(element, 2 * ops.W), ops.advance(pointer, -k * align)
         if here.mask is None:
@@ -244,7 +245,7 @@ class Memory:
         return ops.convert(x, dtype, held(dtype))
 
     def _stored(self, value, dtype, kind=None):
-        """Return a value as an element of memory: a float16 or bfloat16 by way of a float32, to the
+        """Return a value in the form for memory: a float16 or bfloat16 is converted by way of float32, to the
         nearest, half to even."""
         ops, b = self.ops, self.ops.b
         if dtype not in ("float16", "bfloat16"):
@@ -276,7 +277,7 @@ class Memory:
 
     # ---- stores
     def store(self, here, view, indices, value):
-        """Emit the store of a number to an element, by live lanes."""
+        """Emit the store of a number to an element, for the live lanes."""
         how, pointer = self.place(here, view, indices, 2, pairs=True)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.ops.W == 1 or value.kind == UNIFORM):
@@ -286,7 +287,7 @@ class Memory:
         x = self._stored(value, dtype, VARYING)
         if how == "contiguous" and (here.mask is None or view.lanes_last):
             pointer, b = self._own(here, pointer, view, indices), self.ops.b
-            if here.mask is not None:  # dead lanes keep what they had
+            if here.mask is not None:  # dead lanes keep their old values
                 x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
             self.facts.note(view, b.store(x, pointer, align=align))
         elif how == "pairs":
@@ -295,18 +296,18 @@ class Memory:
             self._store_each(here, view, x, how, pointer, align)
 
     def _store_each(self, here, view, x, how, pointer, align):
-        """A store of each live lane."""
+        """Emit a store for each live lane."""
         if how == "apart":
             for k, place in enumerate(pointer):
                 self.facts.note(view, self.ops.b.store(self.ops.lane(x, k), place, align=align))
             return
-        if how == "uniform":  # the last live lane's value stays, as in a loop over the lanes
+        if how == "uniform":  # the last live lane's value remains, as in a loop over the lanes
             pointer = self.pointers(pointer, self.ops.full(I64, 0))
         what = "store" if how == "contiguous" else "scatter"
         self._masked_store(here, what, x, pointer, align, self.ops.mask_value(here.mask))
 
     def _masked_store(self, here, what, x, pointer, align, mask):
-        """A store or scatter of a vector where the mask is set."""
+        """Emit a masked store or scatter of a vector."""
         if self._one_by_one(here, what, x.type):
             if not here.tail:
                 with self.ops.b.if_then(self.ops.any_lane(mask)):
@@ -317,7 +318,7 @@ class Memory:
         self.ops.call(self._masked_name(what, x.type), args, _VOID)
 
     def _store_of_pairs(self, here, x, pointer, align, k):
-        """Each lane's number as the k-th of its two neighbours."""
+        """Emit a store of each lane's number as the k-th of its pair."""
         ops, x = self.ops, self._doubled(x)
         mask = ir.Constant(ir.VectorType(I1, 2 * ops.W), [j % 2 == k for j in range(2 * ops.W)])
         if here.mask is not None:
@@ -326,8 +327,8 @@ class Memory:
 
     # ---- atomics
     def atomic(self, here, op, view, indices, value, expected=None, want_old=True):
-        """Emit one atomic step for each live lane, in the order of lanes; returns the old values, or None if
-        they are not wanted."""
+        """Emit one atomic operation for each live lane, in the order of lanes; return the old values, or None
+        if `want_old` is False."""
         ops, dtype = self.ops, view.dtype
         how, pointer = self.place(here, view, indices, 3)
         if ops.W == 1:
@@ -345,7 +346,7 @@ class Memory:
         return Value(dtype, VARYING, ops.b.load(slot, kind)) if want_old else None
 
     def _put(self, slot, kind, k, x):
-        """Put lane k's number into a pack at a place."""
+        """Emit a store of lane k's number into the pack in a slot."""
         b = self.ops.b
         b.store(b.insert_element(b.load(slot, kind), x, I32(k)), slot)
 
@@ -357,14 +358,14 @@ class Memory:
             return ops.advance(pointer, k * itemsize(view.dtype))
         if how == "apart" or view.lanes_last:
             return pointer[k] if how == "apart" else ops.lane(pointer, k)
-        # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        # Computed for one lane: LLVM then loads an index instead of unpacking a pack of addresses.
         place = view.pointer
         for v, stride in [*view.prefix, *zip(indices, view.strides)]:
             place = ops.advance(place, ops.bytes_times(self._index_of_lane(v, k), stride))
         return place
 
     def _index_of_lane(self, v, k):
-        """Lane k's index as a Python integer or an i64."""
+        """Return lane k's index as a Python integer or an i64."""
         ops = self.ops
         if v.kind == VARYING:
             v = Value(v.dtype, UNIFORM, ops.lane(v.ir, k))

@@ -1,22 +1,22 @@
-"""Write LLVM's metadata for views that overlap nothing, and for loops: llvmlite has no words for them."""
+"""Write LLVM's metadata for disjoint views and for loops, which llvmlite does not support."""
 
 from __future__ import annotations
 
 from ..reading.tree import node
 
-_FREE = 1_000_000  # from here on numbers of metadata are not llvmlite's
+_FREE = 1_000_000  # first number of metadata, beyond those of llvmlite
 
 
 @node
 class Disjoint:
-    """A view that overlaps no other one of its launch, and where its first element's address was loaded."""
+    """View that overlaps no other view of its launch; `pointer`: the load of its first element's address."""
 
     label: str
     pointer: object
 
 
 class Metadata:
-    """A line of a module."""
+    """Line of metadata in a module."""
 
     def __init__(self, number, text):
         self.name, self.text = f"!{_FREE + number}", text
@@ -26,37 +26,37 @@ class Metadata:
 
 
 def add_metadata(module, text):
-    """Add a line to a module, in which `!self` is its own name; returns the name."""
+    """Add a line of metadata to a module, in which `!self` is its own name; return the name."""
     number = len(module.globals)
     line = module.globals[f"metadata {number}"] = Metadata(number, text)
     return line.name
 
 
 def range_below(module, end):
-    """Return the metadata of a load of a number of [0, end)."""
+    """Return the metadata for a load of a number in [0, end)."""
     return f", !range {add_metadata(module, f'!{{i64 0, i64 {end}}}')}"
 
 
 class Facts:
-    """The accesses to such views while code is emitted."""
+    """Record of the accesses to disjoint views while code is emitted."""
 
     def __init__(self):
         self.lines, self.written = [], set()
 
     def note(self, view, line):
-        """Note a load or store of a view; returns it."""
+        """Record a load or store of a view and return it."""
         if view.apart is not None and getattr(line, "opname", "") in ("load", "store"):
             self.lines.append((line, view.apart))
         return line
 
     def writes(self, view):
-        """Note that a view, which may be any where it is not known, is written."""
+        """Record a store to a view, which may be any view if it is unknown."""
         if not view.store:
             self.written.add(view.apart)
 
     def tell(self, module):
-        """Write what is known behind the lines: which scope is theirs, which others are not, and that what is
-        not written may be loaded at any time."""
+        """Append the metadata to the recorded lines: the scope of each, the other scopes, and that loads of
+        unwritten views are invariant."""
         views = list(dict.fromkeys(view for _, view in self.lines))
         if not views:
             return

@@ -1,4 +1,4 @@
-"""LLVM's optimiser, set for code whose lanes are already vectors or threads."""
+"""Run LLVM's optimiser, configured for code whose lanes are already vectors or threads."""
 
 import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef
@@ -7,15 +7,15 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ....errors import LoweringError
 from ...locks import look
 
-_PACE = 500_000  # characters of a text that LLVM takes a second for, at least
+_PACE = 500_000  # characters of IR that LLVM processes in a second, or more
 
 
 def optimise(text, tm, kernel_name, level=3, by_function=False):
-    """Parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs: lanes are vectors by
-    type. At level 0 few passes run, at level None none.
+    """Return the parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs, since
+    lanes are vectors by type. At level 0 few passes run, at level None none.
 
-    by_function : whether no function of the module is worth inlining into another one. Then what looks at
-        whole modules is left out, which makes the same code in three quarters of the time.
+    by_function : whether no function of the module is worth inlining into another one. Then passes over
+        whole modules are omitted, which gives the same code in three quarters of the time.
     """
     module = verified(text, kernel_name)
     if level is None:
@@ -39,8 +39,8 @@ def optimise(text, tm, kernel_name, level=3, by_function=False):
 
 
 def _few_passes():
-    """List the passes that make code so much shorter that the code generator saves more time than they
-    take, and the code runs in half of the time."""
+    """Return a manager of the passes that shorten code so much that the code generator saves more time than
+    they take, and the code runs in half of the time."""
     manager = llvm.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_sroa_pass()
@@ -50,10 +50,10 @@ def _few_passes():
     return manager
 
 
-# Of one builder: each run leaves callbacks with it, which later runs call before every pass (0.4 % of a
-# run's time for each run before it), and each builder leaves 1.8 KiB that llvmlite never frees.
+# Most runs of one builder: each run leaves callbacks with it, which later runs call before every pass (0.4 %
+# of a run's time for each earlier run), and each builder leaves 1.8 KiB that llvmlite never frees.
 _RUNS = 8
-_builders = {}  # (machine, level) -> what makes pass managers for it, and how many it has made
+_builders = {}  # (machine, level) -> (builder of pass managers, number of its runs)
 
 
 def _builder(tm, level):
@@ -67,16 +67,16 @@ def _builder(tm, level):
 
 
 def _free(manager):
-    """Give a pass manager's memory back. llvmlite 0.50 does not: its class inherits first from one whose
-    `_dispose` does nothing."""
+    """Free a pass manager. llvmlite 0.50 does not: its class inherits first from one whose `_dispose` does
+    nothing."""
     if type(manager)._dispose is ObjectRef._dispose:
         NewPassManager._dispose(manager)
     manager.close()
 
 
 def verified(text, kernel_name):
-    """Return the LLVM module of an IR text, as it stands; what LLVM refuses is an error that names the
-    kernel."""
+    """Return the LLVM module of an IR text, not optimised; if LLVM rejects it, raise LoweringError with the
+    kernel's name."""
     try:
         module = llvm.parse_assembly(text)
         module.verify()

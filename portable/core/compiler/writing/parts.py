@@ -1,4 +1,4 @@
-"""Parts of views: what remains after indices and slices."""
+"""Compute parts of views, which remain after indices and slices."""
 
 import copy
 
@@ -7,8 +7,8 @@ from .values import I64, ViewValue, word
 
 
 def part(ops, view, items):
-    """Return the view that remains after indices and slices, (lower, upper) pairs of a Value or None, of
-    the leading dimensions."""
+    """Return the view that remains after `items`, indices and slices, (lower, upper) pairs of a Value or
+    None, of the leading dimensions."""
     offset, shape, strides, prefix = 0, [], [], list(view.prefix)
     for item, extent, stride in zip(items, view.shape, view.strides):
         start = item
@@ -31,14 +31,14 @@ def part(ops, view, items):
 
 
 def turned(view, n):
-    """Return a view with its n dimensions in reverse."""
+    """Return a view with its n dimensions reversed."""
     view = copy.copy(view)
     view.shape, view.strides = (v[:n][::-1] + v[n:] for v in (view.shape, view.strides))
     return view
 
 
 def _slice(ops, lower, upper, extent):
-    """Return the beginning of a slice of a dimension, a Value, and its extent."""
+    """Return the beginning of a slice of a dimension as a Value, and its extent."""
     length = ops.length(extent)
     if ops.kind_of(length, *(v for v in (lower, upper) if v is not None)) != UNIFORM:
         return _own_stretch(ops, lower, upper, length)
@@ -51,8 +51,8 @@ def _slice(ops, lower, upper, extent):
 def _own_stretch(ops, lower, upper, extent):
     """Return the beginning of a slice in each lane, and its extent.
 
-    A bound that differs between lanes is not negative, so that consecutive ones stay so; where nothing is
-    left the beginning may be anywhere.
+    A bound that differs between lanes must not be negative, so that consecutive bounds stay consecutive; for
+    an empty slice the beginning is arbitrary.
     """
     zero = ops.const(0)
 
@@ -76,8 +76,8 @@ def _own_stretch(ops, lower, upper, extent):
 
 
 def _bound(ops, v, extent):
-    """Return a bound of a slice, as in Python: a negative one counts from the end, one beyond an end is
-    that end."""
+    """Return a bound of a slice as in Python: a negative bound counts from the end, and a bound beyond an end
+    is that end."""
     bound = ops.index_number(v)
     if isinstance(bound, int):
         return ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)

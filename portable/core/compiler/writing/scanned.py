@@ -1,4 +1,4 @@
-"""States of several numbers in memory, which scans of every machine read and write."""
+"""Load and store states of several numbers, for the scans of all machines."""
 
 from llvmlite import ir
 
@@ -9,14 +9,14 @@ from .values import I64, Value
 
 
 def words_of(ops, place, index, n):
-    """Return the places of the n words of a state, which lie side by side."""
+    """Return the addresses of the n consecutive words of a state."""
     b, first = ops.b, index if n == 1 else ops.b.mul(index, ir.Constant(index.type, n))
     return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], I64) for k in range(n)]
 
 
 class Scanned:
-    """The launcher of a scan, by the code of its entry. `state`: a Value without a number for each number of
-    a state."""
+    """Base of the launcher of a scan, for the code of its entry. `state`: a Value without a number for each
+    number of a state."""
 
     def __init__(self, code, kind):
         self.code, self.ops, self.kind, self.extra = code, code.ops, code.policy_kind, code.extra
@@ -28,7 +28,7 @@ class Scanned:
         return self.code.b
 
     def _contributed(self, index, mask=None):
-        """Return the state that the kernel returns at an index, or pack of them."""
+        """Return the state of the kernel's contribution at an index, or at a pack of them."""
         code, here = self.code, self.code.lower.here(mask, mask is not None)
         inside, text = here._replace(where=(index,)), code.kernel.portable_text
         (value,) = code.entry.contributions(inside.inline(text, [index, *code.args]))
@@ -45,5 +45,5 @@ class Scanned:
             self.b.store(self.ops.get(x, v.dtype), p)
 
     def _finished(self, state):
-        """Return the numbers of a prefix."""
+        """Return the numbers of the prefix for a state."""
         return flat(finished(self.code.lower.here(), self.reducer, state))

@@ -1,8 +1,8 @@
-"""Values and the instructions on them: one scalar, W consecutive integers, or a pack of W lanes.
+"""Define values and the instructions on them: one scalar, W consecutive integers, or a pack of W lanes.
 
-A value's `kind` says how it differs between lanes. With W > 1 a varying value is an LLVM vector; with W == 1
-(CUDA, where the hardware's threads are the lanes, and scalar CPU code) it is a scalar that is only marked as
-varying.
+A value's `kind` describes how it differs between lanes. With W > 1 a varying value is an LLVM vector; with W
+== 1 (CUDA, where the hardware's threads are the lanes, and scalar CPU code) it is a scalar that is only
+marked as varying.
 """
 
 from __future__ import annotations
@@ -60,33 +60,34 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
-NSW = ("nsw",)  # what does not wrap
+NSW = ("nsw",)  # flags of operations that do not wrap
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
 def suffix(llvm_type):
-    """Return the end of the name of an intrinsic for a type."""
+    """Return the suffix of an intrinsic's name for a type."""
     if isinstance(llvm_type, ir.VectorType):
         return f"v{llvm_type.count}{suffix(llvm_type.element)}"
     return {F32: "f32", F64: "f64"}.get(llvm_type) or f"i{llvm_type.width}"
 
 
 class Unpacked(Exception):
-    """Packs do not pay for this text: emit it for one lane at a time. The reason is the message."""
+    """Raised if packs do not pay for a source, which is then emitted for one lane at a time. The message is
+    the reason."""
 
 
 def word(n):
-    """Return a number of 64 bits, Python's or LLVM's, as LLVM's."""
+    """Return a number of 64 bits, a Python integer or an LLVM value, as an LLVM value."""
     return I64(n) if isinstance(n, int) else n
 
 
 @node
 class Value(Number):
-    """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
+    """Number in a kernel: dtype, kind, the LLVM value, and the Python number if it is known.
 
-    Of a linear one `ir` is lane 0's number, of an int32 not wrapped, and `step` what lanes differ by;
-    `aligned`: it (lane 0's) is a known multiple of W. Of a product of floats `factors` are the two, without
-    fastmath: a sum that it meets rounds once.
+    For a linear number, `ir` is lane 0's number (for int32, before wrapping), and `step` the difference
+    between lanes; `aligned`: the number (of lane 0) is a known multiple of W. For a product of floats without
+    fastmath, `factors` are the two factors: a sum with it is rounded once.
     """
 
     dtype: str
@@ -100,63 +101,64 @@ class Value(Number):
 
 @node
 class ViewValue:
-    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers.
+    """View in a kernel: its first element's address, its shape and its strides in bytes, as LLVM or Python
+    integers.
 
     `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
     label: str
-    dtype: str  # of a complex view's parts; `element` is that of an argument
+    dtype: str  # for a complex view, of its parts; `element` is the argument's dtype
     pointer: object
     shape: list
     strides: list
     readonly: bool = False
-    lanes_last: bool = False  # private to each lane, the lane the last index
-    prefix: tuple = ()  # (index, stride) of leading dimensions already indexed, differently in each lane
-    scatter: bool = False  # only added to
+    lanes_last: bool = False  # private to each lane; the lane is the last index
+    prefix: tuple = ()  # (index, stride) of leading dimensions, indexed differently in each lane
+    scatter: bool = False  # the kernel only adds to it
     store: str = ""
     element: str | None = None
-    unshared: bool = False  # a copy that nobody else touches
+    unshared: bool = False  # a copy without other accesses
     apart: object = None  # a Disjoint, if it overlaps no other view of the launch
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # of zero, and a number's sign
+_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # operator, sign of zero's neighbour
 
 
 class Ops:
-    """Instructions on values, put where the builder `b` is. It knows no mask and no text.
+    """Emitter of instructions on values at the builder `b`, independent of masks and sources.
 
     Parameters
     ----------
-    target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's
-        indices lie; `straight`, whether it has packs of its own for straight-line code; `crowded`, whether
-        registers are worth more than shorter ways; `look`, which lets a launch end at this place;
-        `strip`, trips of a light loop between two looks, 0 for none
+    target : the machine: `fast_math`, its own forms of elementary functions; `step`, the difference between
+        a pack's indices; `straight`, whether it has special packs for straight-line code; `crowded`, whether
+        registers are more important than fewer instructions; `look`, which lets a launch end at this place;
+        `strip`, iterations of a light loop between two calls of `look`, 0 for none
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 
     def __init__(self, target, width, float_dtype, fastmath):
         self.target, self.W, self.step = target, width, target.step
         self.float_dtype, self.flags = float_dtype, FAST if fastmath else ()
-        self.b, self.line = None, ""  # "file:line" of what is being emitted
+        self.b, self.line = None, ""  # "file:line" of the statement being emitted
 
     def diverges(self):
-        """Note that control flow may diverge or reconverge here: packs that only keep more loads in flight
-        want straight-line code."""
+        """Mark a place where control flow may diverge or reconverge; raise Unpacked for packs that only keep
+        more loads in flight, which require straight-line code."""
         if self.W > 1 and self.target.straight:
             raise Unpacked("the text has conditions or loops")
 
     @property
     def mask_type(self):
-        """The type of a mask."""
+        """Type of a mask."""
         return pack_of(I1, self.W)
 
     def slot(self, llvm_type):
-        """Return a place on the stack that begins as zero."""
+        """Return a stack slot, initialised to zero."""
         with self.b.goto_entry_block():
             place = self.b.slot(llvm_type)
-        if self.b.block.is_terminated:  # what is emitted before a loop stands before its branch
+        if self.b.block.is_terminated:  # code emitted before a loop precedes its branch
             self.b.position_before(self.b.block.terminator)
         return place
 
@@ -176,9 +178,9 @@ class Ops:
         return Value(weak_dtype(number), UNIFORM, None, number)
 
     def lanes(self, base):
-        """base, base + step, ...: the indices of a pack, which are neighbours on a CPU."""
+        """Return the indices of a pack: base, base + step, ..., which are neighbours on a CPU."""
         aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
-        # without packs the step is a remark for `explain`
+        # without packs the step only informs `explain`
         return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)
 
     def full(self, scalar_type, number):
@@ -205,7 +207,7 @@ class Ops:
 
     # ---- from Value to LLVM
     def get(self, v, dtype=None, kind=None):
-        """Return the LLVM value of `v` as `dtype` (its own if None), spread over the lanes if `kind` is
+        """Return the LLVM value of `v` as `dtype` (its own if None), broadcast to the lanes if `kind` is
         varying."""
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
@@ -222,7 +224,7 @@ class Ops:
         return self.splat(x) if vector and v.kind == UNIFORM else x
 
     def spread(self, state):
-        """Return numbers of a state in all lanes."""
+        """Return the numbers of a state, broadcast to all lanes."""
         return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in state)
 
     @staticmethod
@@ -254,12 +256,12 @@ class Ops:
         return build.zext(x, to) if unsigned else build.sext(x, to)
 
     def shaped(self, scalar, x):
-        """Return a type, of vectors where an LLVM value is one."""
+        """Return a scalar type, or its vector type if an LLVM value is a vector."""
         return pack_of(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
     def _whole(self, x, to, dtype):
-        """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself
-        makes of others is open."""
+        """Return floats as integers: truncated, clamped to the type's range, NaN as 0. LLVM's conversion is
+        undefined out of range."""
         b, (low, high) = self.b, bounds(dtype)
         whole = (b.fptoui if dtype in UNSIGNED else b.fptosi)(x, to)
         beyond = b.fcmp_ordered(">=", x, self.alike(x, float(high + 1)))
@@ -270,13 +272,13 @@ class Ops:
         return b.select(b.fcmp_unordered("uno", x, x), self.alike(whole, 0), whole)
 
     def alike(self, x, number):
-        """Return a constant of the type of an LLVM value."""
+        """Return a constant with the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
         return x.type(number)
 
     def cast(self, v, dtype):
-        """`v` as a value of `dtype`."""
+        """Return `v` converted to `dtype`."""
         if v.dtype == dtype:
             return v
         if v.const is not None:
@@ -290,13 +292,13 @@ class Ops:
     kind_of = staticmethod(kind_of)
 
     def known(self, node):
-        """Return the value of a constant of a typed tree; one that is a rounded product has its
-        factors."""
+        """Return the value of a constant of a typed tree; the value of a rounded product has its factors."""
         factors = () if self.flags else tuple(map(self.known, node.args))
         return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
 
     def folded(self, op, a, b):
-        """Arithmetic on two weak constants, but for a sum that is rounded with a product; None of others."""
+        """Return `a op b` for two weak constants; None for other values, and for a sum that is rounded once
+        with a product."""
         if a.const is None or b.const is None or op in "+-" and (a.factors or b.factors):
             return None
         weak = is_weak(a.dtype) and is_weak(b.dtype)
@@ -305,8 +307,8 @@ class Ops:
 
     # ---- arithmetic
     def binary(self, op, a, b, check=None):
-        """`a op b`, but for // and % of floats. `check`: called with both numbers, their dtype and what is
-        known of the second one, before the instructions on two integers."""
+        """Return `a op b`, except // and % of floats. `check` is called with both numbers, their dtype and
+        the Python number of the second one, if known, before the instructions on two integers."""
         folded = self.folded(op, a, b)
         if folded is not None:
             return folded
@@ -330,8 +332,8 @@ class Ops:
         )
 
     def _fused(self, op, a, b, dtype, kind):
-        """Return a sum with a product, the left one if there are two, rounded once: the text says so, for
-        LLVM's choice differs between machines."""
+        """Return a sum with a product (the left one if there are two), rounded once by an explicit fma, since
+        LLVM's choice to fuse differs between machines."""
         product, other = (a, b) if a.factors else (b, a)
         if op not in "+-" or not product.factors or self.strong(product.dtype) != self.strong(dtype):
             return None
@@ -341,13 +343,13 @@ class Ops:
         return self.intrinsic("fma", [x, y, z])
 
     def float_intrinsic(self, name, values, dtype):
-        """Return an intrinsic of LLVM's of floats as `dtype`."""
+        """Return an LLVM intrinsic of floats as `dtype`."""
         kind = self.kind_of(*values)
         return Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values]))
 
     def _linear(self, op, a, b, dtype):
-        """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs;
-        None of others."""
+        """Return a result on consecutive indices that is consecutive or uniform: after adding a uniform
+        integer, or in rows of whole packs; None for others."""
         if in_rows(op, a, b, self.W):
             x = emit_arithmetic(self, op, a.ir, I64(b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
@@ -379,8 +381,8 @@ class Ops:
         return Value("bool", kind, result)
 
     def _beside_zero(self, op, a, b, dtype):
-        """Return a comparison with the smallest number in place of one with zero: LLVM would take `x if x <
-        0.0 else 0.0` for PTX's min, to which -0.0 is smaller than 0.0."""
+        """Return a comparison with the smallest number in place of one with zero: LLVM would convert `x if x
+        < 0.0 else 0.0` to PTX's min, for which -0.0 is smaller than 0.0."""
         if a.const is not None:
             op, a, b = _MIRRORED.get(op, op), b, a
         if b.const is None or rounded(b.const, dtype) or op not in _BESIDE:
@@ -389,7 +391,7 @@ class Ops:
         return op, a, Value(dtype, UNIFORM, None, sign * (1e-45 if dtype == "float32" else 5e-324))
 
     def negate(self, v):
-        if v.const is not None and v.dtype not in SIGNED + UNSIGNED:  # those wrap
+        if v.const is not None and v.dtype not in SIGNED + UNSIGNED:  # those dtypes wrap
             return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
         if is_float(v.dtype):
             return Value(v.dtype, v.kind, self.b.fneg(v.ir))
@@ -408,19 +410,19 @@ class Ops:
         return Value("bool", v.kind, self.b.not_(v.ir))
 
     def select(self, condition, a, b):
-        """`a` where the condition holds, else `b`, without a branch."""
+        """Return `a` where the condition holds, else `b`, without a branch."""
         if condition.const is not None:
             chosen = self.cast(a if condition.const else b, promote(a.dtype, b.dtype))
-            # no product, as of one that is chosen later
+            # without factors, as at run time
             return Value(chosen.dtype, chosen.kind, chosen.ir, chosen.const, chosen.step, chosen.aligned)
         dtype = promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
         return Value(dtype, kind, self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind)))
 
-    # ---- places in memory, numbers of LLVM's or Python's
+    # ---- addresses and extents: LLVM values or Python integers
     def bytes_times(self, index, stride):
-        """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
+        """Return index * stride as an i64 (or a vector of them); both are LLVM or Python integers."""
         if isinstance(index, int) and isinstance(stride, int):
             return index * stride
         if isinstance(index, int):
@@ -451,7 +453,7 @@ class Ops:
         return self._extreme(max, "llvm.smax.i64", a, b)
 
     def _extreme(self, choose, intrinsic, a, b):
-        """Return the lesser or the larger of two signed integers, LLVM's or Python's."""
+        """Return the smaller or the larger of two signed integers, LLVM values or Python integers."""
         if isinstance(a, int) and isinstance(b, int):
             return choose(a, b)
         return self.call(intrinsic, [word(a), word(b)], I64)
@@ -468,7 +470,7 @@ class Ops:
         return self.b.gep(pointer, [offset], I8, inbounds=True)
 
     def length(self, n):
-        """Return an extent, LLVM's or Python's or that of each lane, as a Value."""
+        """Return an extent (an LLVM value, a Python integer, or a Value) as a Value."""
         if isinstance(n, Value):
             return n
         return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
@@ -487,7 +489,7 @@ class Ops:
         after = self.b.block
         spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM
         incoming = []
-        for v, end in ((a, end_a), (b, end_b)):  # convert where the value was made
+        for v, end in ((a, end_a), (b, end_b)):  # convert in the block of the value
             self.b.position_before(end.terminator)
             incoming.append((self.get(v, dtype, spread), end))
         self.b.position_at_end(after)
@@ -497,7 +499,7 @@ class Ops:
         return Value(dtype, kind, phi)
 
     def chosen(self, condition, then, otherwise):
-        """Return one of two LLVM values of a type, by a branch on an LLVM bool."""
+        """Return one of two LLVM values of the same type, by a branch on an LLVM bool."""
         ends = []
         with self.b.if_else(condition) as branches:
             for branch, make in zip(branches, (then, otherwise)):
@@ -510,14 +512,15 @@ class Ops:
 
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def narrowed(self, mask, condition, holds=True):
-        """Return the mask of the lanes in which a condition holds, or does not."""
+        """Return the mask of the lanes in which a condition equals `holds`."""
         self.diverges()
         c = self.get(condition, "bool", VARYING)
         c = c if holds else self.b.not_(c)
         return c if mask is None else self.masked(mask, c)
 
     def masked(self, mask, bits):
-        """Bits where the mask is set. (A select, unlike an `and`, does not look at what dead lanes hold.)"""
+        """Return bits where the mask is set. (A select, unlike an `and`, ignores undefined bits of dead
+        lanes.)"""
         return self.b.select(mask, bits, self.full(I1, 0))
 
     def mask_value(self, mask):
@@ -529,7 +532,7 @@ class Ops:
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
     def all_lanes(self, bits):
-        """Return whether bits hold in all lanes, an LLVM bool."""
+        """Return an LLVM bool that is true if the bits are set in all lanes."""
         if not isinstance(bits.type, ir.VectorType):
             return bits
         number = ir.IntType(self.W)
@@ -537,7 +540,7 @@ class Ops:
 
     # ---- across lanes
     def lane(self, vector, k):
-        """Lane k of an LLVM vector, or the number that is all there is."""
+        """Return lane k of an LLVM vector, or the number itself if there is only one lane."""
         return vector if self.W == 1 else self.b.extract_element(vector, I32(k))
 
     def rotated(self, v, by):

@@ -1,63 +1,63 @@
-"""Watch the emission of code: debug and counting builds."""
+"""Define the observer of emission, for debug and counting builds."""
 
 
 class Watch:
-    """Looks on at nothing: the usual build. Others (watch/) add code of their own at these calls.
+    """Observer without effect, for the usual build. Others (watch/) add code at these calls.
 
     Attributes
     ----------
-    branches : an operand that a condition rules out is branched around, also where a select would do
+    branches : an operand that a condition excludes is skipped by a branch, even where a select would do
     visiting : the kernel is being emitted at an index
-    sites, fault_bytes : of a debug build: what its faults mean; bytes of a fault in each launch
+    sites, fault_bytes : for a debug build: the meanings of its faults; bytes of a fault in each launch
     """
 
     branches, visiting, pairs, sites, fault_bytes, identity = False, False, True, None, 0, ""
 
     def begin(self, ops):
-        """A function begins at the builder of `ops`."""
+        """Observe the beginning of a function at the builder of `ops`."""
 
     def opened(self, code, function):
-        """The arguments of one of an entry's functions are there."""
+        """Observe that the arguments of one of an entry's functions are loaded."""
 
     def done(self, code):
-        """All code of an entry is emitted, but for the end of its last function."""
+        """Observe that all code of an entry is emitted, except the end of its last function."""
 
     def at(self, ops, line):
-        """The statement of a line of the text comes next."""
+        """Observe that the statement of a source line comes next."""
 
     def own(self, here, name, text, args, float_dtype):
-        """Give what stands for a text of the layer's own; None: its code."""
+        """Return a replacement for the result of one of the layer's own functions; None to emit its code."""
 
     def call(self, here, node):
-        """Return True if something else stands for a call, whose results are known then."""
+        """Return True if a call is replaced, and its results are already known."""
         return False
 
     def loop(self, here, loop, test):
-        """Give the test of a loop, called with the place of its trips."""
+        """Return the test of a loop, a function of the place of its iterations."""
         return test
 
     def access(self, here, view, indices, ways, locate):
-        """Give what `locate()` gives, how and where an element is reached. `ways`: 1 to load, 2 to store, 3
-        of an atomic."""
+        """Return the result of `locate()`, an element's access pattern and address. `ways`: 1 for a load, 2
+        for a store, 3 for an atomic."""
         return locate()
 
     def index(self, here, view, k, v):
-        """Give the index of a part of a view."""
+        """Return the index of a part of a view."""
         return v
 
     def divide(self, here, op, x, y, dtype, known):
-        """A division or shift of x by y comes next; `known`: the Python number that y is, or None."""
+        """Observe that a division or shift of x by y comes next; `known`: the Python number of y, or None."""
 
     def operation(self, here, o, args, emit):
-        """Give what `emit` gives for an operation of the text."""
+        """Return the result of `emit` for an operation of the source."""
         return emit(here, o, *args)
 
     def read(self, here, place, load):
-        """Give what a variable's place holds, as `load()` does."""
+        """Return the value in a variable's slot, by `load()`."""
         return load()
 
     def stored(self, here, place, x):
-        """A variable's place holds x from here on."""
+        """Observe that a variable's slot now holds x."""
 
     def scratch(self, here, view, made, before):
-        """An array of scratch was made behind so many bytes."""
+        """Observe that an array of scratch was allocated after `before` bytes."""
