@@ -150,8 +150,8 @@ def transposed(build, v):
 
 
 def _whole_shape(build, array, shape, node):
-    """Return a shape with as many elements as an array; one extent may be -1, which stands for the remaining
-    factor."""
+    """Return a shape with as many elements as an array; one extent may be -1, which is replaced by the
+    remaining factor."""
     product = functools.partial(functools.reduce, functools.partial(build.binary, "*"))
     size, known = product(array.shape), [n for n in shape if n.const != -1]
     if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):

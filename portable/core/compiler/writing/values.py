@@ -123,7 +123,7 @@ class ViewValue:
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # operator, sign of zero's neighbour
+_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # neighbour of zero: operator, sign
 
 
 class Ops:
@@ -381,8 +381,8 @@ class Ops:
         return Value("bool", kind, result)
 
     def _beside_zero(self, op, a, b, dtype):
-        """Return a comparison with the smallest number in place of one with zero: LLVM would convert `x if x
-        < 0.0 else 0.0` to PTX's min, for which -0.0 is smaller than 0.0."""
+        """Return a comparison with the smallest number of either sign in place of one with zero: LLVM would
+        convert `x if x < 0.0 else 0.0` to PTX's min, for which -0.0 is smaller than 0.0."""
         if a.const is not None:
             op, a, b = _MIRRORED.get(op, op), b, a
         if b.const is None or rounded(b.const, dtype) or op not in _BESIDE:
