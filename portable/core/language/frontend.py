@@ -246,8 +246,8 @@ def _changes(node, params):
 
 
 def only_added(kernel):
-    """Return the parameters that a kernel only adds to: it changes their elements by atomics whose old values
-    it ignores, and uses them nowhere else."""
+    """Return the parameters that a kernel only adds to: it changes their elements by atomics, ignores the old
+    values, and uses the parameters nowhere else."""
     if not _ADDING & {*kernel.fn.__code__.co_names}:
         return frozenset()
     text, added, named = kernel.portable_text, [], []

@@ -267,7 +267,7 @@ HOLDS = {
 
 
 class Record(tuple):
-    """Tuple whose items may have names, like those of a NamedTuple."""
+    """Tuple with optional names of its items, like a NamedTuple."""
 
     def __new__(cls, values, names=()):
         kind = Complex if names == COMPLEX else Vector if names[:1] == ("0",) else cls

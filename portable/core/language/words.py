@@ -306,7 +306,7 @@ python("range", of=(zip,), line="of a for loop: the items of several, up to the 
 if TYPE_CHECKING:
 
     def static(value: Value) -> Value:
-        """A compile-time constant, which goes where a kernel wants a number."""
+        """Return a compile-time constant, which is valid wherever a kernel expects a number."""
 else:
 
     @word("static")
@@ -314,8 +314,8 @@ else:
         """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))`
         inside.
 
-        Loops over it unroll, and each value compiles its own code. What can be called, a `@pk.function` or
-        `np.exp`, is a constant as it is.
+        Loops over it unroll, and each value compiles its own code. A callable, such as a `@pk.function` or
+        `np.exp`, is a constant without this mark.
         """
 
         __slots__ = ("value",)

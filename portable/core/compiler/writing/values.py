@@ -123,7 +123,8 @@ class ViewValue:
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}  # neighbour of zero: operator, sign
+# comparison with zero -> comparison with its neighbour, and the sign of this
+_BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}
 
 
 class Ops:
