@@ -20,7 +20,9 @@ def members(protocol):
 
 
 def assert_provides(offered, protocol):
-    """All of a protocol's names, and its functions' parameters under the same names in the same order."""
+    """Check that all names of a protocol exist, and that its functions have the same parameters in the same
+    order.
+    """
     for name, wanted in members(protocol).items():
         assert hasattr(offered, name), name
         given = getattr(offered, name)

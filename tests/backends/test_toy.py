@@ -1,4 +1,4 @@
-"""A backend of another package: found by its entry point, and carried through the first steps of the
+"""Test a backend of another package: found by its entry point, and run through the first steps of the
 conformance suite.
 """
 
@@ -17,7 +17,7 @@ TOY = Path(__file__).parent / "toy.py"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Variables of a process for which a package with the toy is installed."""
+    """Return the environment of a process in which a package with the toy backend is installed."""
     site = tmp_path_factory.mktemp("site")
     shutil.copy(TOY, site / "toy_backend.py")
     about = site / "toy_backend-1.0.dist-info"

@@ -1,8 +1,7 @@
-"""A backend as another package would bring it: the space "toy", which runs ranges as plain Python in a memory
-of its own.
+"""A backend of another package: the space "toy", which runs ranges as plain Python in a separate memory.
 
-Its memory is the host's, but no launch of another space and no NumPy function is let near it: what is there
-came by a copy.
+Its memory is the host's, but launches of other spaces and NumPy functions have no access to it: its content
+arrives by copies.
 """
 
 import ctypes
@@ -16,7 +15,7 @@ from portable.core import registry
 
 
 class Shelf(contract.Memory):
-    """Memory that is reached by its addresses alone."""
+    """Memory that is accessed only by its addresses."""
 
     copy_to_host = copy_to_device = staticmethod(ctypes.memmove)
 
@@ -26,9 +25,9 @@ class Shelf(contract.Memory):
 
 
 class Toy(contract.Backend, contract.Launches):
-    """One index after the other. What is not said here is as the contract has it."""
+    """Run one index after the other. Methods that are not defined here are those of the contract."""
 
-    interprets = True  # wants the arguments, not their addresses
+    interprets = True  # receives the arguments, not their addresses
 
     def __init__(self):
         self.shelf = Shelf()
@@ -48,7 +47,7 @@ class Toy(contract.Backend, contract.Launches):
     def prepare(self, space, kernel, policy_kind, specs, reducers):
         if policy_kind != "range":
             raise pk.SpaceError(f"'{space}' runs ranges, not a {policy_kind}")
-        # refuses what nobody runs
+        # refuses kernels that the checked space cannot run
         registry.launches("checked").prepare(space, kernel, policy_kind, specs, reducers)
         return kernel
 
@@ -59,8 +58,8 @@ class Toy(contract.Backend, contract.Launches):
 
 
 def reached(arguments):
-    """Arguments as a kernel's plain Python takes them: NumPy arrays over the shelf's memory in place of
-    views.
+    """Return arguments as a kernel's plain Python expects them: NumPy arrays over the shelf's memory in place
+    of views.
     """
     if isinstance(arguments, tuple):
         return tuple(map(reached, arguments))

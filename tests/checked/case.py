@@ -1,11 +1,11 @@
-"""A row of the gallery."""
+"""Define a row of the gallery."""
 
 import inspect
 from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """A broken kernel, what it should be accused of, and the kernel that is right.
+    """Broken kernel, the finding that it should produce, and the corrected kernel.
 
     kind : str
         A key of portable.watch.checked.findings.KINDS.
@@ -25,6 +25,6 @@ class Case(NamedTuple):
 
     @property
     def line(self):
-        """The line that is marked as wrong."""
+        """Return the number of the line that is marked as wrong."""
         lines, first = inspect.getsourcelines(self.broken.fn)
         return next(first + k for k, line in enumerate(lines) if "# wrong" in line)

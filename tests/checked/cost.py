@@ -14,7 +14,7 @@ TEAMS, MEMBERS = 1000, 16
 
 @pk.kernel
 def hundred_accesses(team, x, out):
-    """A member reads 33 elements of memory and of scratch, and writes 34 times."""
+    """Read 33 elements of memory and of scratch in each member, and write 34 times."""
     t = team.league_rank
     s = team.scratch(32, pk.float64)
     s[team.rank] = 0.0

@@ -1,4 +1,4 @@
-"""Broken kernels over ranges and boxes, one defect each, and what mends it. The line that is wrong says
+"""Broken kernels over ranges and boxes, one defect each, and their corrections. The line that is wrong says
 so."""
 
 import math

@@ -1,4 +1,4 @@
-"""Broken team kernels, one defect each, and what mends it. The line that is wrong says so."""
+"""Broken team kernels, one defect each, and their corrections. The line that is wrong is marked."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import portable as pk
 
 from .case import Case
 
-N = 12  # items of a team; teams of any size share them
+N = 12  # number of items, which the members of a team divide
 TEAMS = 3
 
 

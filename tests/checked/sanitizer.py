@@ -1,11 +1,10 @@
-"""The broken kernels of the gallery on a GPU under compute-sanitizer's four tools: a table of what each one
-says.
+"""The broken kernels of the gallery on a GPU under compute-sanitizer's four tools: a table of their reports.
 
     python -m tests.checked.sanitizer
 
-Wants a GPU, and compute-sanitizer of the CUDA toolkit on the PATH or under /usr/local/cuda. A process
-launches one kernel after the other; where one takes the device's context with it, another process goes on
-with the next.
+Requires a GPU, and compute-sanitizer of the CUDA toolkit on the PATH or under /usr/local/cuda. A process
+launches one kernel after the other; if one destroys the device's context, another process continues with the
+next.
 """
 
 import glob
@@ -36,7 +35,9 @@ REPORT = re.compile(
 
 
 def launch_from(first):
-    """The worker: launch the broken kernels from number `first` on, each behind a mark with its number."""
+    """Run as worker: launch the broken kernels from number `first` on, and print a mark with each number
+    before it.
+    """
     with pk.use("cuda"):
         for number in range(first, len(CASES)):
             case = CASES[number]
@@ -62,7 +63,7 @@ def launch_from(first):
 
 
 def watch(sanitizer, tool):
-    """{number of a case: what the tool says of it}."""
+    """Return {number of a case: the tool's report of it}."""
     said, first = {}, 0
     while first < len(CASES):
         command = [

@@ -1,4 +1,4 @@
-"""Test pk.check's promises besides its findings: copies, reports, schedules that replay, and no cost
+"""Test promises of pk.check other than its findings: copies, reports, reproducible schedules, and no cost
 elsewhere."""
 
 import subprocess
@@ -113,7 +113,9 @@ def test_reductions_are_checked_and_compared():
 
 
 def test_the_same_seed_is_the_same_schedule():
-    """A racy compaction ends differently under different schedules, and alike under one."""
+    """A racy compaction has different results under different schedules, and equal ones under the same
+    schedule.
+    """
 
     def outcome(seed):
         counter, out = zeros(1, np.int64), zeros()
@@ -152,7 +154,7 @@ def test_memory_that_is_only_allocated():
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
 def test_memory_bears_a_mark_whatever_the_default_space(dtype):
-    """Memory made for the checked space bears a mark, also if another space is the default."""
+    """Memory made for the checked space is marked, also if another space is the default."""
     with pk.use("serial"):
         x = pk.empty(100, dtype, space="checked")
         report = pk.check(100, copy, x, np.zeros(100, dtype))
@@ -243,8 +245,8 @@ def lists(i, x):
 
 
 def test_the_order_of_atomics_is_no_dependence_on_the_size():
-    """Sums by atomics come in any order; who gets which slot differs between schedules, and is not
-    compared."""
+    """The order of atomic sums is not compared, nor the assignment of slots, which differs between
+    schedules."""
 
     @pk.kernel
     def gather_large(team, x, counter, out):
@@ -265,7 +267,7 @@ def test_many_indices_give_one_finding():
 
 
 def test_nothing_of_it_is_loaded_by_importing_portable():
-    """But the function `pk.check` itself."""
+    """Only the function `pk.check` itself is loaded."""
     loaded = (
         "import sys, portable; print([m for m in sys.modules if m.split('.')[0] in ('greenlet', 'pytest') or"
         " 'checked' in m])"

@@ -1,5 +1,5 @@
-"""The gallery: each broken kernel is caught in its line under each of 20 seeds, and no corrected one is
-accused."""
+"""Test the gallery: each broken kernel is reported in its line under each of 20 seeds, and no corrected
+kernel is reported."""
 
 import numpy as np
 import pytest
@@ -20,10 +20,9 @@ def ids(case):
 
 @pytest.mark.parametrize("case", GALLERY, ids=ids)
 def test_a_broken_kernel_is_caught(case):
-    """Under every seed: the first finding is the defect, in the line that is marked, with the members it is
-    about.
+    """Under every seed the first finding is the defect, in the marked line, with the members involved.
 
-    What follows from the defect may be found too: whoever takes one slot twice also writes it twice.
+    Consequences of the defect may be found, too: a kernel that takes one slot twice also writes it twice.
     """
     sizes = TEAM_SIZES if case.kind == "team size" else [getattr(case.policy, "team_size", 1)]
     for seed in SEEDS:

@@ -1,5 +1,5 @@
-"""Kernels as the checked space runs them: weak types, NumPy's error model, members in turn, findings that
-name lines."""
+"""Test the interpreter of the checked space: weak types, NumPy's error model, members in turn, findings with
+lines."""
 
 import math
 from math import exp as exponential

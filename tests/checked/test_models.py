@@ -1,7 +1,7 @@
-"""Every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2, 7
-and 32.
+"""Run every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2,
+7 and 32.
 
-A model is run by its public functions, as in tests/models/test_ptx.py: a new model joins there.
+A model is run by its public functions, as in tests/models/test_ptx.py: add a new model there.
 """
 
 import ast
@@ -28,8 +28,8 @@ from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
 from ..examples.test_more_examples import MORE
 from ..models.test_ptx import MODELS
 
-# Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, where that
-# is asked for.
+# Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, if it is
+# requested there.
 ELSEWHERE = {
     "hawkes": {"background_by_cells", "chain_background", "add_probability", "bin_quantile"},
     "resampling": {
@@ -53,15 +53,15 @@ ELSEWHERE = {
 PACKAGES = [info.name for info in pkgutil.iter_modules(models.__path__) if info.ispkg]
 NAMES, PACKAGES = (
     sorted(names, key=lambda n: (n[:4] != "tmap", n)) for names in (MODELS, PACKAGES)
-)  # quickest first
+)  # the quickest first
 
 
 class Checking:
-    """A listener that checks the first launch of each kernel for each policy and types, as it stands, in
-    teams of other sizes.
+    """Listener that checks the first launch of each kernel for each policy and types, with its arguments at
+    that time, in teams of other sizes.
 
-    Not of kernels that name `team.size`: they may lay out arrays by it, for others to read in teams of that
-    size. What comes out of those at the end is compared between spaces by the model's own tests.
+    Kernels that name `team.size` are not checked: they may lay out arrays by it, for other kernels with teams
+    of that size. The model's tests compare their results between spaces.
     """
 
     def __init__(self):
@@ -107,10 +107,10 @@ def mentioned(text, node):
 
 @functools.cache
 def checked(run):
-    """A run of a model's public functions in the checked space, under a seed that interleaves members at
+    """Run a model's public functions in the checked space, under a seed that interleaves members at
     accesses."""
     checking, before = Checking(), trials.MANY
-    trials.MANY = 10_000  # of a large launch, further schedules visit this many accesses
+    trials.MANY = 10_000  # number of accesses that further schedules of a large launch visit
     try:
         with watching(seed=1), pk.listening(checking, into_graphs=True):
             run()
@@ -127,7 +127,7 @@ def test_no_kernel_is_accused(name):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_kernel_of_a_model_ran(package):
-    """A kernel that is missing here is missing in tests/models/test_ptx.py too: its run of the model
+    """If a kernel is missing here it is missing in tests/models/test_ptx.py, too, whose run of the model
     should reach every kernel."""
     runs = {run for name, (run, _) in MODELS.items() if name.partition(",")[0] == package}
     ran = set().union(*(checked(run).kernels for run in runs))

@@ -1,9 +1,9 @@
-"""Random team programs: the verdict is that of an enumeration of all schedules.
+"""Random team programs: compare the verdict with an enumeration of all schedules.
 
 A program is data: for each member and phase a few steps, each of which reads, writes or atomically updates a
 cell of scratch or of memory. Barriers lie between phases. A program races if in some schedule two conflicting
-steps of different members could both come next; the enumeration walks through every state that some schedule
-reaches, and knows nothing of epochs or of what happens before what.
+steps of different members could both come next; the enumeration visits every state that some schedule
+reaches, without epochs or a happens-before relation.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ def program(team, steps, cells, x, out):
 
 
 class Enumeration:
-    """Every state that some schedule of a program reaches."""
+    """Enumerate every state that some schedule of a program reaches."""
 
     def __init__(self, steps, cells):
         self.steps, self.cells = steps, cells
@@ -56,7 +56,7 @@ class Enumeration:
         self.walk((0,) * len(self.lanes), (0,) * TEAMS * CELLS, (0,) * CELLS, (0,) * len(self.lanes))
 
     def next_step(self, at, lane):
-        """(step, memory, cell, number) of a lane, or None where it waits or has come to its end."""
+        """Return (step, memory, cell, number) of a lane, or None while it waits or after its end."""
         t, r = self.lanes[lane]
         phase, k = divmod(at[lane], self.length)
         team = [at[other] // self.length for other, (team, _) in enumerate(self.lanes) if team == t]
@@ -87,7 +87,7 @@ class Enumeration:
                 stack.append(self.after(at, s, x, out, lane, step))
 
     def after(self, at, s, x, out, lane, step):
-        """The state when a lane has made its step."""
+        """Return the state after a lane's next step."""
         kind, memory, number = step
         s, x, out = list(s), list(x), list(out)
         if memory is not None:
@@ -101,7 +101,7 @@ class Enumeration:
 
 
 def conflict(a, b):
-    """Return True if two steps must not come at once."""
+    """Return True if two steps must not happen at the same time."""
     return a[1] is not None and a[1] == b[1] and {a[0], b[0]} not in ({READ}, {ADD})
 
 
@@ -109,7 +109,7 @@ def conflict(a, b):
 def programs(draw):
     shape = TEAMS, MEMBERS, draw(st.integers(1, 2)), draw(st.integers(1, 2))
     n = int(np.prod(shape))
-    # Mostly nothing, reads, and scratch: otherwise hardly a program is free of races.
+    # Mostly empty steps, reads, and scratch: otherwise almost every program has a race.
     kinds = st.sampled_from([NOTHING] * 4 + [READ] * 2 + [WRITE] * 2 + [ADD, READ + 3, WRITE + 3, ADD + 3])
     steps = np.array(draw(st.lists(kinds, min_size=n, max_size=n)), np.int64).reshape(shape)
     cells = np.array(draw(st.lists(st.integers(0, CELLS - 1), min_size=n, max_size=n)), np.int64).reshape(
@@ -137,4 +137,4 @@ def test_the_verdict_is_that_of_all_schedules():
             assert wanted.outcomes == {(tuple(x), tuple(out.ravel()))}
 
     holds()
-    assert min(verdicts.count(True), verdicts.count(False)) >= 50  # programs of both kinds were tried
+    assert min(verdicts.count(True), verdicts.count(False)) >= 50  # both kinds of programs were tried

@@ -1,4 +1,4 @@
-"""portable.testing and the pytest plugin, as another project's tests use them."""
+"""Test portable.testing and the pytest plugin, as the tests of another project use them."""
 
 import os
 from pathlib import Path

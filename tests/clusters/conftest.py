@@ -1,7 +1,7 @@
-"""Clusters for tests: of threads of this process, which are cheap, and of two processes, which can be
+"""Make clusters for tests: of threads of this process, which are cheap, and of two processes, which can be
 killed.
 
-They end with this folder's tests: a cluster that waits for work still takes a tenth of a core.
+They end with this folder's tests: an idle cluster still uses a tenth of a core.
 """
 
 import pytest
@@ -12,7 +12,9 @@ dask = pytest.importorskip("dask")
 
 @pytest.fixture(scope="package", autouse=True)
 def unwatched():
-    """Dask looks at the stacks of its threads a hundred times a second, and at the system twice."""
+    """Turn off Dask's profiler, which samples the stacks of its threads a hundred times a second, and its
+    system monitor.
+    """
     with dask.config.set(
         {
             "distributed.worker.profile.enabled": False,
@@ -24,7 +26,8 @@ def unwatched():
 
 @pytest.fixture(scope="package")
 def cluster_of():
-    """A function of a number of workers: a client of a cluster of so many, threads of this process."""
+    """Return a function of a number of workers that gives a client of a cluster of threads of this
+    process."""
     made = {}
 
     def client(n_workers):
@@ -34,7 +37,7 @@ def cluster_of():
                 threads_per_worker=1,
                 processes=False,
                 dashboard_address="127.0.0.1:0",
-                memory_limit=0,  # it would be of this process, with all that other tests left in it
+                memory_limit=0,  # the limit would include the memory of other tests in this process
             )
             made[n_workers] = distributed.Client(cluster, set_as_default=False), cluster
         return made[n_workers][0]
@@ -47,7 +50,7 @@ def cluster_of():
 
 @pytest.fixture(scope="package")
 def processes():
-    """A client of two worker processes, which come back when they are killed."""
+    """Make a client of two worker processes, which are restarted when they are killed."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as cluster:
@@ -57,6 +60,6 @@ def processes():
 
 @pytest.fixture(scope="package")
 def directly(processes):
-    """Another client of theirs, which speaks to workers without a way through the scheduler."""
+    """Make another client of the same workers, which communicates directly with them."""
     with distributed.Client(processes.cluster, set_as_default=False, direct_to_workers=True) as client:
         yield client

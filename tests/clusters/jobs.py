@@ -1,4 +1,6 @@
-"""Each method on data of several shards, as a function of where it runs; results as a list of arrays."""
+"""Run each method on data of several shards, as a function of a client or spaces; results are lists of
+arrays.
+"""
 
 import functools
 import tempfile
@@ -23,7 +25,7 @@ def job(function):
 
 
 def small_shards(monkeypatch):
-    """Shards of a size for tests."""
+    """Make shards small enough for tests."""
     monkeypatch.setattr(blocks, "_LEAST", 256)
     monkeypatch.setattr(packed, "SHARD", 512)
     monkeypatch.setattr(shared, "BLOCK", 64)
@@ -50,7 +52,7 @@ def mixture_fit(**where):
 
 @functools.cache
 def streams():
-    """The points where they are read from: a Zarr array, a dask array over it, a Parquet file."""
+    """Return the points in each form that is streamed: a Zarr array, a dask array over it, a Parquet file."""
     zarr, da = pytest.importorskip("zarr"), pytest.importorskip("dask.array")
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     folder = tempfile.TemporaryDirectory()
@@ -63,7 +65,7 @@ def streams():
 
 @job
 def mixture_streamed(**where):
-    """The first two as arrays in memory; the third is read from its file by each worker."""
+    """The first two are arrays in memory; the third is read from its file by each worker."""
     space, found = where.pop("space", "serial"), []
     for X in streams()[1]:
         model = mixture.DirichletMixture(
@@ -117,7 +119,7 @@ def tmap_fit(**where):
 
 @functools.cache
 def stored_runs():
-    """Runs from a Zarr array, in a file."""
+    """Store runs in a file, as a Zarr array."""
     zarr, given, folder = pytest.importorskip("zarr"), runs(), tempfile.TemporaryDirectory()
     path = Path(folder.name, "gaps.npy")
     return folder, tmap.StoredRuns(zarr.array(given.values, chunks=(333,)), given.lengths, path=path)
@@ -173,7 +175,7 @@ def shared_likelihood(n_events, where, **options):
 
 @job
 def hawkes_likelihood(**where):
-    """The log-likelihood, its gradient, and parents."""
+    """Return the log-likelihood, its gradient, and parents."""
     found = []
     for method in ("all_pairs", "windowed"):
         likelihood = shared_likelihood(300, where, method=method)
@@ -184,14 +186,14 @@ def hawkes_likelihood(**where):
 
 @job
 def hawkes_chains(**where):
-    """Long enough for pairs to be listed anew."""
+    """Sample long enough for pairs to be listed again."""
     likelihood, other = (
         shared_likelihood(120, where, background_self=own, error_bound=1e-7) for own in (True, False)
     )
     found = hawkes.sample_posterior(
         likelihood, n_chains=5, n_draws=450, n_warmup=50, n_thin=2, start=PARAMS, seed=4
     )
-    moved = hawkes.sample_posterior(  # the background too
+    moved = hawkes.sample_posterior(  # the background is sampled, too
         other, n_chains=3, n_draws=120, n_warmup=0, start=PARAMS, fixed=("tau_x",), seed=4
     )
     return [value for one in (found, moved) for value in (one.draws, one.log_likelihood, one.acceptance)]
@@ -208,7 +210,7 @@ def square(t, state, params):
 
 
 def filtered(filters, params, **where):
-    """All that a filter tells."""
+    """Return all results of a filter."""
     found = filters.run(
         observed(),
         40,

@@ -1,4 +1,4 @@
-"""Test inputs that are refused before work begins, by name, and the end of a run whose scheduler dies."""
+"""Test inputs that are refused by name before work begins, and the end of a run whose scheduler dies."""
 
 import asyncio
 import os
@@ -57,7 +57,9 @@ def test_several_spaces_on_a_cluster(cluster_of):
 
 
 def test_filters_that_stay_together(cluster_of):
-    """Rows too long for a team draw by their number within a launch for all."""
+    """Rows too long for a team draw by their index within a launch of all filters, which therefore cannot be
+    divided.
+    """
     model = resampling.ready.linear_gaussian
     params = np.tile([0.9, 0.5, 0.7], (3, 1))
     for how, n, got in (
@@ -114,7 +116,7 @@ def test_what_does_not_pickle(cluster_of):
 
 
 def test_a_model_that_does_not_pickle(cluster_of):
-    """Named before work begins, whatever it is of."""
+    """The error names the object before work begins, whatever it belongs to."""
     model = resampling.ready.linear_gaussian
     filters = model.filter(space="serial")
     filters.remark = (n for n in range(3))
@@ -157,7 +159,9 @@ def ends_its_worker(number):
 
 
 def test_a_job_that_ends_its_workers():
-    """A message in the end, and no traceback of dask's. The result of job 0 may end with the worker."""
+    """The run ends with a message, and without a traceback of dask's. The result of job 0 may be lost with
+    the worker.
+    """
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as own,
@@ -191,7 +195,7 @@ def test_memory_mapped_points_travel_as_the_name_of_their_file(tmp_path, cluster
 
 
 def test_data_that_a_worker_cannot_see(tmp_path, processes):
-    """The file is gone, or another one, by the time it is read."""
+    """The file is missing, or replaced, by the time it is read."""
     path = tmp_path / "points.npy"
     np.save(path, jobs.points())
     X = np.load(path, mmap_mode="r")
@@ -208,11 +212,11 @@ def test_data_that_a_worker_cannot_see(tmp_path, processes):
 
 
 def test_an_error_of_the_method_is_the_users(cluster_of):
-    """And the places go on."""
+    """The error of the method is raised, and the places remain usable."""
     shards = sharding.Shards(Doubled, [np.ones(2), np.full(2, -1.0)], client=cluster_of(2))
     with pytest.raises(InputError, match="negative"):
         shards.map("doubled")
-    with pytest.raises(ValueError, match="singular"):  # not taken for the end of a worker
+    with pytest.raises(ValueError, match="singular"):  # not mistaken for the end of a worker
         shards.map("doubled", "singular")
     with pytest.raises(ClusterError, match="a worker lacks what the work needs: .*no_such_library"):
         shards.map("doubled", "missing")
@@ -224,8 +228,8 @@ def test_a_function_for_each_number(cluster_of):
 
 
 def test_a_scheduler_that_is_gone():
-    """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile`
-    has the stores."""
+    """The run ends with a message, and the same call continues from its checkpoint elsewhere: the stores are
+    tested in `tests/hostile`."""
     with distributed.LocalCluster(
         n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
     ) as own:
@@ -239,7 +243,7 @@ def test_a_scheduler_that_is_gone():
 
 
 def test_a_worker_that_is_paused_for_want_of_memory(monkeypatch):
-    """Dask lets it begin nothing, and whoever waits would wait for ever."""
+    """Dask starts no work on a paused worker, so that a caller would wait for ever."""
     monkeypatch.setattr(cluster, "PAUSED_S", 2.0)
     with (
         distributed.LocalCluster(
@@ -255,7 +259,7 @@ def test_a_worker_that_is_paused_for_want_of_memory(monkeypatch):
 
 
 class Doubled:
-    """A method of arrays."""
+    """Method of arrays."""
 
     def __init__(self, space):
         self.space = space

@@ -1,5 +1,5 @@
-"""Results have the same bits for any number of workers, on several spaces, in one process, and where a
-worker is killed."""
+"""Test that results have the same bits for any number of workers, on several spaces, in one process, and
+after a worker is killed."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ from portable.models.hawkes.__main__ import main
 
 from . import jobs
 
-KILLED_IN = 4  # the call of a place in which a worker is killed: data are there, and work goes on
+KILLED_IN = 4  # number of the call in which a worker is killed: data have arrived, and work continues
 SOONER = {
     "mixture_predict": 1,
     "tmap_standard_errors": 2,
     "edm_cross_map": 1,
     "edm_ccm": 1,
     "filter_banks": 1,
-}  # where there are fewer
+}  # jobs with fewer calls
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def small(monkeypatch):
 
 @pytest.fixture(scope="module")
 def wanted():
-    """The results of this process alone, each computed once."""
+    """Return the results of this process without a cluster, each computed once."""
     found = {}
 
     def of(name):
@@ -63,14 +63,14 @@ def test_several_spaces_of_one_process(wanted, name):
 
 @pytest.mark.parametrize("name", jobs.JOBS)
 def test_several_spaces_by_one_thread(wanted, name, monkeypatch):
-    """Several GPUs' launches are queued: sums are added up in the first space."""
+    """Launches of several GPUs are queued: sums are added in the first space."""
     monkeypatch.setattr(pk, "queued", lambda space: True)
     equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
 
 
 @pytest.mark.parametrize("name", jobs.JOBS)
 def test_a_worker_that_is_killed(processes, wanted, name):
-    """In the middle of its work, by SIGKILL; the data that it had go to others."""
+    """A worker is killed by SIGKILL in the middle of its work; its data are sent to other workers."""
     victim = _doomed(processes, name)
     equal(jobs.JOBS[name](client=processes), wanted(name))
     assert victim not in processes.nthreads()
@@ -84,8 +84,8 @@ def test_a_worker_that_is_asked_directly_is_killed(processes, directly, wanted, 
 
 
 def _doomed(client, name):
-    """The older of two workers, which will end in the middle of a job: dask starts none again that ends while
-    it is about to report that it has begun."""
+    """Return the older of two workers, and have it end in the middle of a job: dask does not restart a worker
+    that ends while it is reporting its start."""
     started = _both(client)
     victim = min(started, key=started.get)
     client.run(_die, SOONER.get(name, KILLED_IN), workers=[victim])
@@ -93,10 +93,10 @@ def _doomed(client, name):
 
 
 def _both(client, patience_s=300.0):
-    """When each of two workers began, once both answer.
+    """Wait until two workers answer, and return the times at which they began.
 
-    One that has just ended may still be listed; one that ends while it begins dask forgets, and another is
-    asked for.
+    A worker that has just ended may still be listed; dask forgets a worker that ends during its start, so
+    that another one is requested.
     """
     until = time.monotonic() + patience_s
     while True:
@@ -111,12 +111,12 @@ def _both(client, patience_s=300.0):
 
 
 def _started():
-    """On a worker: when its process began."""
+    """Return the time at which the worker's process began."""
     return psutil.Process().create_time()
 
 
 def _die(after):
-    """On a worker: end without a word in the middle of the call of that number."""
+    """End the worker's process in the middle of the call of that number."""
     run, left = sharding.Place.run, [after]
 
     def killed(self, *args):
@@ -130,7 +130,9 @@ def _die(after):
 
 
 def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
-    """From a checkpoint, by another number of places, after each look: the draws of one run."""
+    """Continue from a checkpoint with another number of places, after each check of the chains: the draws are
+    those of one run.
+    """
     monkeypatch.setattr(store, "EVERY_S", 0.0)
     monkeypatch.setattr(store, "_SHARE", 0)
     how = {"n_chains": 3, "n_warmup": 0, "start": jobs.PARAMS, "seed": 4}
@@ -146,7 +148,7 @@ def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
-    """`--cluster` shares the chains of Algorithm 1, too."""
+    """`--cluster` distributes the chains of Algorithm 1, too."""
     pytest.importorskip("arviz_stats"), pytest.importorskip("h5netcdf")
     random, path = default_rng(3), tmp_path / "events.csv"
     rows = np.column_stack([random.normal(size=(60, 2)), np.sort(random.uniform(0.0, 1000.0, 60))])
@@ -163,7 +165,7 @@ def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
 
 
 class Sleeper:
-    """A method whose first shard takes longer than others."""
+    """Method whose first shard takes longer than the others."""
 
     def __init__(self, space):
         pass
@@ -198,7 +200,9 @@ def test_the_slowest_worker_is_watched(cluster_of):
 
 
 def test_sums_do_not_depend_on_who_adds_them():
-    """Sums of numbers that depend on the order: every way to cut 1 to 20 shards in two or three."""
+    """Add numbers whose sum depends on the order, for every division of 1 to 20 shards into two or three
+    parts.
+    """
     random = default_rng(0)
     for n in range(1, 21):
         values = [(v, np.array([v, -v])) for v in random.normal(size=n) * 10.0 ** random.integers(-8, 8, n)]

@@ -1,4 +1,4 @@
-"""The cluster that "local" starts takes work from the process that started it, and from nobody else."""
+"""Test that the cluster of "local" accepts work only from the process that started it."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ def test_all_of_it_listens_on_the_loopback_device(local):
 
 @pytest.mark.parametrize("certainty", ["none", "key"])
 def test_it_takes_nothing_from_others(local, certainty):
-    """From a client without a certificate, nor from one with another; by the scheduler, or by a worker."""
+    """A client without a certificate, or with a different one, is refused by the scheduler and by workers."""
     known = local.scheduler_info(n_workers=-1)
     addresses = [known["address"], *known["workers"], *(one["nanny"] for one in known["workers"].values())]
     assert len(addresses) == 5 and all(address.startswith("tls://127.0.0.1:") for address in addresses)

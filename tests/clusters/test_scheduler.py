@@ -1,5 +1,5 @@
-"""A scheduler that ends in the middle of a long job: a message, and a store from which the same call goes
-on."""
+"""Stop a scheduler in the middle of a long job: there is a message, and a store from which the same call
+continues."""
 
 import time
 
@@ -37,7 +37,7 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
                     client.loop.add_callback(cluster.scheduler.close)
                     gone_by = time.monotonic() + 60
                     while cluster.scheduler.status.name != "closed" and time.monotonic() < gone_by:
-                        time.sleep(0.01)  # else the other steps may all be done before
+                        time.sleep(0.01)  # otherwise the other steps may all be done before
                 return run(self, *args)
 
             monkeypatch.setattr(sharding.Place, "run", ended)

@@ -1,1 +1,1 @@
-"""Derivatives: traps, refusals, gradients of reductions."""
+"""Tests of derivatives: traps, refusals, gradients of reductions."""

@@ -1,4 +1,4 @@
-"""Derivatives of plain Python texts by differences in 60 digits, which share nothing with the layer."""
+"""Compute derivatives of plain Python sources by differences in 60 digits, independently of the layer."""
 
 import types
 
@@ -75,7 +75,7 @@ WORDS = {
 
 
 class _Module:
-    """pk and np, with words for numbers of 60 digits."""
+    """Replacement for pk and np, with words for numbers of 60 digits."""
 
     def __getattr__(self, name):
         return WORDS[name] if name in WORDS else getattr(pk, name)
@@ -89,7 +89,7 @@ _SCOPE = {"pk": _Module(), "np": _Module(), "math": _Math(), "float": mpmath.mpf
 
 
 def plain(function):
-    """A @pk.function as Python of mpmath's numbers."""
+    """Return a @pk.function as Python on mpmath's numbers."""
     fn = function.fn
     scope = {name: v for name, v in fn.__globals__.items()} | _SCOPE
     for name in fn.__code__.co_names:
@@ -103,7 +103,7 @@ def plain(function):
 
 
 def derivatives(function):
-    """(value, derivatives) of a derived function, as it gives them."""
+    """Return (value, derivatives) of a derived function."""
     inner = plain(pk.function(function.fn))
     names = list(function.params)
     places = [names.index(path) for path in function.change.paths]
@@ -111,13 +111,13 @@ def derivatives(function):
 
 
 def slope(function, args, k):
-    """The derivative by the k-th argument."""
+    """Return the derivative by the k-th argument."""
     up, down = ([*args[:k], args[k] + s, *args[k + 1 :]] for s in (STEP, -STEP))
     return (function(*up) - function(*down)) / (2 * STEP)
 
 
 def value_and_slopes(function, *args):
-    """The value of a @pk.function, and its derivatives by each float."""
+    """Return the value of a @pk.function, and its derivatives by each float."""
     with mpmath.workdps(DIGITS):
         run, numbers = plain(function), [mpmath.mpf(a) for a in args]
         return [run(*numbers), *(slope(run, numbers, k) for k in range(len(numbers)))]

@@ -34,7 +34,7 @@ def slopes(i, d, x, y, out):
 
 @pytest.fixture(autouse=True)
 def on_the_host(request):
-    """Launch on NumPy arrays in tests that are not of each space: the default may be a device."""
+    """Launch on NumPy arrays in tests without a space: the default may be a device."""
     with contextlib.nullcontext() if "space" in request.fixturenames else pk.use("serial"):
         yield
 
@@ -44,7 +44,7 @@ def numpy_of(array):
 
 
 def both_ways(f, space):
-    """Derivatives of a function of two numbers in reverse and forward mode."""
+    """Return the derivatives of a function of two numbers in reverse and forward mode."""
     policy = pk.RangePolicy(0, len(X), space=space)
     x, y, out, ones = (move(a, space) for a in (X, Y, np.empty(len(X)), np.ones(len(X))))
     found = pk.adjoint(policy, applied, f, x, y, out, wrt=("x", "y"), of={"out": ones})
@@ -142,7 +142,7 @@ W = {n: RNG.normal(size=n) for n in ((7, 19), (13,), (3, 150), (11,))}
 
 
 def heat_by_hand(w):
-    """Its derivatives, written from the formula."""
+    """Compute the derivatives from the formula."""
     found, inner = w.copy(), w[1:-1, 1:-1] * 0.3
     found[[0, -1]] = found[:, [0, -1]] = 0.0
     u, here = U, (slice(1, -1), slice(1, -1))
@@ -170,7 +170,7 @@ def recurrence_by_differences(w, step=1e-6):
 
 
 def all_adjoints(space):
-    """Adjoints of kernels of each kind, on a space."""
+    """Return adjoints of kernels of each kind, on a space."""
 
     def on(*arrays):
         return tuple(move(a, space) for a in arrays)
@@ -222,7 +222,7 @@ def test_the_same_bits_on_any_number_of_threads(threads, on_serial):
 
 def test_the_same_bits_everywhere(space, on_serial):
     for found, wanted in zip(all_adjoints(space)[:-1], on_serial):
-        if space == "checked":  # whose arithmetic is Python's
+        if space == "checked":  # uses Python's arithmetic
             assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
         else:
             assert found.tobytes() == wanted.tobytes()
@@ -242,7 +242,7 @@ def test_adjoints_lower_to_ptx():
 
 @pytest.mark.parametrize("n", [1, 64, 65, 130])
 def test_numbers_of_trips(n):
-    """Values that a loop carries are kept for 64 trips, or computed again between them."""
+    """Values that a loop carries are stored for 64 iterations; in longer loops others are recomputed."""
 
     @pk.function
     def grown(x, y):
@@ -279,7 +279,7 @@ def test_what_is_written_takes_a_new_array():
 
 @pk.kernel
 def workspace(i, x, own, y, factor=2.0):
-    """An array that is written on one way only, and read behind."""
+    """Write an array on one branch only, and read it afterwards."""
     if x[i] > 1.0:
         own[i] = factor * x[i]
     y[i] = own[i] * x[i]
@@ -297,7 +297,7 @@ def test_an_array_that_is_not_named_is_followed():
 
 
 def test_numbers(space):
-    """By numbers through arrays that are written, which forward mode refuses."""
+    """Derive by numbers through arrays that are written, which forward mode refuses."""
     u, w, new = (move(v, space) for v in (U, W[7, 19], np.zeros((7, 19))))
     box = pk.MDRangePolicy((1, 1), (6, 18), space=space)
     by_u, by_rate = pk.adjoint(box, heat, State(u, 0.3), new, wrt=("s.u", "s.rate"), of={"out": w})

@@ -1,4 +1,4 @@
-"""Gradients and second derivatives of reductions: boxes, teams, records; as central differences have them."""
+"""Compare gradients and second derivatives of reductions with central differences: boxes, teams, records."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Parameters(NamedTuple):
 
 @pk.kernel
 def hawkes(i, p, times):
-    """The log-intensity of event i, less its part of the integral."""
+    """Compute the log-intensity of event i, less its part of the integral."""
     rate = p.mu
     for j in range(i):
         gap = times[i] - times[j]
@@ -44,7 +44,7 @@ def paired(i, j, a, x):
 
 @pk.kernel
 def by_teams(team, a, b, x):
-    """Rows in scratch, changed in place, summed, and a prefix of them."""
+    """Use rows in scratch, changed in place, summed, and a prefix of them."""
     row = team.scratch(x.shape[1], pk.float64)
     total = team.scratch(1, pk.float64)
     for j in team.thread_range(x.shape[1]):
@@ -65,7 +65,7 @@ def by_teams(team, a, b, x):
 
 
 def differences(value, at, step=1e-5):
-    """Central differences, of the second order where `value` gives a gradient."""
+    """Return central differences, of the second order if `value` gives a gradient."""
     at, found = np.array(at), []
     for k in range(len(at)):
         e = np.eye(len(at))[k] * step
@@ -114,7 +114,7 @@ def test_teams(space):
 
 
 def test_float32(space):
-    """A kernel of float32 has its derivatives so, without double arithmetic."""
+    """The derivatives of a float32 kernel are computed without float64 instructions."""
     times = move(TIMES.astype(np.float32), space)
     policy = pk.RangePolicy(0, len(TIMES), space=space)
     value, gradient = pk.parallel_reduce(policy, hawkes, Parameters(0.7, 0.4, 1.3), times, gradient="p")

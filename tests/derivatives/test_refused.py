@@ -1,5 +1,5 @@
-"""Test that operations without a derivative are refused, with line and reason: none passes that no table
-has."""
+"""Test that operations without a derivative are refused, with line and reason, and that every operation is in
+a table."""
 
 import re
 
@@ -138,7 +138,7 @@ def test_tables_name_operations_that_there_are():
 
 
 def test_random_numbers_of_an_active_shape():
-    """The derivative of a gamma number; the bits that are taken apart are those of drawn numbers."""
+    """Derive a gamma variate; the bits that are taken apart are those of random numbers."""
     slope = pk.derivative(pk.random.gamma, "shape")
     draw = pk.derivative(pk.random.gamma, "shape", value=True)
     up, down = (draw(1, 2, 3, 2.5 + e)[0] for e in (1e-6, -1e-6))

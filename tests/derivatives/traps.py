@@ -1,5 +1,5 @@
-"""Functions of two numbers whose derivatives are easily got wrong, a line or two each: loops of every kind,
-what is overwritten, ties, NaN on the side that is not taken."""
+"""Functions of two numbers whose derivatives are easily wrong, a line or two each: loops of every kind,
+overwritten variables, ties, NaN on the branch that is not taken."""
 
 import math
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Point(NamedTuple):
 
 
 def trap(fn):
-    """A @pk.function that joins the list."""
+    """Add a @pk.function to the list."""
     TRAPS.append(pk.function(fn))
     return TRAPS[-1]
 

@@ -1,9 +1,9 @@
-"""`python -m tests.docs.pairs PAGE`: both sides of a page that says how to come here from another library.
+"""`python -m tests.docs.pairs PAGE`: compare both sides of a page on migration from another library.
 
-A block that begins with ```python and a word is the other library's. Where it sets `theirs`, the next one
-of ours sets `ours`, and the two are compared: within 1e-12 of the largest, or, once a block has set it,
-within `tolerance`. All blocks run in order, as one program. A process of its own: libraries have switches
-for all of it.
+A block that begins with ```python and a word uses the other library. If it sets `theirs`, the next block with
+portable sets `ours`, and the two are compared: within 1e-12 of the largest value, or within `tolerance` if a
+block has set it. All blocks run in order, as one program, in a separate process, since libraries have global
+switches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ FENCE = "```python"
 
 
 def blocks(page: Path):
-    """(number of the first line, whose it is or "" for ours, text) of every block of Python."""
+    """Return (number of the first line, name of the library or "" for portable, source) of every block of
+    Python.
+    """
     first, whose, lines = 0, None, []
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if whose is None and line.startswith(FENCE):
@@ -32,23 +34,25 @@ def blocks(page: Path):
 
 
 def others(page: Path):
-    """The names of the libraries that a page's blocks use beside ours."""
+    """Return the names of the libraries that a page's blocks use in addition to portable."""
     return {whose for _, whose, _ in blocks(page)} - {""}
 
 
 def compare(page: Path) -> int:
-    """Run a page; the number of pairs that agree. AssertionError for the first that does not."""
+    """Run a page and return the number of pairs that agree. Raises AssertionError for the first that does
+    not.
+    """
     text = [""] * len(page.read_text().splitlines())
     for first, _, block in blocks(page):
         text[first - 1 : first + block.count("\n")] = block.split("\n")
-    name = f"{page.stem}.py"  # kernels are read from their text
+    name = f"{page.stem}.py"  # kernels are compiled from their source
     linecache.cache[name] = (0, None, [line + "\n" for line in text], name)
     names, compared = {"__name__": "__page__"}, 0
     for first, whose, block in blocks(page):
         exec(compile("\n" * (first - 1) + block, name, "exec"), names)
         if not whose and "theirs" in names:
             wanted, found = (np.asarray(names.pop(side), float) for side in ("theirs", "ours"))
-            if wanted.ndim:  # pyEDM begins with rows of nothing, or leaves them out at the end
+            if wanted.ndim:  # pyEDM begins with rows of NaN, or leaves rows out at the end
                 wanted = wanted[max(len(wanted) - len(found), 0) :]
                 found = found[: len(wanted)]
             known = np.isfinite(wanted)

@@ -1,5 +1,5 @@
-"""docs/coming-from: the two sides of each pair give the same, where the other library is installed and its
-machine is there."""
+"""Test docs/coming-from: the two sides of each pair give the same result, if the other library and its device
+are available."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ from . import pairs
 from .test_pages import ROOT
 
 FOLDER = ROOT / "docs" / "coming-from"
-PAGES = {  # the pairs of each page whose other side runs
+PAGES = {  # the pages whose other side can run, and their numbers of pairs
     "jax": 7,
     "warp": 6,
     "cupy": 7,

@@ -1,4 +1,4 @@
-"""The examples in docstrings of public names run, and print what they say."""
+"""Run the examples in docstrings of public names, and compare their output."""
 
 import doctest
 import importlib
@@ -11,8 +11,8 @@ import portable as pk
 from ..architecture.test_public import FUNCTIONS, TYPES, WORDS
 
 NAMES = {"np": np, "pk": pk}
-# What has no example of its own: types of annotations, methods, and what the pages of numba and of backends
-# show.
+# names without an example: types of annotations, methods, and names that the pages on numba and on backends
+# show
 WITHOUT = {*TYPES, *WORDS, "Report", "register", "resolve"}
 MAIN = {
     *(
@@ -35,7 +35,7 @@ EXAMPLES = {
 def test_an_example_runs(name):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     found = []
-    with pk.use("threads"):  # their arrays are NumPy's, whatever device this machine has
+    with pk.use("threads"):  # the examples use NumPy arrays, even if this machine has a device
         runner.run(EXAMPLES[name], out=found.append)
     assert runner.failures == 0, "".join(found)
 

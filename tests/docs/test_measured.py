@@ -1,4 +1,4 @@
-"""Figures of the README and of docs/measured.md are those of the records."""
+"""Test that figures of the README and of docs/measured.md are those of the records."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from portable.roofline import __main__ as cli
 from portable.roofline.scoreboard import headlines, measured, records
 
 ROOT = Path(__file__).parents[2]
-ROWS, WORDS = 250, 40  # of the page, and of a row, at most
+ROWS, WORDS = 250, 40  # limits of the rows of the page, and of the words of a row
 FIGURE = re.compile(r"(\d[\d.,]*) ?(ms|s|µs|ns|microseconds|[TG]B/s|TFLOP/s|times)\b")
 
 
@@ -20,7 +20,7 @@ def rows():
 
 
 def test_the_page_is_made_from_the_records(tmp_path, capsys):
-    """`python -m portable.roofline measured` writes it anew."""
+    """`python -m portable.roofline measured` writes the page again."""
     assert cli.main(["measured", "--out", str(tmp_path / "page.md")]) == 0
     assert (tmp_path / "page.md").read_text() == measured.PAGE.read_text()
 
@@ -56,7 +56,7 @@ def test_each_file_is_named_after_its_machine_and_knows_its_headlines():
 
 
 def unfounded(text, rows):
-    """Figures of a page, row by row, that no record of the row's command has."""
+    """Return the figures of a page, row by row, that are in no record of the row's command."""
     for line in text.splitlines():
         asked = {command for command in re.findall(r"`([^`]*)`", line) if command.startswith("python ")}
         known = [row for row in rows if row["command"] in asked]

@@ -1,4 +1,6 @@
-"""The notebooks of docs/notebooks run from top to bottom, each in a kernel of its own; none keeps outputs."""
+"""Run the notebooks of docs/notebooks from top to bottom, each in a separate kernel; no notebook contains
+outputs.
+"""
 
 import re
 
@@ -38,13 +40,13 @@ def test_a_notebook_is_kept_without_outputs(nbformat, path):
 def test_a_notebook_runs(nbformat, path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install '.[notebooks]'")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed: pip install '.[notebooks]'")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # the kernel is a process of its own
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # the kernel is a separate process
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     notebook = nbformat.read(path, 4)
     client = nbclient.NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
-    client.execute()  # raises what a cell raises
+    client.execute()  # raises the error of a cell
     drawn = [
         o for cell in notebook.cells for o in cell.get("outputs", []) if "image/png" in o.get("data", {})
     ]

@@ -1,5 +1,5 @@
-"""Every Python block of README.md and docs/*.md runs, in order, one page after the other; and no link leads
-nowhere."""
+"""Run every Python block of README.md and docs/*.md in order, one page after the other, and check all
+links."""
 
 import itertools
 import linecache
@@ -25,7 +25,7 @@ PAGES = [
 @pytest.mark.parametrize("space", ["serial", "threads"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_page_runs(page, space, tmp_path, monkeypatch):
-    """Kernels are read from their text: the page stands in for a file, with blank lines where it is prose."""
+    """Kernels need their source in a file: the page is used as one, with blank lines in place of prose."""
     source = [""] * len(page.read_text().splitlines())
     for first, whose, block in pairs.blocks(page):
         if not whose:
@@ -60,7 +60,7 @@ def test_links_lead_somewhere(page):
 
 
 def table(page, heading):
-    """The lines of the table below a line of a page."""
+    """Return the lines of the table that follows a line of a page."""
     below = (ROOT / "docs" / page).read_text().split(heading, 1)[1].splitlines()
     start = next(k for k, line in enumerate(below) if line.startswith("|"))
     return list(itertools.takewhile(lambda line: line.startswith("|"), below[start + 2 :]))
@@ -79,7 +79,7 @@ def accuracy():
 
 
 def described():
-    """Each word by pk's name, or by Python's, with its line."""
+    """Return each word by pk's name, or by Python's, with its line."""
     return [
         f"| `{'pk.' * (getattr(pk, row.name, None) in (row.plain, *row.also))}{row.name}` | {row.line} |"
         for row in ROWS
@@ -87,7 +87,7 @@ def described():
     ]
 
 
-if __name__ == "__main__":  # after a row was written: the tables of the pages anew
+if __name__ == "__main__":  # run this after adding a row: it writes the tables of the pages again
     for page, heading, rows in (
         ("accuracy.md", "The figures are", accuracy()),
         ("kernels.md", "## Functions", described()),

@@ -1,4 +1,6 @@
-"""The site: what it says of public names, its pictures, and that Sphinx builds it without a warning."""
+"""Test the site: the documentation of public names, its pictures, and that Sphinx builds it without a
+warning.
+"""
 
 import importlib.util
 import re
@@ -15,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture
 def makers(monkeypatch):
-    """The modules that make pages of the site."""
+    """Import the modules that make pages of the site."""
     monkeypatch.syspath_prepend(str(DOCS))
     import gallery
     import reference
@@ -48,7 +50,7 @@ def test_every_picture_is_drawn_by_its_example(makers, part, tmp_path, monkeypat
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
-    """Minutes on two cores, with all pictures; where Sphinx is installed: pip install ".[docs]"."""
+    """Build all pictures, which takes minutes on two cores, if Sphinx is installed: pip install ".[docs]"."""
     missing = [
         m
         for m in ("sphinx", "myst_nb", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton")
@@ -72,6 +74,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     site = tmp_path / "site"
     assert (site / "api" / "launches.html").exists() and (site / "searchindex.js").exists()
-    outside = re.compile(r'(src|href)="(https?:)?//[^"]*\.(js|css)')  # it works offline, its search too
+    outside = re.compile(r'(src|href)="(https?:)?//[^"]*\.(js|css)')  # the site and its search work offline
     assert [page.name for page in site.rglob("*.html") if outside.search(page.read_text())] == []
-    assert "<img" in (site / "notebooks" / "brains.html").read_text()  # what the notebook drew
+    assert "<img" in (site / "notebooks" / "brains.html").read_text()  # the picture of the notebook

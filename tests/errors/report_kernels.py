@@ -1,5 +1,5 @@
-"""Kernels that public reports of other projects are about, in this layer's words, each written from what the
-report is about; test_reports.py launches them."""
+"""Kernels from public reports of users of other projects, translated to this layer, each written from the
+report's description; test_reports.py launches them."""
 
 import enum
 

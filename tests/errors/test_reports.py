@@ -1,6 +1,6 @@
-"""Public reports of users of numba, Kokkos, Taichi, Warp, CuPy and CUDA.jl as programs of this layer: right,
-beside plain NumPy, or refused with a remedy. Reports whose constructs the conformance suite launches are left
-to it.
+"""Run public reports of users of numba, Kokkos, Taichi, Warp, CuPy and CUDA.jl as programs of this layer: the
+result equals that of NumPy, or the error names a remedy. Reports whose constructs are in the conformance
+suite are tested there.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def ran(kernel, *args, n=6, shape=6, dtype=float, policy=None):
     return out
 
 
-# reports; what the program gives, and what is right
+# reports; the result of the program, and the right result
 RIGHT = {
     "numba#4170 numba#6933": lambda: (ran(k.row_into_row, GRID, n=3, shape=(1, 6))[0], GRID.sum(0)),
     "numba#938": lambda: (ran(k.scaled_by(3.0, k.RATES), X), 3 * X + np.tile(k.RATES + T, 2)),
@@ -77,7 +77,7 @@ RIGHT = {
     ),
 }
 
-# reports; what is tried, and the remedy that the refusal names
+# reports; the attempt, and the remedy that the error names
 REFUSED = {
     "numba#7697 numba#507": (lambda: ran(k.recursive), "'factorial' calls itself.*a stack in a pk.local"),
     "numba#136": (lambda: ran(k.mutual), "calls itself.*write a loop"),

@@ -1,4 +1,5 @@
-"""Wrong kernels: the exception's type, the words of its message, and the line that it names."""
+"""Test errors of wrong kernels: the exception's type, the words of its message, and the line that it
+names."""
 
 import inspect
 import traceback
@@ -157,7 +158,7 @@ def test_a_function_that_gives_nothing_has_no_place_for_a_sum(space):
 
 
 def test_a_kernel_that_writes_and_returns_is_warned_of(space):
-    """It may be for parallel_reduce as well; what it returns is left alone by pk.check."""
+    """The kernel may also be used in parallel_reduce; pk.check ignores the returned value."""
     policy, x = pk.RangePolicy(0, 5, space=space), move(X, space)
     kernel = pk.kernel(wrong.writes_and_returns.fn)
     with pytest.warns(
@@ -185,7 +186,7 @@ def test_a_complex_number_is_one_contribution(space, reducer):
 
 
 def test_variables_have_the_users_names(space):
-    """Variables of one name differ inside the compiler alone."""
+    """Variables of one name differ only inside the compiler."""
     with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))
 
@@ -256,7 +257,7 @@ def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
 
 
 def test_a_mistake_takes_few_lines_to_show(space):
-    """A traceback leaves out the way through the layer."""
+    """A traceback omits the frames of the layer."""
     for kernel, arrays in ((wrong.too_many_indices, (X,)), (wrong.reads_behind_the_end, (X, X))):
         if kernel is wrong.reads_behind_the_end and space != "checked":
             continue

@@ -1,4 +1,6 @@
-"""Wrong launches, policies, spaces and views: the exception's type and the words of its message."""
+"""Test errors of wrong launches, policies, spaces and views: the exception's type and the words of its
+message.
+"""
 
 import functools
 import subprocess
@@ -26,7 +28,7 @@ from portable.core.places.space import unavailable_because
 from ..launching import move
 from .wrong_kernels import entry, fill
 
-# what is marked as a kernel, words of the message
+# object marked as a kernel, words of the message
 NOT_FUNCTIONS = [
     (lambda i, x: None, ["lambda", "def"]),
     (dict, ["dict", "plain Python function"]),
@@ -169,7 +171,7 @@ def test_a_plain_function_is_not_launched(space):
         pk.parallel_for(pk.RangePolicy(0, 3, space=space), plain, move(np.ones(3), space))
 
 
-# how a policy is made, exception, words
+# function that makes a policy, exception, words
 WRONG_POLICIES = [
     (lambda: pk.RangePolicy(5, 3), InputError, ["5", "3"]),
     (lambda: pk.RangePolicy(0, 2.5), DTypeError, ["end", "2.5", "float"]),
@@ -206,7 +208,7 @@ def test_wrong_policies(make, exception, words):
         assert word in str(error.value)
 
 
-# how a view is made or copied, exception, words
+# function that makes or copies a view, exception, words
 WRONG_VIEWS = [
     (lambda: pk.zeros((2, -1), "float64", space="serial"), InputError, ["-1"]),
     (lambda: pk.zeros((2, 2.5), "float64", space="serial"), InputError, ["2.5"]),
@@ -254,7 +256,7 @@ def large_local(i, x):
 
 
 def test_more_scratch_than_a_team_can_have(space):
-    """The message says what was asked and what there is."""
+    """The message states the requested and the available size."""
     if space == "checked":
         pytest.skip("memory is the only limit of plain Python")
     x = move(np.zeros(4), space)

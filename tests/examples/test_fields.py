@@ -1,5 +1,5 @@
-"""The kernels of docs/examples/fields, from people's fields, on every space against their references; and
-they lower to PTX."""
+"""Run the kernels of docs/examples/fields, from several fields of science, on every space against their
+references, and lower them to PTX."""
 
 import importlib.util
 import runpy

@@ -1,4 +1,4 @@
-"""Run docs/examples/gradients with the libraries that they are about."""
+"""Run docs/examples/gradients with the libraries that they use."""
 
 import importlib.util
 import sys
@@ -45,7 +45,7 @@ def test_a_program_recovers_the_truth(name, monkeypatch):
 
 
 def test_a_c_function_gives_the_same(monkeypatch):
-    """The C function that nutpie_pointer.py hands to nutpie is called by its address."""
+    """The C function that nutpie_pointer.py passes to nutpie is called by its address."""
     pytest.importorskip("numba")
     model = loaded("nutpie_pointer", monkeypatch)
     b, x, counts = model.data(3)

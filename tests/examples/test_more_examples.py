@@ -1,4 +1,4 @@
-"""The examples beyond the gate's ten: each checks itself on every space, and is short."""
+"""Run the examples beyond the ten of test_gate.py: each checks itself on every space, and is short."""
 
 import runpy
 import sys

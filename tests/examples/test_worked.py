@@ -1,4 +1,4 @@
-"""The worked examples of docs/roofline-worked.md: each checks itself, on every space, at a small size."""
+"""Run the worked examples of docs/roofline-worked.md: each checks itself, on every space, at a small size."""
 
 import runpy
 import sys

@@ -1,4 +1,6 @@
-"""Programs of these tests share a cache of numba's; numba knows the layer also where it is not installed."""
+"""Share a cache of numba's between the programs of these tests; the layer is made known to numba even if it
+is not installed.
+"""
 
 import os
 import subprocess
@@ -9,7 +11,7 @@ import pytest
 
 import portable as pk
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # tests share their cores with others
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the tests share their cores with other processes
 pk.numba.register()
 
 
@@ -20,7 +22,7 @@ def numba_cache(tmp_path_factory):
 
 @pytest.fixture
 def program(tmp_path, numba_cache):
-    """Run a program of its own, given as text; what it printed."""
+    """Run a source in a separate process and return its output."""
 
     def run(text, name="program.py", **environment):
         (tmp_path / name).write_text(textwrap.dedent(text))

@@ -1,4 +1,4 @@
-"""numba's functions in our kernels: its code and its bits, in lanes, teams and reductions."""
+"""Call numba's functions in kernels: its code and its bits, in lanes, teams and reductions."""
 
 import math
 

@@ -1,6 +1,7 @@
-"""numba-cuda beside the space "cuda": functions both ways, arrays and streams without copies.
+"""Test numba-cuda with the space "cuda": functions in both directions, arrays and streams without copies.
 
-The routes want a GPU, numba-cuda, NumPy below 2.5: `PORTABLE_TEST_SPACES=cuda python -m pytest tests/numba`.
+The tests require a GPU, numba-cuda, NumPy below 2.5: `PORTABLE_TEST_SPACES=cuda python -m pytest
+tests/numba`.
 """
 
 import importlib.util
@@ -24,7 +25,7 @@ X = np.random.default_rng(8).random(N) * 4 - 2
 
 @pytest.fixture(scope="module")
 def cuda():
-    """numba-cuda, where there is a GPU; a test that asks for it and finds none fails."""
+    """Return numba-cuda, if there is a GPU; a test that requires it and finds none fails."""
     missing = pk.unavailable_because("cuda")
     if missing is None and importlib.util.find_spec("numba_cuda") is None:
         missing = "numba-cuda is not installed"
@@ -149,7 +150,7 @@ def test_functions_of_numba_in_our_kernels(cuda, kind, text):
 
 
 def test_arrays_go_both_ways_and_streams_are_shared(cuda):
-    """Both libraries take turns in one stream of numba's, on one array of each."""
+    """Both libraries launch in turns in one stream of numba's, on one array of each."""
 
     @cuda.jit
     def scaled(a, x):
@@ -201,7 +202,7 @@ def test_what_is_no_stream_is_refused():
 
 @pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 def test_both_ways_are_lowered_without_a_gpu(monkeypatch):
-    """Calls are left only where numba-cuda's own code has them."""
+    """The remaining calls are those that numba-cuda's code contains, too."""
     import numba
     import numba.cuda.dispatcher as theirs
     from numba import cuda
@@ -260,7 +261,7 @@ def _ptx(text, name="outer"):
 
 
 def test_a_function_s_ptx_becomes_a_block_that_another_text_takes():
-    """An inlined function has no call, parameter or name left, and LLVM's text of its caller holds it."""
+    """An inlined function leaves no call, parameter or name, and LLVM's source of its caller holds it."""
     from llvmlite import ir
 
     double, long, pointer = ir.DoubleType(), ir.IntType(64), ir.PointerType()

@@ -1,4 +1,4 @@
-"""Our functions, and kernels at one index, in numba's code: every route has a launch's bits."""
+"""Use this layer's functions, and kernels at one index, in numba's code: every route has a launch's bits."""
 
 import math
 from collections import namedtuple
@@ -164,7 +164,7 @@ def test_records_and_tuples_in_and_out():
     def of_element(boxes, k):
         return area(boxes[k])
 
-    boxes = np.zeros(3, np.dtype([("c", "?"), ("a", "f8"), ("b", "i4")]))  # fields out of alignment
+    boxes = np.zeros(3, np.dtype([("c", "?"), ("a", "f8"), ("b", "i4")]))  # unaligned fields
     boxes["a"], boxes["b"] = [1.5, 2.5, 3.5], [1, 2, 3]
     assert of_tuple(namedtuple("Box", "a b")(3.5, 3)) == of_element(boxes, 2) == (10.5, (3.5, True))
 
@@ -262,7 +262,7 @@ def test_what_cannot_be_passed_is_refused_with_the_place(call, kind, message):
 
 
 def test_threads_compile_at_once():
-    """Two locks, numba's and the layer's, taken from both sides."""
+    """Take two locks, numba's and the layer's, from both sides."""
     import threading
 
     failed = []

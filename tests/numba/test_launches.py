@@ -1,4 +1,4 @@
-"""Our launches in numba's code: each has the bits of the launch from Python, wherever numba runs it."""
+"""Launch in numba's code: each launch has the bits of the launch from Python, wherever numba runs it."""
 
 import functools
 import textwrap
@@ -13,7 +13,7 @@ from numba import cfunc, njit, prange, types
 
 import portable as pk
 
-N = 40_013  # several blocks, chunks for every thread, and a rest
+N = 40_013  # several blocks, chunks for every thread, and a remainder
 X = default_rng(5).normal(size=N)
 A = default_rng(6).normal(size=(37, 61))
 
@@ -51,7 +51,7 @@ def _affine(f, g):
     return f[0] * g[0], f[1] * g[0] + g[1]
 
 
-AFFINE = pk.Reducer("affine", _affine, (1.0, 0.0), commutes=False)  # x -> f[0] x + f[1], one after the other
+AFFINE = pk.Reducer("affine", _affine, (1.0, 0.0), commutes=False)  # composition of maps x -> f[0] x + f[1]
 
 
 @pk.kernel
@@ -300,14 +300,14 @@ KERNELS = """
 
 
 def test_a_fresh_process_finds_numba_s_cache_and_a_fork_launches(program, tmp_path):
-    """Also where another threading layer is chosen than the one that was there when the code was made."""
+    """This holds also if another threading layer is chosen than when the code was made."""
     (tmp_path / "kernels.py").write_text(textwrap.dedent(KERNELS))
     for layer, hits in (("omp", 0), ("omp", 1), ("workqueue", 1)):
         assert program(PROGRAM, NUMBA_THREADING_LAYER=layer).split() == ["400000.0", str(hits), layer]
 
 
 def test_code_of_a_changed_text_is_not_taken_from_numba_s_cache(program, tmp_path):
-    """A kernel and a function in another file than the caller: numba looks at the caller's alone."""
+    """A kernel and a function are in another file than the caller: numba checks only the caller's file."""
     text = """
         import numba
         import numpy as np

@@ -1,4 +1,4 @@
-"""The space "numba": launches on the threads of numba's prange, and on no others."""
+"""Test the space "numba": launches run on the threads of numba's prange, and on no others."""
 
 import configparser
 import importlib
@@ -29,7 +29,8 @@ def launched(space, n=N):
 
 
 def test_the_suite_of_every_backend():
-    """Steps of many chunks; all of them: PORTABLE_TEST_SPACES=numba python -m pytest tests/conformance."""
+    """Run steps of many chunks; for all steps: PORTABLE_TEST_SPACES=numba python -m pytest
+    tests/conformance."""
     assert conformance.run("numba", steps=(14,)) == 0
 
 
@@ -85,7 +86,9 @@ def test_numba_missing_or_another_one_is_one_line(monkeypatch, module, reason):
 
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
 def test_threads_of_python_and_forks_on_each_layer(program, layer):
-    """Launches of several threads, in the child of a fork after threads had run, beside and in prange."""
+    """Launch from several threads, in the child of a fork after threads had run, and in prange or at the same
+    time.
+    """
     assert (
         program(
             """
@@ -154,7 +157,7 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
     [["-m", "portable", "info"], ["-c", "from tests.numba.test_space import launched; launched('numba')"]],
 )
 def test_a_layer_that_cannot_be_loaded_is_named(command):
-    """In the environment of a process, since numba chooses its threads once."""
+    """The layer is set in the environment of a process, since numba chooses its threads once."""
     found = subprocess.run(
         [sys.executable, *command],
         env=os.environ | {"NUMBA_THREADING_LAYER": "none of these"},

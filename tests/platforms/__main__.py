@@ -1,9 +1,9 @@
-"""`python -m tests.platforms [pytest's arguments]`: the conformance tests on aarch64, by emulation.
+"""`python -m tests.platforms [pytest's arguments]`: run the conformance tests on aarch64, by emulation.
 
 On Debian or Ubuntu, as root once: `apt-get install qemu-user-static && dpkg --add-architecture arm64 &&
 apt-get update`. The distribution's Python for arm64 and the wheels of the dependencies are fetched into a
-folder of the user's cache; nothing of this machine changes. Emulation is some fifty times slower: without
-arguments the quicker steps run, on "serial"; with `tests/conformance` all of them, in about an hour.
+folder of the user's cache; the system itself is not changed. Emulation is about fifty times slower: without
+arguments only the quicker steps run, on "serial"; with `tests/conformance` all of them, in about an hour.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STEPS = [
 
 
 def missing():
-    """Return the reason why it cannot run here, in one line; None if it can."""
+    """Return the reason why emulation cannot run here, in one line; None if it can."""
     for program in ("qemu-aarch64-static", "apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -63,7 +63,7 @@ def missing():
 
 
 def fetched(folder: Path):
-    """(a system root with Python, a folder of packages), fetched once."""
+    """Return (a system root with Python, a folder of packages), fetched once."""
     root, site = folder / "root", folder / "site"
     if not (root / "usr/bin/python3.11").exists():
         debs = folder / "debs"

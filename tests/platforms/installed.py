@@ -1,13 +1,14 @@
-"""`python -m tests.platforms.installed python3.11 python3.12 python3.13`: the wheel and the sdist, installed.
+"""`python -m tests.platforms.installed python3.11 python3.12 python3.13`: install and test the wheel and the
+sdist.
 
-Both are built and looked at (`build`, `twine check`, `check-wheel-contents`: pip install ".[dev]"). For each
-interpreter that is named, the wheel is installed with the extra `methods` into a fresh virtual environment,
-and `own_data` runs the README there, outside of the checkout. The last one installs the sdist, too, which
-builds a wheel of its own.
+Both are built and checked (`build`, `twine check`, `check-wheel-contents`: pip install ".[dev]"). For each
+named interpreter, the wheel is installed with the extra `methods` into a fresh virtual environment, and
+`own_data` runs the README there, outside of the checkout. The last one installs the sdist, too, which builds
+another wheel.
 
-With `--out dist` both stay there, beside, for each interpreter, what was installed with the wheel: with
-hashes (`pip install --require-hashes -r dist/requirements-cp311.txt` installs the same files) and as a bill
-of materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
+With `--out dist` both are kept there, together with a list, for each interpreter, of the packages installed
+with the wheel: with hashes (`pip install --require-hashes -r dist/requirements-cp311.txt` installs the same
+files) and as a bill of materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """(wheel, sdist), looked at."""
+    """Build and check (wheel, sdist)."""
     call([sys.executable, "-m", "build", "-o", folder, ROOT])
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     call([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist])
@@ -35,8 +36,8 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None) -> str:
-    """Run the README's steps with a package installed for an interpreter; return their times, one line
-    each; `out` gets lists of the installed packages."""
+    """Run the README's steps with a package installed for an interpreter; return their times, one line each.
+    `out` is the folder for lists of the installed packages."""
     folder.mkdir()
     call([interpreter, "-m", "venv", folder / "venv"])
     python = folder / "venv" / "bin" / "python"
@@ -51,7 +52,9 @@ def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None
 
 
 def listed(python: Path, report: dict, out: Path) -> None:
-    """Write what pip has installed into an environment: versions with hashes, and a bill of materials."""
+    """Write the packages that pip has installed into an environment: versions with hashes, and a bill of
+    materials.
+    """
     tag = call([python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"]).strip()
     lines = [
         f"{one['metadata']['name']}=={one['metadata']['version']} "
@@ -88,7 +91,7 @@ def main(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     if options.out is not None:
-        options.out.mkdir()  # what is there already might be uploaded, too
+        options.out.mkdir()  # files already in the folder might be uploaded, too
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         wheel, sdist = built(folder / "dist")

@@ -1,8 +1,8 @@
-"""`python tests/platforms/own_data.py README FOLDER`: a newcomer's first minutes, from the README's text.
+"""`python tests/platforms/own_data.py README FOLDER`: run the first steps of a new user, from the README.
 
-The README's first kernel, its commands on files of the reader's own, and its program for a series. The files
-are written into FOLDER, everything runs there, with this Python and whatever it has installed; a line for
-each says its seconds. `installed.py` does it with packages that were just built.
+Runs the README's first kernel, its commands on a user's files, and its program for a series. The files are
+written into FOLDER, where all steps run with this Python and its installed packages; one line for each prints
+its seconds. `installed.py` does this with newly built packages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def write_files(folder: Path) -> None:
-    """Small tables of the layouts that the README names."""
+    """Write small tables in the layouts that the README names."""
     rng = np.random.default_rng(1)
     parents = np.column_stack([rng.uniform(0, 10, (150, 2)), rng.uniform(0, 1000, 150)])
     children = parents[:60] + np.column_stack([rng.normal(0, 0.05, (60, 2)), rng.exponential(0.5, 60)])
@@ -42,7 +42,7 @@ def table(path, header, rows):
 
 
 def steps(readme: str) -> dict[str, list[str]]:
-    """Name -> command, in the README's order; programs stand in files that `programs` writes."""
+    """Return name -> command, in the README's order; programs are in files that `programs` writes."""
     block = marked(readme, "own data")
     commands = [line.split("  #")[0].strip() for line in block.splitlines() if line.startswith("python -m")]
     found = {"first kernel": ["python", "first.py"], "a series": ["python", "series.py"]}
@@ -55,16 +55,16 @@ def programs(readme: str, folder: Path) -> None:
 
 
 def marked(readme, mark):
-    """The text of the block below `<!-- mark -->`."""
+    """Return the text of the block below `<!-- mark -->`."""
     return re.search(rf"^<!-- {mark} -->\n```\w+\n(.*?)^```", readme, re.M | re.S)[1]
 
 
-# Draws of the README have converged.
+# the README's draws have converged
 NO_SURPRISE = "error:the draws have not converged"
 
 
 def run(readme: str, folder: Path, only: str | None = None) -> dict[str, float]:
-    """Seconds of each step; RuntimeError with what the first that fails has printed."""
+    """Return the seconds of each step. Raises RuntimeError with the output of the first step that fails."""
     write_files(folder)
     programs(readme, folder)
     seconds = {}

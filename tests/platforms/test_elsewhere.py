@@ -1,4 +1,5 @@
-"""Take away what Windows lacks: POSIX threads, modules, users' ids, forks. Windows itself was not run."""
+"""Remove features that Windows lacks: POSIX threads, modules, users' ids, forks. Windows itself was not
+run."""
 
 import os
 import subprocess
@@ -67,6 +68,6 @@ def test_the_same_bits_without_posix(tmp_path):
 def test_a_model_without_posix(tmp_path):
     cache = {
         "PORTABLE_CACHE": str(tmp_path / "cache")
-    }  # code of this machine's kind refers to what is not there
+    }  # the machine's usual code refers to a missing function
     _, size, refused = told(tmp_path, WITHOUT + PROGRAM + MORE, **cache)
     assert size == "1" and "this system has no locks on files" in refused

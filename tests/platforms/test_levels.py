@@ -1,4 +1,4 @@
-"""Code for CPUs with fewer instructions than this one: the same bits, from SSE2 on."""
+"""Compile for CPUs with fewer instructions than this one: the same bits, from SSE2 on."""
 
 import os
 import platform

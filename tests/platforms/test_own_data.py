@@ -1,4 +1,4 @@
-"""The README's first minutes: its first kernel, and one's own files through each family, by its commands."""
+"""Run the README's first steps: its first kernel, and a user's files through each family, by its commands."""
 
 import pytest
 
