@@ -1,9 +1,9 @@
-"""Makes the coefficients of the elementary functions: `python -m tests.coefficients [NAME ...]` prints those
-of `FITS`.
+"""Compute the coefficients of the elementary functions: `python -m tests.coefficients [NAME ...]` prints
+those of `FITS`.
 
-A polynomial that is the best for the weighted error (Remez's exchange, in 60 digits) on an interval. Its
-lowest coefficient is rounded to the type, then the others are fitted anew beside it, and so on: what is
-written is what is evaluated.
+Fits the polynomial of least weighted error (Remez's exchange, in 60 digits) on an interval. Its lowest
+coefficient is rounded to the type, then the others are fitted again with that one fixed, and so on, so that
+the printed coefficients are those of the evaluated polynomial.
 """
 
 import sys
@@ -16,13 +16,14 @@ DIGITS = 60
 
 
 def rounded(x, bits):
-    """The number of the type next to x."""
+    """Return the number of the type next to x."""
     with mpmath.workprec(53 if bits == 64 else 24):
         return +x
 
 
 def exchanged(f, weight, powers, a, b, rounds=12):
-    """Coefficients c with sum c_k x^k nearest to f where the error counts by `weight`, and that error."""
+    """Return coefficients c with sum c_k x^k nearest to f, with errors weighted by `weight`, and the
+    error."""
     n = len(powers)
     x = [a + (b - a) * mpmath.sin(mpmath.pi * (k + 1) / (2 * n + 2)) ** 2 for k in range(n + 1)]
     grid = [(a + b) / 2 - (b - a) / 2 * mpmath.cos(mpmath.pi * mpf(k) / (40 * n)) for k in range(40 * n + 1)]
@@ -54,8 +55,8 @@ def exchanged(f, weight, powers, a, b, rounds=12):
 
 
 def fitted(f, weight, a, b, n, bits, exact=()):
-    """n coefficients, highest power first, as numbers of the type, and the largest weighted error. `exact`:
-    the lowest ones."""
+    """Return n coefficients, highest power first, as numbers of the type, and the largest weighted error.
+    `exact`: the lowest ones."""
     known, b = [rounded(mpf(c), bits) for c in exact], mpf(b)
     a = mpf(a) or b / 10**6  # where the weight may be 0
     with mpmath.workdps(DIGITS):
@@ -72,7 +73,7 @@ def fitted(f, weight, a, b, n, bits, exact=()):
 
 
 def _odd(f):
-    """(f(t) / t - 1) / t^2 as a function of z = t^2, from its series at 0 on."""
+    """Return (f(t) / t - 1) / t^2 as a function of z = t^2, from its series at 0 on."""
 
     def rest(z):
         if z < mpf(10) ** -25:

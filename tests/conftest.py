@@ -1,13 +1,13 @@
 """The `space` fixture: every conformance and model test is a function of the space and runs on each one
 present.
 
-PORTABLE_TEST_SPACES names the spaces, for example "serial,cuda"; a space named there that cannot run here
-FAILS its tests. Without it every space that can run here is tried; the head of pytest's report says which
-those are and why cuda is none of them where no device answers.
+PORTABLE_TEST_SPACES names the spaces, for example "serial,cuda"; tests on a named space that cannot run here
+FAIL. Without it every space that can run here is tested; the head of pytest's report lists these, and the
+reason why cuda is missing if there is no device.
 
-Tests that take long and stand side by side run whole where the command line names their file or folder, as in
-`python -m pytest tests/clusters`; a run of everything takes every N-th of them. They are marked slow, and
-`-m "not slow"` leaves all of them out.
+Long tests with many parameters run completely if the command line names their file or folder, as in `python
+-m pytest tests/clusters`; a run of all tests takes every N-th of them. They are marked slow, and `-m "not
+slow"` leaves all of them out.
 """
 
 import gc
@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("busy")  # machines under load draw slowly
 
 ASKED = [name.strip() for name in os.environ.get("PORTABLE_TEST_SPACES", "").split(",") if name.strip()]
 NO_CUDA = None if ASKED else unavailable_because("cuda")
-# No test is made for a device that is not there: thousands would be collected, handed out and skipped.
+# Make no tests for a missing device: thousands would be collected, distributed and skipped.
 SPACES = ASKED or ["checked", "serial", "threads", *([] if NO_CUDA else ["cuda"])]
 
 
@@ -36,11 +36,11 @@ def pytest_report_header():
 
 
 def space_fixture(names):
-    """A fixture that runs a test on each space of these names; one that is asked for must be there."""
+    """Return a fixture that runs a test on each space of these names; a requested space must be available."""
 
     @pytest.fixture(params=names)
     def space(request):
-        """The name of an execution space that can run here."""
+        """Yield the name of an execution space that can run here."""
         reason = unavailable_because(request.param)
         if reason is not None:
             pytest.fail(f"PORTABLE_TEST_SPACES asks for {request.param}: {reason}")
@@ -54,7 +54,8 @@ space = space_fixture(SPACES)
 
 @pytest.fixture
 def impatient():
-    """A call of the system that waits for ever, for a writer to a pipe perhaps, fails after ten seconds."""
+    """Interrupt system calls that block for ever, such as opening a pipe without a writer, after ten
+    seconds."""
 
     def fail(*_):
         raise AssertionError("it waits")
@@ -66,8 +67,8 @@ def impatient():
     signal.signal(signal.SIGALRM, before)
 
 
-# Of tests/: every N-th of a file, or of a function's; with 0 none, unless the very file is named. All are
-# marked slow.
+# Folders of tests/: every N-th test of a file, or of a function; with 0 none, unless the file itself is
+# named. All are marked slow.
 SAMPLED = {
     "checked/test_models.py": 8,
     "clusters/": 10,
@@ -112,15 +113,14 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_finish():
-    """Freeze all objects: those that are there by now stay to the end, so that no garbage collection
-    visits them."""
+    """Freeze all objects: they live until the end, so that garbage collection need not visit them."""
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def past():
-    """Nor at what a module's tests leave, which are kernels and their trees above all: by the end of a run
-    one collection took ten seconds."""
+    """Freeze objects that a module's tests leave, mostly kernels and their trees: by the end of a run one
+    collection took ten seconds."""
     yield
     gc.freeze()
 
@@ -133,12 +133,12 @@ def paths(config):
 
 @pytest.fixture
 def named(request):
-    """True if the command line names the test's file."""
+    """Return True if the command line names the test's file."""
     return request.path in paths(request.config)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep a sample of the tests of SAMPLED, unless they are asked for by name."""
+    """Keep a sample of the tests of SAMPLED, unless they are named on the command line."""
     asked = paths(config)
     seen, left_out = {}, []
     for item in items:

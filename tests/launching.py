@@ -1,4 +1,4 @@
-"""Launches on any space from NumPy arrays and back, so that a test is one function of the space."""
+"""Launch on any space from NumPy arrays and back, so that a test is one function of the space."""
 
 import dataclasses
 
@@ -15,7 +15,8 @@ def launch_for(space, policy, kernel, *args):
     Returns
     -------
     ndarray or tuple of ndarray
-        The array arguments afterwards, in order (those inside tuples too); one array alone is not wrapped.
+        The array arguments after the launch, in order (those inside tuples too); a single array is not
+        wrapped.
     """
     moved = [move(arg, space) for arg in args]
     pk.parallel_for(_on(policy, space), kernel, *moved)
@@ -24,7 +25,7 @@ def launch_for(space, policy, kernel, *args):
 
 
 def launch_reduce(space, policy, kernel, *args, reducer=None):
-    """Reduce over copies of the array arguments; return what parallel_reduce returns."""
+    """Reduce over copies of the array arguments; return the result of parallel_reduce."""
     options = {} if reducer is None else {"reducer": reducer}
     return pk.parallel_reduce(_on(policy, space), kernel, *(move(arg, space) for arg in args), **options)
 
@@ -35,7 +36,7 @@ def _on(policy, space):
 
 
 def move(arg, space):
-    """A copy of an array where kernels of `space` can reach it; other arguments as they are."""
+    """Copy an array to memory that kernels of `space` can access; return other arguments unchanged."""
     if isinstance(arg, tuple):
         return tuple(move(item, space) for item in arg)
     if not isinstance(arg, np.ndarray) or isinstance(arg, Small):
@@ -61,6 +62,6 @@ def _arrays(args):
 
 
 def builds(kernel):
-    """(policy kind, argument types, reducers) of all that a kernel was compiled for on the CPU; counting
-    builds have a name besides."""
+    """Return (policy kind, argument types, reducers) of all builds of a kernel on the CPU; counting builds
+    have a name in addition."""
     return [key[1:] for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]

@@ -1,31 +1,31 @@
-"""Bound the distance of two right answers: every floating-point comparison of the tests takes its bound
+"""Bound the distance of two correct results: every floating-point comparison of the tests takes its bound
 from here."""
 
 import numpy as np
 
 
 def tol(dtype, n=1):
-    """The largest relative difference between two right results.
+    """Return the largest relative difference between two correct results.
 
     Parameters
     ----------
     dtype : dtype or type
-        What the arithmetic was done in.
+        Type of the arithmetic.
     n : int
-        Terms that were added up. Each order of adding n terms of one sign is wrong by at most n units of half
-        an eps, so two orders differ by n eps at most (Higham, Accuracy and Stability of Numerical Algorithms,
-        section 4.2).
+        Number of terms added. Each order of adding n terms of one sign has an error of at most n units of
+        half an eps, so two orders differ by at most n eps (Higham, Accuracy and Stability of Numerical
+        Algorithms, section 4.2).
 
     Returns
     -------
     float
-        (8 + n) eps: eight for a handful of elementwise roundings and functions that are right within 2 ulp.
+        (8 + n) eps: eight for a few elementwise roundings and functions with errors of at most 2 ulp.
     """
     return (8 + n) * float(np.finfo(dtype).eps)
 
 
 def assert_close(got, wanted, dtype, n=1, scale=0.0):
-    """Compare within `tol`, relative to the larger of the wanted value and `scale`; integers must be equal.
+    """Compare within `tol`, relative to the larger of the expected value and `scale`; integers must be equal.
 
     `scale` is for sums whose terms cancel: the size of the terms, not of the sum, bounds the rounding.
     """

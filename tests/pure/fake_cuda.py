@@ -1,7 +1,7 @@
-"""A pretend CUDA driver with two devices and no GPU: what the real one would be asked, answered from a
-bytearray.
+"""Simulate a CUDA driver with two devices and no GPU: calls are recorded, and answered from a bytearray.
 
-Addresses of its memory are in no process's reach, so that a host that touches device memory dies in the test.
+Addresses of its memory are not mapped in any process, so that a host that accesses device memory crashes in
+the test.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from portable.core.places import space
 from portable.core import registry
 from portable.core.machines.cuda import driver, library
 
-# not canonical on any processor: whoever follows it gets a fault
+# not canonical on any processor: an access through it faults
 BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22
 FUNCTIONS, PIECE = 0x7700_0000_0000, 16 << 10  # names of one length are one function; bytes of a stamp
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32, 1: 1024, 97: 232448}
@@ -39,21 +39,21 @@ ERRORS = {
     700: "ILLEGAL_ADDRESS",
 }
 GOOD_PTX, BAD_PTX = b".version 6.3 good\0", b".version 6.3 bad\0"
-VERSION = 999_000  # of no real driver, which would find the pretended machine code in the cache
+VERSION = 999_000  # of no real driver, which would find the simulated machine code in the cache
 
 
 class FakeDriver:
-    """The library's functions by name, each also counted in `calls`; `fail[name] = code` makes a function
+    """Functions of the library by name, each also counted in `calls`; `fail[name] = code` makes a function
     fail."""
 
     def __init__(self):
         self.calls, self.live, self.launches = [], {}, []
         self.fail = {"cuCtxEnablePeerAccess": 217}  # there is no link
         self.memory = {d: bytearray(MEMORY_BYTES) for d in (0, 1)}
-        self.used = {0: 0, 1: 0}  # bytes, and the next address: nothing is reused
+        self.used = {0: 0, 1: 0}  # bytes, and the next address: addresses are not reused
         self.current, self.handles, self.capturing = None, 100, False
         self.pinned, self._functions = {}, {}
-        self.block, self.block_bytes = b"", 0  # of the launch before, as many bytes as a test wants
+        self.block, self.block_bytes = b"", 0  # the block of the previous launch, of `block_bytes` bytes
         for name, (function, types) in _functions(self).items():
             self._functions[name] = ctypes.CFUNCTYPE(c_int, *types)(self._counted(name, function))
 
@@ -79,14 +79,14 @@ class FakeDriver:
         return self.handles
 
     def bytes_at(self, pointer, nbytes):
-        """A memoryview of device memory."""
+        """Return a memoryview of device memory."""
         device, offset = divmod(pointer - BASE, MEMORY_BYTES)
         assert offset + nbytes <= MEMORY_BYTES
         return memoryview(self.memory[device])[offset : offset + nbytes]
 
 
 def _functions(fake):
-    """name -> (what it does, its parameters' types as in cuda.h)."""
+    """Return name -> (implementation, types of its parameters as in cuda.h)."""
     handle_out, device = POINTER(c_void_p), c_int
 
     def out(pointer, value):
@@ -104,7 +104,7 @@ def _functions(fake):
             > MEMORY_BYTES
         ):
             return 2
-        # all was used once; begin again where the test has freed it
+        # Addresses are exhausted: begin again with those that the test has freed.
         if fake.used[here] + nbytes > MEMORY_BYTES:
             fake.used[here] = 0
         pointer[0] = BASE + here * MEMORY_BYTES + fake.used[here]
@@ -141,7 +141,7 @@ def _functions(fake):
         device_to_device(target, source, nbytes, stream)
 
     def pointer_attributes(n, attributes, values, pointer):
-        """No error for memory that CUDA does not know: zeros, and -2 for the number of its device."""
+        """Memory unknown to CUDA is no error: zeros, and -2 for its device number."""
         ours = BASE <= pointer < BASE + 2 * MEMORY_BYTES
         found = {2: 2 * ours, 9: (pointer - BASE) // MEMORY_BYTES if ours else -2}
         for attribute, place in zip(attributes[:n], values[:n]):
@@ -176,7 +176,7 @@ def _functions(fake):
         return lambda pointer, *rest: out(pointer, fake.new(kind))
 
     def move(parameters):
-        """The kernel of backends/cuda/staging.py."""
+        """Execute the kernel of backends/cuda/staging.py."""
         values = ctypes.cast(parameters, POINTER(POINTER(c_uint64)))
         target, source, nbytes, stamps, serial = (values[k][0] for k in range(5))
         found = bytes(fake.bytes_at(source, nbytes)) if source >= BASE else ctypes.string_at(source, nbytes)
@@ -294,10 +294,11 @@ def _forget_everything():
 
 @contextlib.contextmanager
 def installed(fake):
-    """The driver is `fake` inside; tests are skipped where a real one answers.
+    """Replace the driver by `fake`; tests are skipped if there is a real driver.
 
-    What outlives the test, as compiled kernels and memory that is freed later, would reach the real driver.
-    Its large memory does not outlive it: it lies in reference cycles, which may be collected much later.
+    Objects that outlive the test, such as compiled kernels and memory that is freed later, would be passed to
+    the real driver. The large memory of `fake` is cleared explicitly: it is in reference cycles, which may be
+    collected much later.
     """
     if library.available()[0]:
         pytest.skip("a CUDA device is present, whose driver would be given the pretended one's handles")
@@ -315,7 +316,7 @@ def installed(fake):
 
 @pytest.fixture
 def fake_cuda():
-    """The pretend driver in place of the real one."""
+    """Replace the driver by a simulated one."""
     with installed(FakeDriver()) as fake:
         yield fake
 

@@ -8,7 +8,7 @@ import pytest
 import portable as pk
 from portable.core.launch import dispatch
 
-MOST = 1024  # types that are remembered
+MOST = 1024  # limit of stored types
 
 
 @pk.kernel
@@ -29,7 +29,7 @@ def test_indices_far_from_zero_reach_compiled_code_whole(begin):
 
 
 class Lent:
-    """Another library's array, which counts how often it is asked for its memory."""
+    """Array of another library, which counts the requests for its memory."""
 
     def __init__(self, elements):
         self.elements, self.shares, self.asked = elements, True, 0
@@ -40,7 +40,7 @@ class Lent:
 
 
 def test_an_array_is_asked_once_whether_it_shares_its_memory_and_each_time_where_that_is():
-    """It may move its elements, or begin to hand out copies."""
+    """The library may move the array's elements, or begin to return copies."""
     lent, out, policy = Lent(np.arange(4)), np.zeros(4, np.int64), pk.RangePolicy(0, 4, space="serial")
     pk.parallel_for(policy, add_own, lent, out)
     lent.asked = 0
@@ -69,7 +69,7 @@ def test_arrays_of_other_libraries_are_arguments_where_they_share_memory():
 
 
 class Sometimes:
-    """Arrays of a type of which some are on a GPU and others are not, as PyTorch's."""
+    """Arrays of a type of which some are on a GPU and others are not, as in PyTorch."""
 
     def __init__(self, **interface):
         self.__dict__.update(interface)

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: whole or absent, for this user alone, however many processes there are."""
+"""Test compiled kernels on disk: complete or absent, for this user only, with any number of processes."""
 
 import os
 import subprocess
@@ -87,7 +87,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 @posix
 @pytest.mark.parametrize("place", ["cache/kernels", "cache"])
 def test_a_folder_that_others_can_write_is_refused(folder, place):
-    """Also one above: who can rename the folder can put another in its place."""
+    """This includes folders above: a user who can rename the folder can replace it."""
     (folder / "cache" / "kernels").mkdir(parents=True)
     (folder / place).chmod(0o777)
     with pytest.warns(UserWarning, match=f"others can write to .*{place} "):
@@ -98,8 +98,8 @@ def test_a_folder_that_others_can_write_is_refused(folder, place):
 
 @posix
 def test_code_that_others_can_write_is_not_loaded(folder):
-    """Files that others left in a folder while it was open to all stay refused when it is closed: each
-    file is checked."""
+    """Files that other users left in a folder while it was writable to all remain refused after it is closed:
+    each file is checked."""
     name = cache.key("planted")
     cache.put(name, b"machine code")
     path = cache.folder() / name
@@ -175,15 +175,15 @@ def test_a_process_that_finds_its_code_imports_nothing_that_makes_trees_or_code(
 def test_the_command_tells_hits_and_misses_of_a_program(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
     (folder / "program.py").write_text(PROGRAM.format(folder=str(folder)))
-    for hits, misses in ((0, 2), (2, 0)):  # the kernel, and what calls it in the usual state of arithmetic
+    for hits, misses in ((0, 2), (2, 0)):  # the kernel, and its caller that sets the arithmetic's state
         command = [sys.executable, "-m", "portable", "cache", str(folder / "program.py")]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert (out[out.index("hits") + 2], out[out.index("misses") + 2]) == (str(hits), str(misses))
 
 
 def test_a_launch_makes_no_code_that_it_does_not_call(folder):
-    """A text without loops, on the calling thread alone: neither Ctrl-C's code nor the pool's, nor that of a
-    last pack."""
+    """A kernel without loops, launched on the calling thread, needs neither the code for Ctrl-C nor that of
+    the pool or of a last pack."""
     (folder / "kernels_of_many.py").write_text(KERNELS)
     program = PROGRAM.format(folder=str(folder)).replace("serial", "threads:2").replace("100", "192")
     told = "\nprint([m for m in ('stop', 'pool') if f'portable.core.machines.cpu.{m}' in sys.modules])"
@@ -220,7 +220,7 @@ AS_MANY = textwrap.dedent("""
 
 
 def program(folder, search=None, before="", **environment):
-    """Hits and misses of a process that launches a kernel."""
+    """Return the hits and misses of a process that launches a kernel."""
     (folder / "program.py").write_text(before + AS_MANY)
     base = {k: v for k, v in os.environ.items() if k not in ("PORTABLE_CACHE", "XDG_CACHE_HOME")}
     if search is not None:
@@ -279,7 +279,7 @@ def test_imported_from_an_archive(tmp_path):
 @pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders are not opened here")
 @pytest.mark.parametrize("then", ["nothing", "folders", "files"])
 def test_a_descriptor_that_was_closed_is_not_used(folder, then):
-    """A daemon closes all that it has inherited; then its number is that of what is opened next."""
+    """A daemon closes all inherited descriptors; the number may then belong to another file."""
     cache.put("first", b"one")
     (folder / "foreign").mkdir()
     (folder / "file").write_bytes(b"precious")

@@ -1,5 +1,5 @@
-"""deep_copy and mirrors between all pairs of memories, against NumPy's assignment; devices are the pretend
-driver's."""
+"""Compare deep_copy and mirrors between all pairs of memories with NumPy's assignment; devices are
+simulated."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from portable.core.machines import host
 from portable.core.language.types import STORED
 
 SPACES = ["serial", "cuda", "cuda:1"]
-# Shapes agree: columns and evens; rows and pair; the others with themselves.
+# Equal shapes: columns and evens; rows and pair; the others with themselves.
 PARTS = {
     "whole": np.s_[...],
     "rows": np.s_[1:3],
@@ -179,11 +179,12 @@ def test_mirrors(fake_cuda, space):
 
 
 def test_copies_wait_for_the_device(fake_cuda):
-    """Work on streams of its own must be done before a copy, which runs on the default stream, looks."""
+    """Work on other streams must be done before a copy, which runs on the default stream, reads its
+    result."""
     view, host = pk.zeros(3, space="cuda"), np.zeros(3)
     pk.deep_copy(host, view)
-    assert "cuCtxSynchronize" not in fake_cuda.calls  # nobody has a stream of their own yet
-    assert view.__cuda_array_interface__  # somebody may now
+    assert "cuCtxSynchronize" not in fake_cuda.calls  # there are no other streams yet
+    assert view.__cuda_array_interface__  # other streams may exist from now on
     for copy in (
         lambda: pk.deep_copy(host, view),
         lambda: pk.deep_copy(view, host),
@@ -198,7 +199,7 @@ def test_copies_wait_for_the_device(fake_cuda):
 
 
 def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
-    """Every byte arrives, in both directions, whatever the size is beside the pieces and their ring."""
+    """Every byte arrives, in both directions, whatever the size relative to the pieces and their ring."""
     from portable.core.machines.cuda import driver, staging
 
     monkeypatch.setattr(driver, "_LARGE", 1000)
@@ -215,7 +216,7 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
 
 
 def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
-    """A process that makes few copies uses the driver's own buffers; later ones are one call, and right."""
+    """A process with few copies uses the driver's buffers; later copies are one call each, and correct."""
     view = pk.zeros(1000, space="cuda")
     for k in range(30):
         pk.deep_copy(view, np.full(1000, float(k)))
@@ -232,7 +233,7 @@ def test_small_copies_go_through_pinned_memory_once_there_are_many(fake_cuda):
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda, n_bytes, first):
     whole = pk.zeros(n_bytes + first, np.uint8, space="cuda")
-    view = whole[first:]  # a kernel copies what begins at a multiple of 16 bytes
+    view = whole[first:]  # arrays that begin at a multiple of 16 bytes are copied by a kernel
     pk.deep_copy(whole, np.ones(n_bytes + first, np.uint8))
     for copy in (lambda: pk.deep_copy(view, np.zeros(n_bytes, np.uint8)), view.to_numpy):
         for _ in range(20):
@@ -264,7 +265,7 @@ def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch)
     source = np.arange(1000.0)
     with pytest.warns(UserWarning, match="pinned memory is refused"):
         view = pk.copy_of(source, "cuda")
-    assert_array_equal(view.to_numpy(), source)  # without another warning: they are errors here
+    assert_array_equal(view.to_numpy(), source)  # warnings are errors here: there is no further one
 
 
 def test_pinned_arrays(fake_cuda):
@@ -314,7 +315,7 @@ def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
 
 
 def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
-    """Asking for the default would start a GPU's driver, where there is one."""
+    """Determining the default would start a GPU's driver, if there is one."""
     monkeypatch.setattr(space_module, "default_space", lambda: pytest.fail("the default space was asked for"))
     view = pk.copy_of(np.arange(3.0), space="serial")
     assert view.to_numpy().tolist() == [0.0, 1.0, 2.0] and view.space == "serial"
@@ -322,7 +323,7 @@ def test_a_copy_to_a_named_space_asks_for_no_default(monkeypatch):
 
 
 def test_a_large_array_that_comes_back_has_the_memory_of_one_that_is_gone(fake_cuda, monkeypatch):
-    """And of no other: the results of calls before stay as they were."""
+    """Memory of live arrays is not reused: the results of earlier calls do not change."""
     monkeypatch.setattr(host._Large, "kept", {})
     numbers = np.arange(host.LARGE // 8)
     view = pk.copy_of(numbers, "cuda")

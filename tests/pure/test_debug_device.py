@@ -1,4 +1,6 @@
-"""The debug build on a device, as far as the host goes: where faults lie, that a launch reads them."""
+"""Test the debug build on a device, as far as the host is concerned: the place of faults, and the launch that
+reads them.
+"""
 
 import ctypes
 import struct
@@ -37,7 +39,7 @@ def total(i, k, x):
 
 @pytest.fixture
 def faulty(fake_cuda, monkeypatch):
-    """A device on which the second launch of a kernel leaves a fault at its first site."""
+    """Simulate a device on which the second launch of a kernel reports a fault at its first site."""
     usual, n = launches.Compiled.launch, [0]
 
     def launch(self, grid, words, *others, **options):
@@ -91,11 +93,13 @@ def test_plans_and_captures(fake_cuda):
 
 
 def test_a_launch_is_one_call_and_one_wait(fake_cuda):
-    """Also a plan's, in another block that asks for the same, and a reduction's, which waits once."""
+    """This holds also for a plan in another block with the same setting, and for a reduction, which waits
+    once.
+    """
     launches.driver.context(0).alone = True
     k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
     policy = pk.RangePolicy(0, 37, space="cuda")
-    copy, sums = pk.kernel(gather.fn), pk.kernel(total.fn)  # not made for another driver
+    copy, sums = pk.kernel(gather.fn), pk.kernel(total.fn)  # not compiled for another driver
     with pk.use(debug=True):
         plan = pk.plan(policy, copy, k, x, y)
         pk.parallel_for(policy, copy, k, x, y)
@@ -115,7 +119,7 @@ def test_a_plan_of_a_debug_build_is_called_as_it_was_made(monkeypatch):
     x, policy = np.zeros(9), pk.RangePolicy(0, 9, space="serial")
     with pk.use(debug=True):
         plan = pk.plan(policy, add_one, x)
-    monkeypatch.setattr(pk.core.launch.dispatch, "parallel_for", None)  # what it would be launched by
+    monkeypatch.setattr(pk.core.launch.dispatch, "parallel_for", None)  # a call of parallel_for would fail
     with pk.use(debug=True):
         plan()
         with pk.use("serial", debug=True):
@@ -129,7 +133,8 @@ def tally(i, k, counts):
 
 
 def test_a_view_that_is_only_added_to_has_a_copy_in_each_block(fake_cuda):
-    """Unless it is too large, as the debug build takes some of a block's shared memory."""
+    """The view has no copies if it is too large, since the debug build uses some of a block's shared
+    memory."""
     k, policy = pk.zeros(37, "int64", space="cuda"), pk.RangePolicy(0, 37, space="cuda")
     add = pk.kernel(tally.fn)
     with pk.use(debug=True):

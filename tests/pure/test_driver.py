@@ -1,4 +1,4 @@
-"""The CUDA driver's wrapping, against a pretend driver: what is asked, what is freed, what is raised."""
+"""Test the wrapping of the CUDA driver with a simulated driver: calls, releases, errors."""
 
 import ctypes
 import gc
@@ -65,7 +65,7 @@ def test_threads_that_ask_side_by_side_share_a_context(fake_cuda):
         for thread in threads:
             thread.start()
         while driver.context.cache_info().misses < 3 and any(thread.is_alive() for thread in threads):
-            time.sleep(0.001)  # until all of them are on their way
+            time.sleep(0.001)  # until all of them have started
     for thread in threads:
         thread.join()
     assert len(given) == 3 and all(one is driver.context(0) for one in given)
@@ -106,7 +106,7 @@ def test_freed_memory_serves_the_next_request_of_its_size(context, fake_cuda):
     again = context.allocate(1000)
     assert again.pointer == first != b.pointer
     assert fake_cuda.calls.count("cuMemAlloc_v2") == 3
-    assert fake_cuda.calls.count("cuCtxSynchronize") == 0  # one queue: what used it before comes before
+    assert fake_cuda.calls.count("cuCtxSynchronize") == 0  # one queue: earlier uses come before
 
 
 @pytest.mark.parametrize("use", ["a launch", "a graph", "another library"])
@@ -188,8 +188,8 @@ def test_copies_and_fills(context, fake_cuda):
 @pytest.mark.parametrize("refused", [0, 217, 704])
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
 def test_queued_copies(context, fake_cuda, dtype, refused):
-    """They wait for nobody, and between linked devices are a kernel of the target's; where there is no link,
-    or there are queues besides the default ones, they wait for all."""
+    """Queued copies do not block, and between linked devices are a kernel of the target; without a link, or
+    with queues other than the default ones, they synchronize with all."""
     fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
     fake_cuda.block_bytes = 48
     a, b, c = (pk.empty(5, dtype, space) for space in ("cuda:0", "cuda:0", "cuda:1"))
@@ -205,7 +205,7 @@ def test_queued_copies(context, fake_cuda, dtype, refused):
     waiting = ["cuCtxSynchronize"] * 2 + ["cuMemcpyPeerAsync", "cuStreamSynchronize"]
     for _ in range(2):
         assert asked(c) == (waiting if refused == 217 else linked)
-    if refused != 217:  # by the target's device, eight bytes at a time where that is so many
+    if refused != 217:  # by the target's device, eight bytes at a time if the size is divisible by eight
         width, words = (1, 5) if dtype == "int8" else (8, a.nbytes // 8)
         assert fake_cuda.launches[-1][-1] == 1
         assert struct.unpack("6q", fake_cuda.block) == (a.pointer, words, width, c.pointer, words, width)
@@ -216,8 +216,8 @@ def test_queued_copies(context, fake_cuda, dtype, refused):
 
 @pytest.mark.parametrize("refused", [0, 217, 704])
 def test_a_device_follows_another_one(context, fake_cuda, refused):
-    """By a mark, also where they do not reach each other's memory, or another library has linked them; where
-    there are queues that the mark would leave out, the host waits."""
+    """The device waits for an event, also if the devices cannot access each other's memory, or another
+    library has linked them; if there are queues without the event, the host waits."""
     other = driver.context(1)
     fake_cuda.fail["cuCtxEnablePeerAccess"] = refused
 
@@ -250,7 +250,7 @@ def test_queues_of_one_device_follow_each_other(context, fake_cuda):
 def test_programs(context, fake_cuda):
     code = context.link(GOOD_PTX.decode().rstrip("\0"))
     assert code == b"\x7fELF\0code"
-    assert not fake_cuda.live  # the linker's state is gone
+    assert not fake_cuda.live  # the state of the linker is freed
     function = context.load(code).function("entry")
     assert (function.shared_bytes, function.local_bytes, function.registers) == (11, 13, 14)
     assert function.blocks_per_sm(256) == 8
@@ -348,7 +348,7 @@ def test_after_a_fork_everything_refuses(context, fake_cuda):
                     assert "forked" in str(error)
                 else:
                     os._exit(2)
-            del memory  # not freed here: it is the parent's
+            del memory  # not freed here: it belongs to the parent
             status = 0
         finally:
             os._exit(status)
@@ -357,13 +357,15 @@ def test_after_a_fork_everything_refuses(context, fake_cuda):
 
 
 def test_every_signature_is_known_to_the_pretend_driver():
-    """So that a function added to the table gets its test."""
+    """A function added to the table thereby needs a test."""
     assert set(library._SIGNATURES) <= set(FakeDriver()._functions)
 
 
 @pytest.mark.parametrize("dtype, n_places", [("int32", 4), ("float64", 8)])
 def test_the_host_waits_for_no_part_of_a_sort(fake_cuda, dtype, n_places):
-    """Clear, count, where digits start, and a launch for each place; nothing is copied."""
+    """The launches clear, count, compute the starts of digits, and sort by each digit; no data are copied to
+    the host.
+    """
     keys = pk.empty(5000, dtype, "cuda")
     fake_cuda.calls.clear()
     order = pk.argsort(keys, "cuda", descending=True)

@@ -1,5 +1,5 @@
-"""The CUDA driver's wrapping on a real device: each call once, with a kernel written in PTX. Skipped without
-a GPU."""
+"""Test the wrapping of the CUDA driver on a real device: each call once, with a kernel written in PTX.
+Skipped without a GPU."""
 
 import ctypes
 import threading
@@ -56,7 +56,7 @@ def context():
 
 
 class Adder:
-    """`add` over an array on the device."""
+    """Run `add` on an array of the device."""
 
     def __init__(self, context, image=PTX):
         self.context, self.function = context, context.load(image).function("add")

@@ -1,8 +1,8 @@
-"""The text of exp, log and their family, run as plain Python on NumPy scalars: against mpmath, at the edges
-against NumPy and Python's math. One case a word.
+"""Compare the source of exp, log and their family, run as plain Python on NumPy scalars, with mpmath, and at
+the edges with NumPy and Python's math. One case for each word.
 
-`portable.core.language.words` rounds fma exactly, so what is measured here is what the compiled text gives;
-that it gives the same bits is tested on every space by the conformance suite.
+`portable.core.language.words` rounds fma exactly, so that the errors measured here are those of the compiled
+source; the conformance suite tests on every space that the bits are equal.
 """
 
 import ast
@@ -35,12 +35,14 @@ N_RANDOM = 30
 
 
 def strong(a, b):
-    """The dtype that a choice between two numbers has: that of the NumPy scalar among them."""
+    """Return the dtype of a choice between two numbers: that of the NumPy scalar among them."""
     return next((type(v) for v in (a, b) if isinstance(v, np.generic)), lambda v: v)
 
 
 def plain(names):
-    """The functions over words whose literals take the dtype of the value they meet, as in compiled text."""
+    """Return the functions with words whose literals take the dtype of the other operand, as in compiled
+    source.
+    """
     names["where"] = lambda c, a, b: strong(a, b)(a if c else b)
     for name, value in names.items():
         if value in (words.minimum, words.maximum):
@@ -56,8 +58,8 @@ PLAIN = {"float32": elementary.narrowed(PLAIN, special.T32), "float64": PLAIN}
 
 
 def run(name, dtype, *args):
-    """One function's value, with its dtype checked: a float64 operation in a float32 function would show
-    here."""
+    """Return a function's value and check its dtype: a float64 operation in a float32 function would change
+    it."""
     kind = FLOAT[dtype]
     with np.errstate(all="ignore"):
         y = PLAIN[dtype][texts(name)[1].__name__](*(kind(a) for a in args))
@@ -70,9 +72,9 @@ def lgamma(x):
 
 
 class Case(NamedTuple):
-    """exact : of mpmath; plain : another library's, which is right at the edges too, None where the word
-    means nothing; ranges : where arguments are drawn, one list for each; powers : exponents between which
-    their sizes are; more : hard places."""
+    """Case of a word. exact : function of mpmath; plain : function of another library that is correct also at
+    the edges, None where the word is undefined; ranges : ranges of arguments, one list for each; powers :
+    range of the arguments' exponents; more : difficult arguments."""
 
     exact: object
     plain: object
@@ -82,7 +84,7 @@ class Case(NamedTuple):
 
 
 def of_math(function, pole=NAN):
-    """A function of Python's math that raises nothing."""
+    """Return a function of Python's math that does not raise."""
 
     def plain(*args):
         try:
@@ -95,13 +97,14 @@ def of_math(function, pole=NAN):
     return plain
 
 
-ALL = (-1074, 1023.9)  # of float32 those that it has
+ALL = (-1074, 1023.9)  # clipped to the range of float32 if necessary
 NEAR_ONE = [(0.5, 2), (0.99, 1.01), (1.38, 1.45), (0.69, 0.73)]
 MULTIPLES = np.rint(default_rng(20).uniform(-4000, 4000, N_RANDOM)) * np.pi / 2
 ANGLES = (
     [[(-7, 7), (-6300, 6300)]],
     ALL,
-    # beside multiples of pi/2; where tan is worst; the numbers of both types that are nearest to multiples
+    # next to multiples of pi/2; where tan is least accurate; the numbers of both types that are nearest to
+    # multiples
     (*MULTIPLES, *(MULTIPLES + 0.98 * np.pi / 4), 1e22, 16367173.0 * 2.0**72, 6381956970095103.0 * 2.0**797),
 )
 CASES = {
@@ -182,8 +185,8 @@ CASES = {
 
 
 def error_ulp(y, exact, dtype):
-    """|y - exact| in units of the last place of the exact value; infinity is right where rounding gives
-    it."""
+    """Return |y - exact| in units of the last place of the exact value; infinity is correct if rounding
+    overflows."""
     info = np.finfo(dtype)
     largest, digits = mpmath.mpf(float(info.max)), info.nmant
     exponent = max(int(mpmath.frexp(exact)[1]) - 1, int(info.minexp)) if exact else int(info.minexp)
@@ -199,7 +202,7 @@ def error_ulp(y, exact, dtype):
 
 
 def points(name, dtype):
-    """Tuples of arguments: random ones over the ranges that matter, and the hard places."""
+    """Return tuples of arguments: random ones over the relevant ranges, and the difficult ones."""
     case, rng, info = CASES[name], default_rng(20), np.finfo(dtype)
     columns = []
     for ranges in case.ranges:
@@ -229,7 +232,9 @@ def test_every_function_has_its_accuracy_written_down():
 @pytest.mark.parametrize("dtype", FLOAT)
 @pytest.mark.parametrize("name", CASES)
 def test_error_is_within_what_is_written_down(name, dtype):
-    """ACCURACY is the largest error of millions of points (float64) or of every number (float32)."""
+    """Errors are at most ACCURACY, the largest error of millions of points (float64) or of all numbers
+    (float32).
+    """
     bound = ACCURACY[name][dtype == "float64"]
     with mpmath.workdps(400 if name in ("sin", "cos", "tan") else 40):
         for args in points(name, dtype):
@@ -267,7 +272,7 @@ EDGES = [*EDGES, 2.0**-149, -40.0, -149.0, 3e38, -3e38, 1e30, INF, -INF, NAN]
 @pytest.mark.parametrize("dtype", FLOAT)
 @pytest.mark.parametrize("name", CASES)
 def test_special_values(name, dtype):
-    """Another library's value is ours too, to the bit if it is a short number."""
+    """The value equals that of another library, bit by bit if it is a short number."""
     for args in itertools.product(map(FLOAT[dtype], EDGES), repeat=len(CASES[name].ranges)):
         with np.errstate(all="ignore"):
             wanted = CASES[name].plain(*map(np.float64, args))
@@ -287,8 +292,8 @@ def test_special_values(name, dtype):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "ndtr"])
 def test_plain_python_means_the_same(name):
-    """pk's form on Python's numbers and on NumPy's scalars, which keep their dtype. Plain Python's ndtr
-    rounds its argument first."""
+    """Compare pk's functions on Python's numbers and on NumPy's scalars, which keep their dtype. Plain
+    Python's ndtr rounds its argument first."""
     for args in points(name, "float64")[::9]:
         assert_allclose(
             getattr(pk, name)(*map(float, args)), run(name, "float64", *args), rtol=6e-15, atol=1e-300
@@ -298,8 +303,8 @@ def test_plain_python_means_the_same(name):
 
 @pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
 def test_lgamma_of_whole_and_negative_numbers(dtype, last):
-    """Factorials, and the reflection's absolute error: it is that of the two terms which cancel near the
-    zeros."""
+    """Compare with factorials; the absolute error of the reflection is that of two terms which cancel near
+    the zeros."""
     eps = float(np.finfo(dtype).eps)
     with mpmath.workdps(40):
         for n in range(3, last):
@@ -313,7 +318,7 @@ def test_lgamma_of_whole_and_negative_numbers(dtype, last):
 @pytest.mark.parametrize("dtype", FLOAT)
 @pytest.mark.parametrize("name", ["exp", "exp2", "log"])
 def test_fast_forms(name, dtype):
-    """Within 3 ulp on normal numbers; what would be subnormal is 0."""
+    """Errors are at most 3 ulp on normal numbers; results that would be subnormal are 0."""
     tiny = float(np.finfo(dtype).tiny)
     with mpmath.workdps(40):
         for (x,) in points(name, dtype):
@@ -341,8 +346,8 @@ def test_exp_nonpositive_has_the_bits_of_exp(dtype):
 
 
 def test_rsqrt_of_float32_is_rounded_correctly(monkeypatch):
-    """By the code for packs for each number from 1 to 4; and whatever it begins with, up to 2^-22.9 off, at
-    those whose roots are nearest to the middle of two."""
+    """Test the code for packs for each number from 1 to 4; and for the numbers whose roots are nearest to a
+    midpoint any initial value with an error up to 2^-22.9."""
     x = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(np.float32)
     y = np.empty_like(x)
     pk.parallel_for(pk.RangePolicy(0, len(x), space="serial"), roots, x, y)
@@ -363,7 +368,7 @@ def roots(i, x, y):
 
 
 def test_constants_of_float32_text_are_float32_numbers():
-    """Plain Python and compiled text must mean the same number by a constant that is calculated with."""
+    """A constant must have the same value in plain Python and in compiled source."""
     for name, value in vars(special.T32).items():
         for c in () if name.endswith(("_END", "_ENDS", "_LEAST", "_SMALL")) else np.ravel(value):
             assert isinstance(c, (int, np.integer)) or float(np.float32(c)) == c, f"{name} holds {c!r}"
@@ -404,9 +409,9 @@ def no_product_meets_a_sum(function):
 
 
 def test_text_is_free_of_branches():
-    """Selects only; the one `if` that is allowed asks all lanes at once, to skip what none of them needs.
+    """Only selects are allowed, and an `if` on `any` of all lanes, which skips code that no lane needs.
 
-    Division alone has a loop, for quotients with more digits than the type.
+    Only division has a loop, for quotients with more digits than the type.
     """
     for function in TEXT:
         free_of_branches(function)
@@ -429,7 +434,7 @@ def test_fma_rounds_once_where_a_sum_of_its_arguments_overflows():
 
 
 def test_python_without_docstrings():
-    """`python -OO` keeps none: words' lines in the documentation are theirs."""
+    """`python -OO` has no docstrings: the documentation of words uses their lines."""
     done = subprocess.run(
         [sys.executable, "-OO", "-c", "import portable"], capture_output=True, text=True, check=False
     )

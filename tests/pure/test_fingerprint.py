@@ -1,4 +1,6 @@
-"""A launch that finds its code by a fingerprint: never another's, whatever the program has changed since."""
+"""Test launches that find their code by a fingerprint: never the code of another kernel, whatever the program
+has changed since.
+"""
 
 import linecache
 import os
@@ -15,7 +17,8 @@ from portable.core.language import frontend
 from portable.core.compiler.writing.entry import Entry
 from portable.core.compiler.reading import fingerprint
 
-# (what changes, the text of a module `config`, the text of one with kernels, what {} is: a, then b)
+# (description of the change, source of a module `config`, source of one with kernels, values of {}: a, then
+# b)
 CHANGES = [
     ("a global", "", "N = {}\n@pk.kernel\ndef f(i, out): out[i] = N", ("1", "2")),
     ("the type of a global", "", "N = {}\n@pk.kernel\ndef f(i, out): out[i] = 1 / (N * 2)", ("1", "True")),
@@ -210,7 +213,7 @@ CHANGES = [
         ("1", "2"),
     ),
 ]
-# which of these have a fingerprint: the others are compiled as they were before there were any
+# cases without a fingerprint: they are compiled as before fingerprints were introduced
 WITHOUT = {
     "what a class descends from",
     "beside an attribute that raises",
@@ -224,7 +227,7 @@ WITHOUT = {
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """Kernels whose trees were built, in an empty cache."""
+    """Return the names of kernels whose trees were built, in an empty cache."""
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o700)
     for known in (cache.folder, cache._directory):
@@ -245,7 +248,7 @@ def built(tmp_path, monkeypatch):
 
 
 def imported(folder, name, text):
-    """A module as a new process imports it."""
+    """Import a module as a new process does."""
     path = folder / f"{name}.py"
     path.write_text(text)
     linecache.clearcache()
@@ -321,8 +324,8 @@ def test_what_is_changed_in_a_function_among_the_arguments_is_compiled(built, tm
 
 
 def test_arguments_options_and_machines_have_their_own(built, tmp_path, monkeypatch):
-    """Types of arguments, static values, the kind of the policy, reducers, what the decorator was given, the
-    CPU."""
+    """Change types of arguments, static values, the kind of the policy, reducers, the decorator's options,
+    the CPU."""
 
     def launch(options="", n=9, dtype=np.float64, policy=pk.RangePolicy(0, 4, space="serial")):
         text = f"@pk.kernel{options}\ndef f(i, n, out): out[i, 0] = n * 0.1"
@@ -339,7 +342,7 @@ def test_arguments_options_and_machines_have_their_own(built, tmp_path, monkeypa
 
 
 def test_results_of_reductions_are_read_as_they_were(built, tmp_path):
-    """The facts that a launch has of its code are the same when it comes from the disk."""
+    """The facts about the code are the same if it comes from the disk."""
     texts = {
         "one": ("return x[i]", pk.Sum),
         "two": ("return x[i], x[i]", (pk.Sum, pk.Max)),

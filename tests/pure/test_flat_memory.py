@@ -1,4 +1,5 @@
-"""Memory stays flat over compilations: of kernels that are dropped, and of values of pk.static."""
+"""Test that memory does not grow over compilations: of kernels that are dropped, and of values of
+pk.static."""
 
 import os
 import subprocess
@@ -13,8 +14,9 @@ from portable.core.launch import dispatch
 from portable.core.machines.cpu import engine
 from portable.core.compiler.writing import optimise
 
-# One compilation left some 100 KiB where LLVM's pass manager was not freed, the code and the module of one
-# kernel that is kept some 20; 4 to 6 KiB were seen, which longer runs halve: tables and allocators that grow.
+# A compilation left about 100 KiB when LLVM's pass manager was not freed, and about 20 KiB for the code and
+# module of a kernel that is kept. Measured are 4 to 6 KiB, and half of that in longer runs: tables and
+# allocators grow.
 MOST_BYTES = 12 << 10
 SCRIPT = """
 import gc, os, sys
@@ -77,8 +79,8 @@ def test_compilations_leave_nothing(what, tmp_path):
 
 
 def test_what_makes_pass_managers_is_made_anew_now_and_then(monkeypatch):
-    """Each run of LLVM's leaves callbacks with its builder, which every later pass calls: after 2,000
-    others by one builder, a compilation took eight times as long."""
+    """Each run of LLVM leaves callbacks with its builder, which every later pass calls: after 2,000 other
+    runs with one builder, a compilation took eight times as long."""
     made, make = [], llvm.create_pass_builder
     monkeypatch.setattr(optimise, "_builders", {})
     monkeypatch.setattr(llvm, "create_pass_builder", lambda *args: made.append(make(*args)) or made[-1])

@@ -1,4 +1,4 @@
-"""Columns of pandas, xarray, polars and pyarrow as views: the same memory where the library shares it."""
+"""View columns of pandas, xarray, polars and pyarrow: the same memory if the library shares it."""
 
 import numpy as np
 import pytest

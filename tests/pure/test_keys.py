@@ -1,5 +1,5 @@
-"""Test the keys of compiled code on disk: they hold all that it is made from, and are found without making
-it."""
+"""Test the keys of compiled code on disk: they contain all inputs of the compilation, and are computed
+without compiling."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ KEPT = {}
 
 
 def nodes(value, seen):
-    """All nodes of a tree."""
+    """Return all nodes of a tree."""
     if isinstance(value, (list, tuple)):
         for v in value:
             nodes(v, seen)
@@ -69,7 +69,7 @@ def nodes(value, seen):
 
 
 def other(value):
-    """Something else of the same kind."""
+    """Return a different value of the same kind."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float, str)):
@@ -87,7 +87,7 @@ def other(value):
     ids=["range", "team"],
 )
 def test_each_field_of_each_node_makes_another_key(kernel, kind, specs):
-    """A reducer, and the state that it is for, are written as the tree of its text."""
+    """A reducer, and its state's type, are represented by the tree of its source."""
     tree = entry_of(kernel, kind, specs).tree
     key = written(tree, "float64")
     found = nodes((tree.inputs, tree.root, tree.result), {})
@@ -113,7 +113,7 @@ def test_constants_of_other_types_make_other_keys():
 
 
 def test_names_and_places_make_no_other_key():
-    """A kernel that moved in its file, or whose variables have other names, finds its code."""
+    """A kernel that moved in its file, or whose variables were renamed, finds its code."""
 
     def identity(source):
         name = f"kernels_{abs(hash(source))}"
@@ -214,7 +214,7 @@ def test_a_process_that_finds_its_code_emits_none(tmp_path):
     ids=["for", "scan", "reduce"],
 )
 def test_a_launch_of_code_that_was_kept_is_the_same_launch(launch, monkeypatch):
-    """Whatever a launch on CUDA reads of its kernel is known without the text."""
+    """A launch on CUDA needs no information of its kernel that requires the source."""
     monkeypatch.setattr(cache, "get", KEPT.get)
     monkeypatch.setattr(cache, "put", KEPT.__setitem__)
     KEPT.clear()

@@ -1,4 +1,4 @@
-"""Instructions written as text: LLVM reads what it would have read from llvmlite's own builder."""
+"""Test instructions written as strings: LLVM reads the same as from llvmlite's builder."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from portable.core.compiler.writing.values import F32, F64, I1, I8, I16, I32, I6
 
 INTEGERS = "add sub mul and_ or_ xor shl lshr ashr udiv sdiv urem srem".split()
 FLOATS = "fadd fsub fmul fdiv".split()
-CASTS = [  # method, the argument that it takes, to
+CASTS = [  # method, name of its operand, type of its result
     ("trunc", "n", I8),
     ("zext", "n", I64),
     ("sext", "n", I64),
@@ -28,7 +28,7 @@ ORDER = ["<", "<=", ">", ">=", "==", "!="]
 
 
 def operands(b, packs):
-    """Numbers of each kind by name: those of a function's arguments, or packs of them."""
+    """Return values of each kind by name: the arguments of a function, or packs of them."""
     n, m, x, y, p, c = b.function.args
     found = {"n": n, "m": m, "x": x, "y": y, "p": p, "c": c}
     if packs:
@@ -37,7 +37,8 @@ def operands(b, packs):
 
 
 def emitted(kind, emit, packs=False):
-    """A module with what `emit` makes by a builder of this kind, as LLVM prints it."""
+    """Return a module with the instructions that `emit` makes by a builder of this kind, as LLVM prints
+    it."""
     module = ir.Module("lines")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I32, I32, F64, F64, PTR, I1]), "made")
     b = kind(function.append_basic_block("begin"))
@@ -135,7 +136,7 @@ def branches(b, of):
 
 
 def between(b, of):
-    """Return a context that inserts instructions before those that are there."""
+    """Return a context that inserts instructions before the existing ones."""
     later = b.add(of["n"], of["m"])
     b.position_before(later)
     b.mul(of["n"], of["n"])

@@ -18,7 +18,7 @@ from portable.core import locks
 
 @locks.alone
 def compiled(meanwhile):
-    """A compilation, in which another one ends, and something happens."""
+    """Compile, with another compilation that ends within it, and a call."""
     inner(lambda: None)
     assert gc.get_threshold()[0] > 1 << 30
     meanwhile()
@@ -109,7 +109,7 @@ os._exit(0) if born else print("held")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("handler", ["launches", "returns"])
 def test_a_signal_handler_forks_while_something_is_compiled(handler, tmp_path):
-    """Locks of the thread that forks are its own in the child, too: the compilation ends there."""
+    """Locks held by the thread that forks are held by it in the child, too: the compilation ends there."""
     program = tmp_path / "program.py"
     program.write_text(HANDLER.replace("HANDLER", repr(handler)))
     command = [sys.executable, "-W", "ignore", program]
@@ -120,7 +120,7 @@ def test_a_signal_handler_forks_while_something_is_compiled(handler, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_child_finds_llvm_free_that_another_thread_was_calling():
-    """Threads that let go of kernels call LLVM under the lock of llvmlite, not under that of compilations."""
+    """Threads that drop kernels call LLVM under the lock of llvmlite, not under that of compilations."""
     stop = threading.Event()
 
     def call():
@@ -133,7 +133,7 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
         for _ in range(8):
             child = os.fork()
             if child == 0:
-                signal.alarm(20)  # a child that hangs ends by this, and not with 0
+                signal.alarm(20)  # a child that hangs ends by this signal, not with status 0
                 llvm.parse_assembly("define void @g() { ret void }")
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
@@ -169,8 +169,8 @@ for made in all_made:
     ids=["cpu", "numba"],
 )
 def test_threads_that_ask_side_by_side_get_the_same_code(imports):
-    """They keep addresses in it, and code that nobody has any more goes: one of four threads whose first
-    launches were side by side jumped into memory that had been given back, under Python 3.12 in one of four
+    """Threads store addresses in the code, and code without references is freed: one of four threads that
+    launched for the first time at once jumped into freed memory, under Python 3.12 in one of four
     processes (3.11 computes a cached property once for all threads)."""
     if "numba" in imports and importlib.util.find_spec("numba") is None:
         pytest.skip("numba is not installed")
@@ -180,7 +180,9 @@ def test_threads_that_ask_side_by_side_get_the_same_code(imports):
 
 
 def test_ctrl_c_is_not_lost_where_locks_are_dropped():
-    """An exception in a callback of a weak reference is ignored; here all is C from the signal to the end."""
+    """An exception in a callback of a weak reference is ignored; here only C code runs from the signal to the
+    end.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     dropped = [locks.Lock()]
     try:

@@ -1,5 +1,5 @@
-"""Texts that are long, or deep: read in a time that grows with their length, and refused where they are far
-too long."""
+"""Test sources that are long, or deeply nested: compiled in a time that grows with their length, and refused
+if they are far too long."""
 
 import ast
 import linecache
@@ -15,7 +15,7 @@ from portable.core.compiler.reading import build
 
 
 def made(lines, name):
-    """A kernel of these lines."""
+    """Return a kernel of these lines."""
     source, file = "@pk.kernel\ndef k(i, x, n):\n" + "".join(f"    {line}\n" for line in lines), f"<{name}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file
     scope = {"pk": pk}
@@ -29,7 +29,7 @@ def nest(depth):
 
 
 def test_loops_within_loops_are_looked_at_a_few_times_each(monkeypatch):
-    """Not twice as often for each loop around them: nineteen took 26 seconds."""
+    """The number of visits does not double with each enclosing loop: nineteen loops once took 26 seconds."""
     looks = []
     monkeypatch.setattr(locks, "look", looks.append)
     counts = {}
@@ -75,7 +75,7 @@ def tangled_loops(i, x, n):
 
 
 def names_of(fn):
-    """The variables of a text, and which place has which."""
+    """Return the variables of a source, and the variable at each place."""
     text = frontend.read(fn)
     return text.webs, [(n.id, n.lineno, n.col_offset) for n in text.nodes if hasattr(n, "id")]
 
@@ -109,12 +109,12 @@ def test_operations_far_too_many_are_refused_with_a_count(space, monkeypatch):
 
 
 def test_a_line_says_what_takes_long(monkeypatch, capsys):
-    """Once for each kernel, and not of a quick one."""
-    launch, number = pk.RangePolicy(0, 3, space="serial"), random.SystemRandom().random()  # no cache has it
+    """There is one note for each slow kernel, and none for a quick one."""
+    launch, number = pk.RangePolicy(0, 3, space="serial"), random.SystemRandom().random()  # not in any cache
     monkeypatch.setattr(locks.compiling, "told", None)
     pk.parallel_for(launch, made([f"x[i] = {number}"], "quick"), np.zeros(3), 1)
     quick = capsys.readouterr().err
-    assert quick == "" or locks.compiling.told  # on a machine that is busy with others it may take long
+    assert quick == "" or locks.compiling.told  # on a busy machine it may take long
     monkeypatch.setattr(locks.compiling, "told", None)
     monkeypatch.setattr(locks, "SLOW", 0.0)
     pk.parallel_for(launch, made([f"x[i] = -{number}"], "slow"), np.zeros(3), 1)

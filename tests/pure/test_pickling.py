@@ -1,5 +1,5 @@
-"""Test objects that are sent to other processes, copied, edited and forgotten: kernels, functions,
-reducers, policies, host views."""
+"""Test objects that are sent to other processes, copied, edited and dropped: kernels, functions, reducers,
+policies, host views."""
 
 import copy
 import gc
@@ -111,7 +111,7 @@ def test_a_script_sends_its_kernels_to_spawned_processes(tmp_path):
 
 
 def test_a_file_that_is_edited_while_its_program_runs(module, tmp_path):
-    """The text of a kernel is what it was when the decorator ran."""
+    """A kernel keeps the source that it had when the decorator ran."""
     path = tmp_path / "written.py"
     path.write_text(MODULE.replace("half(x[i]) * SCALE", "half(x[i]) * SCALE + 1000.0"))
     os.utime(path, (1, 1))

@@ -1,5 +1,5 @@
-"""The CPU thread pool: every chunk runs once, whatever the threads, and nothing hangs: launches in a row,
-sleep, a fork, the interpreter's exit."""
+"""Test the CPU thread pool: every chunk runs once, with any number of threads, and nothing hangs: successive
+launches, sleep, a fork, the interpreter's exit."""
 
 import contextlib
 import ctypes
@@ -81,7 +81,7 @@ def mark():
 
 
 class Block:
-    """The argument block of `mark` for indices 0 to n - 1."""
+    """Argument block of `mark` for indices 0 to n - 1."""
 
     def __init__(self, n, spin=0, step=0):
         self.words = np.zeros(3 + 3 * n, np.int64)
@@ -131,7 +131,9 @@ def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
     "begin, end, least", [(0, 0, 1), (0, 1, 1), (3, 1000, 1), (1, 998, 7), (0, 5000, 3), (0, 9, 100)]
 )
 def test_many_chunks_at_once_are_taken_as_one_and_fewer_at_the_end(pool, begin, end, least):
-    """Each index once; of a thread's even share it takes a fourth at most at once, and then less."""
+    """Each index runs once; a thread takes at most a fourth of its even share at a time, and fewer chunks
+    towards the end.
+    """
     taken, call = _recorder()
     pool.run(ctypes.cast(call, ctypes.c_void_p).value, 0, begin, end, -least)
     assert [low for low, _ in sorted(taken)] == [begin, *(high for _, high in sorted(taken))][: len(taken)]
@@ -145,7 +147,7 @@ def test_many_chunks_at_once_are_taken_as_one_and_fewer_at_the_end(pool, begin, 
 
 
 def _recorder():
-    """A list of the (begin, end) of calls, and the function that is to be called."""
+    """Return a list of the (begin, end) of calls, and the function to call."""
     taken = []
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(
         lambda block, low, high, worker: taken.append((low, high))
@@ -177,16 +179,16 @@ def test_launches_after_the_workers_fell_asleep(pool, mark):
 
 
 def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
-    """They stay awake as long as they slept before, ten times their usual spinning. Slowed down, between 6
-    and 60 ms, and looked at a few times of many: where others use the cores, launches come too late for
-    them, and pauses last longer or shorter than when they were timed. Without patience none is ever seen
-    awake."""
+    """Workers stay awake as long as they slept before, up to ten times their usual spinning. The times are
+    slowed down, to between 6 and 60 ms, and only a few of many observations must succeed: on busy cores
+    launches come too late, and pauses are longer or shorter than when they were timed. A pool that does
+    not extend its spinning would never be found awake."""
     monkeypatch.setattr(pool_code, "SPIN_MICROSECONDS", 6000)
     if not pool_module.compiled():
         pytest.skip("no POSIX threads here")
     slow = pool_code.Code(pool_module.compiled().code)
     monkeypatch.setattr(pool_module, "compiled", lambda: slow)
-    # a worker without a core of its own does not spin; this one has that of the sleeping launcher
+    # a worker without a core for itself does not spin; this one has that of the sleeping launcher
     monkeypatch.setattr(pool_module.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     pool, block = Pool(2), Block(64)
     sleepers = ctypes.c_int64.from_address(pool.handle + pool_code.SLEEPERS)
@@ -207,8 +209,7 @@ def test_workers_that_are_called_again_soon_stay_awake(mark, monkeypatch):
 
 
 def test_every_thread_helps(pool):
-    """Every thread takes part as soon as the machine runs it: each chunk lasts until every thread has
-    one."""
+    """Every thread is active as soon as the machine runs it: each chunk lasts until every thread has one."""
     came, all_here = [], threading.Barrier(pool.n_threads)
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -267,7 +268,7 @@ def test_native_launchers_may_call_run_address(mark):
 
 
 def test_idle_pools_use_no_processor_time(mark):
-    others = _tasks()  # which may be busy: another library's event loop, say
+    others = _tasks()  # may be busy, such as another library's event loop
     pool = Pool(4)
     block = Block(100, spin=1000)
     pool.run(mark, block.address, 0, 100, 1)
@@ -279,7 +280,7 @@ def test_idle_pools_use_no_processor_time(mark):
 
 
 def _ticks(tasks):
-    """Processor time of threads, in ticks of the system's clock."""
+    """Return the processor time of threads, in ticks of the system's clock."""
     stats = (Path(f"/proc/self/task/{task}/stat").read_text().rpartition(") ")[2].split() for task in tasks)
     return sum(int(fields[11]) + int(fields[12]) for fields in stats)
 
@@ -350,7 +351,7 @@ def check(pool):
 
 
 def _python(program, **environment):
-    """Return the output of `program` in a fresh interpreter; it must end well, within 60 seconds."""
+    """Return the output of `program` in a fresh interpreter; it must succeed within 60 seconds."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _PROGRAM + textwrap.dedent(program)]
     done = subprocess.run(
@@ -423,7 +424,7 @@ def test_the_interpreter_exits_in_the_middle_of_a_launch():
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells what its threads block")
 def test_signals_are_for_pythons_threads():
-    """A worker that the machine has not scheduled would hand on a Ctrl-C long after it was pressed."""
+    """A worker that the machine has not scheduled would deliver a Ctrl-C long after it was pressed."""
     tasks = Path("/proc/self/task")
     before = {task.name for task in tasks.iterdir()}
     pool = Pool(3)
@@ -442,7 +443,7 @@ def test_signals_are_for_pythons_threads():
 
 
 class _Queue:
-    """A driver whose copies happen when they are waited for, and no earlier; a device's memory is the
+    """Driver whose copies are done when they are waited for, and not earlier; a device's memory is the
     host's."""
 
     def __init__(self):
@@ -479,8 +480,8 @@ class _Queue:
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_copies_through_a_ring(n_threads):
-    """Every byte and no other, in both directions, one copy after the other, from arrays that are written to
-    as soon as a copy returns, wherever they begin."""
+    """Every byte is copied, and no other, in both directions, one copy after the other, from arrays that are
+    modified as soon as a copy returns, whatever their alignment."""
     pool, driver, rng = Pool(n_threads), _Queue(), default_rng(1)
     segment = 1 << 20
     ring = np.zeros(8 * segment + 64, np.uint8)
@@ -504,20 +505,20 @@ def test_copies_through_a_ring(n_threads):
             assert not back[0] and not back[-1] and not there[0] and not there[-1]
             driver.finish(None)
             assert_array_equal(here, kept)
-    numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small ones, which fill the ring many times
+    numbers = rng.integers(0, 255, (3000, 777), dtype=np.uint8)  # small: they fill the ring many times
     there, given = np.zeros_like(numbers), np.empty(777, np.uint8)
     for row, target in zip(numbers, there):
         given[:] = row
         assert up(state, target.ctypes.data, given.ctypes.data, 777) == 0
     driver.finish(None)
     assert_array_equal(there, numbers)
-    assert driver.longest > 4  # they were under way side by side
+    assert driver.longest > 4  # several copies were in progress
     pool.close()
 
 
 class _Device:
-    """A driver whose kernel copies in a thread of its own: pieces in any order, each with its stamp, after
-    `late` seconds; `code` is what launches, or waiting, answer."""
+    """Driver whose kernel copies in a separate thread: pieces in any order, each with its stamp, after `late`
+    seconds; `launches` and `waits` are the codes that launching and waiting return."""
 
     def __init__(self, late=0.0, launches=0, waits=0):
         address, number, handle = ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
@@ -571,8 +572,8 @@ class _Device:
 @pytest.mark.parametrize("late", [0.0, 0.01])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
-    """Every byte and no other, in whatever order pieces come, also where they come so late that the driver
-    is asked to wait."""
+    """Every byte is copied, and no other, in whatever order pieces come, also if they come so late that the
+    host waits for the driver."""
     pool, device, rng = Pool(n_threads), _Device(late), default_rng(1)
     state, _, down, memory = device.ring(pool)
     pool.start()
@@ -594,7 +595,7 @@ def test_copies_by_a_kernel_that_stamps_its_pieces(n_threads, late):
 @pytest.mark.parametrize("failing", ["launches", "waits"])
 @pytest.mark.parametrize("n", [1 << 18, 1 << 20])
 def test_a_kernel_that_fails_ends_its_copy_with_a_code(failing, n):
-    """Stamps of a device that is lost never come."""
+    """If the device is lost its stamps never come."""
     pool, device = Pool(2), _Device(**{failing: 719})
     state, _, down, memory = device.ring(pool)
     pool.start()

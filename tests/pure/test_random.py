@@ -1,4 +1,4 @@
-"""Philox4x32-10 as plain Python: the published vectors, which counter and key a draw is, and the rarest
+"""Test Philox4x32-10 as plain Python: the published vectors, the counter and key of a draw, and the rarest
 draws."""
 
 import numpy as np
@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from portable import random
 
-# Random123 (Salmon and others, 2011), its file kat_vectors: counter, key, result.
+# Source: Random123 (Salmon and others, 2011), its file kat_vectors: counter, key, result.
 PUBLISHED = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
@@ -21,7 +21,7 @@ MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 
 
 def draw_of(words, seed=0):
-    """(stream, draw) at which `words` are drawn: Philox backwards, possible because its multipliers are
+    """Return (stream, draw) at which `words` are drawn, by the inverse of Philox, whose multipliers are
     odd."""
     c = list(words)
     inverse = [pow(m, -1, 2**32) for m in MULTIPLIERS]
@@ -39,8 +39,8 @@ def test_the_published_vectors(counter, key, words):
 
 
 def test_which_counter_a_draw_is():
-    """seed is the key, draw the counter's words 0 and 1, stream 2 and 3, low words first; they are 64 bits
-    wide."""
+    """The seed is the key, the draw the counter's words 0 and 1, the stream words 2 and 3, low words first;
+    all have 64 bits."""
     counter, key, words = PUBLISHED[2]
     seed, draw, stream = (low | high << 32 for low, high in (key, counter[:2], counter[2:]))
     assert random.words(seed, stream, draw) == words
@@ -79,16 +79,16 @@ RAREST = {
 }
 
 
-SHARED = 1 << 63  # marks blocks that streams share
+SHARED = 1 << 63  # marks blocks shared by several streams
 
 
 def places(drawn):
-    """The bits of a stream that say which it is of those that share a block."""
+    """Return the bits of a stream that give its place among the streams that share a block."""
     return 96 if drawn.__name__.endswith("32") else 32 if drawn is random.normal else 0
 
 
 def call_of(drawn, words):
-    """(seed, stream, draw) at which a function reads `words`; of a shared block, the first of its streams."""
+    """Return (seed, stream, draw) at which a function reads `words`; for a shared block, its first stream."""
     if not places(drawn):
         return 0, *draw_of(words)
     bits = SHARED | places(drawn)
@@ -107,8 +107,8 @@ def test_the_rarest_draws(drawn):
 
 @pytest.mark.parametrize("stream", [0, 5, 31, 128 + 7, 2**40 + 3 * 128])
 def test_four_streams_share_a_block(stream):
-    """Each has a word of its own, and normal numbers of a pair lie on one circle, whose radius is the pair's
-    first word's."""
+    """Each stream has a separate word; the normal numbers of a pair are on one circle, whose radius is
+    computed from the first word of the pair."""
     words = random.words(3, stream | SHARED, 9)
     streams = stream, stream + 32, stream + 64, stream + 96
     assert [random.uniform32(3, s, 9) for s in streams] == [
@@ -127,7 +127,7 @@ def test_four_streams_share_a_block(stream):
 
 @pytest.mark.parametrize("stream", [0, 5, 31, 64 + 7, 2**40 + 3 * 64])
 def test_two_streams_of_normal_numbers_share_a_block(stream):
-    """They lie on one circle, whose radius is made of the first half of the block, their angle of the
+    """Both are on one circle, whose radius is computed from the first half of the block, their angle from the
     second."""
     words = [int(w) for w in random.words(3, stream | SHARED, 9)]
     radius = np.sqrt(-2.0 * np.log1p(-((words[1] << 32 | words[0]) >> 11) * 2.0**-53))

@@ -1,4 +1,6 @@
-"""Scans and ragged rows on a device, as far as the host goes: launches, what they are given, who waits."""
+"""Test scans and ragged rows on a device, as far as the host is concerned: launches, their arguments, and
+waiting.
+"""
 
 import struct
 import threading
@@ -31,8 +33,8 @@ def itself(i):
 
 @pytest.mark.parametrize("n", [0, 1, 5_000, 9_000_000])
 def test_a_scan_is_one_launch_of_its_tiles_and_of_a_lag(fake_cuda, monkeypatch, n):
-    """Blocks take numbers: those of the tiles, and as many more as a tile's prefixes are behind its total. A
-    scan that the device holds at once has no lag."""
+    """Blocks are numbered: as many as there are tiles, and as many more as a tile's prefixes lag behind its
+    total. A scan that fits the device at once has no lag."""
     launched = []
     monkeypatch.setattr(
         launches.Compiled, "launch", lambda self, grid, block, *rest: launched.append((self, grid, block))
@@ -46,7 +48,7 @@ def test_a_scan_is_one_launch_of_its_tiles_and_of_a_lag(fake_cuda, monkeypatch, 
 
 
 def test_what_a_scan_leaves_is_zero_before_the_first(fake_cuda, monkeypatch):
-    """A word of an earlier use could look like a number that was left; and no reduction writes there."""
+    """A word of an earlier use could be mistaken for a result; and no reduction writes to this memory."""
     x, out = pk.zeros(100, space="cuda"), pk.zeros(100, space="cuda")
     policy, total = pk.RangePolicy(0, 100, space="cuda"), pk.zeros(1, space="cuda")
     work = launches._Workspace(driver.context(0))
@@ -64,11 +66,11 @@ def entry(i, x):
 
 
 def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
-    """All is queued when the host waits, and it waits for the mark behind the first launch."""
+    """All launches are queued when the host waits, and it waits for the event behind the first one."""
     monkeypatch.setattr(segments, "_kept", threading.local())
     x, offsets = pk.copy_of(np.zeros(0), "cuda"), pk.copy_of(np.zeros(5, np.int64), "cuda")
     for call in (pk.segmented_reduce, pk.segmented_scan):
-        call(x, offsets, space="cuda")  # compiles
+        call(x, offsets, space="cuda")  # compiled by this call
         fake_cuda.calls.clear()
         call(x, offsets, space="cuda")
         calls = [c for c in fake_cuda.calls if "Launch" in c or "Record" in c or "Synchronize" in c]
@@ -79,8 +81,9 @@ def test_ragged_rows_wait_for_the_look_at_offsets_alone(fake_cuda, monkeypatch):
 
 @pytest.fixture
 def queued(fake_cuda, monkeypatch):
-    """A callable of what the teams that look at six rows leave there, and of a call: what it launches on the
-    pretended device, each as its number of blocks, and where a launch that only looks is waited for."""
+    """Return a function of a result of the teams that check six rows, and of a call: it lists the launches on
+    the simulated device by their numbers of blocks, and the point at which the host waits for a launch
+    that only checks."""
     monkeypatch.setattr(rows, "_kept", threading.local())
     n = 6 * segments._LONG
     x, offsets = pk.zeros(n, space="cuda"), pk.zeros(7, "int64", space="cuda")
@@ -107,25 +110,27 @@ def queued(fake_cuda, monkeypatch):
     return told
 
 
-BLOCKS = -(-(rows.LOOKS + 6) // 8)  # of eight teams of a warp
+BLOCKS = -(-(rows.LOOKS + 6) // 8)  # blocks of eight teams of a warp
 
 
 def test_rows_are_looked_at_by_the_first_teams_of_their_reduction(queued):
-    """One launch; where a row is longer than a team takes, blocks of the rests and joins besides."""
+    """There is one launch; if a row is longer than a team can process, further launches process and join the
+    remainders.
+    """
     assert queued(rows.SHORT, pk.segmented_reduce) == [BLOCKS]
     assert queued(rows.LONG, pk.segmented_reduce) == [BLOCKS, 1, 1]
 
 
 def test_prefixes_of_long_rows_are_launched_at_once(queued):
-    """Unless the call before with these sizes had a row that is too long. Then marks are cleared, and
-    prefixes made of all values; offsets are looked at as that is queued."""
+    """The exception is a call whose predecessor with the same sizes had a row that is too long. Then marks
+    are cleared, and prefixes computed of all values; offsets are checked while that is queued."""
     teams, marked = [BLOCKS], [2, 1, "answer"]
     found = [queued(kind, pk.segmented_scan) for kind in map(int, "1122112")]
     assert found == [teams, teams, teams + marked, marked, marked, teams, teams + marked]
 
 
 def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
-    """When all that was launched has ended: work before it may take long."""
+    """Rows are checked again after all launches have ended, since earlier work may take long."""
     fake_cuda.calls.clear()
     assert queued(rows.UNSEEN, pk.segmented_reduce) == [BLOCKS, "answer"]
     assert fake_cuda.calls.count("cuStreamSynchronize") == 1
@@ -134,14 +139,14 @@ def test_rows_that_nobody_has_seen_are_looked_at_once_more(fake_cuda, queued):
 
 
 def test_a_machine_whose_kernels_reach_no_memory_of_the_host(queued, monkeypatch):
-    """Nothing is seen before the end there."""
+    """Without such memory no result is available before the end."""
     monkeypatch.setattr(registry.backend("cuda"), "pinned", lambda n_bytes: None, raising=False)
     assert queued(rows.UNSEEN, pk.segmented_reduce) == [BLOCKS, "answer"]
 
 
 def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkeypatch):
-    """The next call of the thread takes it again, unless the call before was ended early: its teams may still
-    write there."""
+    """The next call of the thread uses the same memory, unless the call before was interrupted: its teams may
+    still write there."""
     held = []
     queued(rows.SHORT, pk.segmented_reduce)
     kept, _ = vars(rows._kept)["cuda:0"]
@@ -161,7 +166,7 @@ def test_what_looks_are_left_in_is_one_calls_at_a_time(fake_cuda, queued, monkey
 
 
 def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monkeypatch):
-    """Its launch writes there: memory that is given back meanwhile is another's, or nobody's."""
+    """The launch writes to the workspace: memory that is freed in the meantime may have another owner."""
     made, alive = [], []
 
     class Workspace(launches._Workspace):
@@ -180,7 +185,7 @@ def test_a_count_keeps_its_workspace_until_the_launch_has_ended(fake_cuda, monke
 
 
 def test_waiting_for_the_context_waits_for_captures(fake_cuda):
-    """It would end those of other threads."""
+    """Synchronizing would end the captures of other threads."""
     context = driver.context(0)
     waited = threading.Event()
 

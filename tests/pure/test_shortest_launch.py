@@ -1,5 +1,4 @@
-"""Launches on the default stream of the only device: one call of the driver, and what happens where it
-refuses."""
+"""Test launches on the default stream of the only device: one call of the driver, and its errors."""
 
 import struct
 import weakref
@@ -35,7 +34,7 @@ def scaled_box(i, j, a, x):
 
 @pytest.fixture
 def launch(request, fake_cuda):
-    """A launch of 100 indices, seen once before."""
+    """Launch 100 indices; the kernel has been launched once before."""
     driver.context(0).alone = True
     x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled.fn)
     policy = pk.RangePolicy(200, 300, space="cuda")
@@ -82,18 +81,18 @@ def test_what_the_driver_refuses_is_told(launch, fake_cuda):
 
 
 def test_a_driver_that_has_not_that_call(fake_cuda):
-    """Before CUDA 11.8."""
+    """The driver is older than CUDA 11.8."""
     del fake_cuda._functions["cuLaunchKernelEx"]
     driver.context(0).alone = True
     x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
-    kernel = pk.kernel(scaled.fn)  # whose code has not been made for another driver
+    kernel = pk.kernel(scaled.fn)  # not compiled for another driver
     pk.parallel_for(policy, kernel, 2.0, x)
     pk.plan(policy, kernel, 2.0, x)()
     assert fake_cuda.calls.count("cuLaunchKernel") == 2
 
 
 def test_the_block_is_that_of_the_long_way(fake_cuda):
-    """The words of the arguments, begin and end, where `_extra` has them."""
+    """The block contains the words of the arguments, begin and end, at the places that `_extra` gives."""
     driver.context(0).alone = True
     x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
     scale = pk.kernel(scaled.fn)
@@ -107,14 +106,14 @@ def test_the_block_is_that_of_the_long_way(fake_cuda):
 
 
 class Foreign:
-    """Another library's array on a device, whose description may change."""
+    """Array of another library on a device, whose description may change."""
 
     def __init__(self, view, **changes):
         self.__cuda_array_interface__ = {**view.__cuda_array_interface__, "strides": None, **changes}
 
 
 def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
-    """An array's type, layout and address are compared with those of the launch before; only changes are
+    """An array's type, layout and address are compared with those of the previous launch; only changes are
     read again."""
     driver.context(0).alone = True
     x, policy, scale = (
@@ -161,7 +160,7 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
     x = pk.zeros(100, space="cuda")
     pointer, part = x.pointer, x[50:]
     del x
-    assert pk.zeros(100, space="cuda").pointer != pointer  # a part of it is still there
+    assert pk.zeros(100, space="cuda").pointer != pointer  # a part of it is still referenced
     del part
     fake_cuda.calls.clear()
     again = pk.empty(100, space="cuda")
@@ -169,13 +168,13 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
 
 
 def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
-    """Also behind a launch of another policy."""
+    """This holds also after a launch of another policy."""
     driver.context(0).alone = True
     x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
     scale, other = pk.kernel(scaled.fn), pk.RangePolicy(0, 10, space="cuda")
     for a in (1.0, 2.0, 3.0):
         pk.parallel_for(policy, scale, a, x)
-    pk.parallel_for(other, scale, 4.0, x)  # the kernel's block is this one's
+    pk.parallel_for(other, scale, 4.0, x)  # overwrites the kernel's block
     fake_cuda.calls.clear()
     fake_cuda.launches.clear()
     fake_cuda.block_bytes = 8 * 4 + 16
@@ -186,7 +185,7 @@ def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
 
 
 def test_teams_that_come_again_find_their_words(fake_cuda):
-    """Teams find their words as ranges do."""
+    """Teams find their words like ranges."""
     driver.context(0).alone = True
     x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled_by_teams.fn)
     policy, other = (pk.TeamPolicy(n, 256, space="cuda", scratch_bytes=128) for n in (7, 5))
@@ -253,7 +252,8 @@ def test_a_graph_with_another_number_is_one_call_of_the_driver(fake_cuda):
 
 @pytest.mark.parametrize("kind", ["range", "box", "graph"])
 def test_code_for_short_indices_is_for_launches_that_have_no_others(fake_cuda, kind):
-    """Compiled code knows that indices are from 0 to 2^30; others take code that does not."""
+    """Compiled code assumes that indices are from 0 to 2^30; launches with other indices use different
+    code."""
     driver.context(0).alone = True
     x = pk.zeros((300, 1), space="cuda")
     kernel = pk.kernel({"box": scaled_box}.get(kind, scaled).fn)

@@ -1,5 +1,5 @@
-"""Views: their shapes, memory and descriptions; what may be viewed without a copy. Devices are the pretend
-driver's."""
+"""Test views: their shapes, memory and descriptions, and views of other objects without a copy. Devices are
+simulated."""
 
 import ctypes
 import gc
@@ -28,7 +28,7 @@ SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
 
 @pytest.fixture(params=SPACES)
 def place(request):
-    """A space's name; cuda is the pretend device."""
+    """Return the name of a space; cuda is the simulated device."""
     if request.param.startswith("cuda"):
         request.getfixturevalue("fake_cuda")
     return request.param
@@ -84,7 +84,7 @@ def test_the_default_is_float64_on_the_default_space():
     ],
 )
 def test_wrong_shapes(shape, words):
-    pk.zeros((2, 2), space="serial")  # what is known of a shape is not known of one that only equals it
+    pk.zeros((2, 2), space="serial")  # facts about it must not be used for an equal shape
     with pytest.raises(pk.ShapeError, match=words):
         pk.zeros(shape, space="serial")
 
@@ -143,7 +143,7 @@ _shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
 def _index(shape):
-    """Ints, slices and an Ellipsis that suit a shape."""
+    """Draw ints, slices and an Ellipsis that suit a shape."""
     parts = [st.one_of(st.slices(n), *([st.integers(-n, n - 1)] if n else [])) for n in shape]
     return st.tuples(*parts).flatmap(
         lambda full: st.integers(0, len(full)).flatmap(
@@ -327,14 +327,14 @@ def test_things_without_memory(thing):
 
 
 class Interface:
-    """Has only NumPy's array interface."""
+    """Array with only NumPy's array interface."""
 
     def __init__(self, array):
         self.array, self.__array_interface__ = array, array.__array_interface__
 
 
 class Pack:
-    """Has only DLPack; `old` is from before version 1.0."""
+    """Array with only DLPack; `old` is from before version 1.0."""
 
     def __init__(self, array, old=False, device=(1, 0)):
         self.array, self.old, self.device = array, old, device
@@ -349,8 +349,8 @@ class Pack:
 
 
 class OldPack(Pack):
-    """A producer from before DLPack 1.0, whose capsules do not say whether they may be written: NumPy
-    tells."""
+    """Producer from before DLPack 1.0, whose capsules do not state if they may be written: NumPy's flag
+    does."""
 
     def __init__(self, array, writeable=True):
         super().__init__(array, old=True)
@@ -368,7 +368,7 @@ def test_old_capsules_may_be_written_where_numpy_may():
     assert pk.asview(OldPack(array, writeable=False)).readonly and pk.asview(Pack(array, old=True)).readonly
 
 
-NUMPYS = [dtype for dtype in STORED if dtype != "bfloat16"]  # which NumPy's own interfaces do not know
+NUMPYS = [dtype for dtype in STORED if dtype != "bfloat16"]  # NumPy's interfaces lack it
 
 
 @pytest.mark.parametrize("wrap", [Interface, Pack, OldPack, lambda a: Pack(a, device=(3, 0))])
@@ -415,7 +415,7 @@ def test_what_another_library_raises_is_explained():
 
 
 class CudaInterface:
-    """Another library's device array."""
+    """Device array of another library."""
 
     def __init__(self, view, **changes):
         self.view = view
@@ -525,7 +525,7 @@ def test_device_views_for_others(fake_cuda):
             for name, n in zip(("cuCtxSynchronize", "cuStreamWaitEvent"), before)
         ]
 
-    # what we queued is in the default stream, too
+    # our queued work is in the default stream, too
     assert waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]
     assert waits(77) == [0, 1]  # a stream of others waits on the device
     registry.memory("cuda:1").streamed = True  # our work may be in other streams
@@ -542,7 +542,7 @@ def test_arrays_of_other_dtypes():
 
 
 def test_the_struct_is_what_the_header_says():
-    """Sizes and offsets of dlpack.h 1.0 on 64-bit machines."""
+    """Compare with sizes and offsets of dlpack.h 1.0 on 64-bit machines."""
     assert ctypes.sizeof(dlpack._Tensor) == 48 and ctypes.sizeof(dlpack._Managed) == 64
     assert ctypes.sizeof(dlpack._Versioned) == 80 and dlpack._Versioned.tensor.offset == 32
     assert (dlpack._Tensor.shape.offset, dlpack._Tensor.byte_offset.offset) == (24, 40)
@@ -550,7 +550,7 @@ def test_the_struct_is_what_the_header_says():
 
 @pytest.fixture
 def nothing_kept(monkeypatch):
-    """No memory of the host is kept from before; gives what is."""
+    """Start without host memory kept for reuse; return a function that gives the kept memory."""
     monkeypatch.setattr(host._Large, "kept", {})
     return lambda: {size: len(arrays) for size, arrays in host._Large.kept.items() if arrays}
 
@@ -561,7 +561,7 @@ def test_large_memory_of_the_host_is_used_again(nothing_kept):
     assert first.pointer % 64 == 0 and first.to_numpy().flags.writeable
     part, pointer = first.to_numpy()[5:9], first.pointer
     del first
-    assert not nothing_kept()  # somebody still refers to it
+    assert not nothing_kept()  # a reference remains
     other = pk.empty(n, space="threads")
     assert other.pointer != pointer
     del part
@@ -570,7 +570,7 @@ def test_large_memory_of_the_host_is_used_again(nothing_kept):
     assert smaller.pointer != pointer and nothing_kept()
     again = pk.empty((2, n // 2), "int64", "serial")
     assert again.pointer == pointer and not nothing_kept()
-    assert not pk.zeros(n, space="serial").to_numpy().any()  # as is what was kept
+    assert not pk.zeros(n, space="serial").to_numpy().any()  # also memory that was kept
 
 
 def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
@@ -581,13 +581,13 @@ def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
     assert nothing_kept() == {8 * n: 2}
     pk.empty(n + 1, space="serial")
     assert nothing_kept() == {8 * (n + 1): 1}
-    pk.empty(2 * n + 1, space="serial")  # alone more than is kept
+    pk.empty(2 * n + 1, space="serial")  # larger than the limit by itself
     assert not nothing_kept()
 
 
 @pytest.mark.parametrize("gib, kept_mib", [(1, 256), (64, 512), (2000, 1024), (None, 256)])
 def test_how_much_memory_is_kept(gib, kept_mib, monkeypatch):
-    """A share of the machine's, where the system says how much that is."""
+    """The limit is a share of the machine's memory, if the system states its size."""
 
     def sysconf(name):
         if gib is None:

@@ -1,5 +1,5 @@
-"""Short repeats, and ceilings that nobody keeps: these tests look at what is timed and told, not at how long
-it takes."""
+"""Use few repeats, and ceilings that are not stored: these tests check the measurements' content, not their
+values."""
 
 import functools
 
@@ -16,13 +16,13 @@ def short_repeats(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def wide_output(monkeypatch):
-    """Give tables room for whole names; what 80 columns hold is a test of its own."""
+    """Give tables room for full names; the width of 80 columns has a separate test."""
     monkeypatch.setenv("COLUMNS", "200")
 
 
 @functools.cache
 def quick(space):
-    """Ceilings of a space by tiny measurements, once a session."""
+    """Return the ceilings of a space by tiny measurements, once a session."""
     return ceilings(space, quick=True)
 
 

@@ -1,5 +1,4 @@
-"""Kernels that everybody has written, and what each costs by hand: a formula of its sizes, never a figure
-that was counted."""
+"""Well-known kernels, and the cost of each as a formula of its sizes, never a figure that was counted."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ N = 1003  # neither a multiple of 8 nor of 16 lanes
 
 @dataclass
 class Costed:
-    """A launch, and its cost by hand: flops by dtype, special functions, comparisons, bytes loaded, stored,
+    """Launch, and its cost by formula: flops by dtype, special functions, comparisons, bytes loaded, stored,
     compulsory."""
 
     policy: object
@@ -31,7 +30,7 @@ class Costed:
     integer: int | None = None
     atomics: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
-    same_executed: bool = False  # whether full packs and nothing hoisted give the same number
+    same_executed: bool = False  # True if packs are full and nothing is hoisted: executed counts are equal
 
 
 @pk.kernel
@@ -41,7 +40,7 @@ def axpy32(i, a, x, y):
 
 @pk.kernel
 def tiled(team, a, b, c):
-    """A tile of a product from tiles in scratch."""
+    """Compute a tile of a product from tiles in scratch."""
     a_tile, b_tile, sums = (
         team.scratch((T, T), a.dtype),
         team.scratch((T, T), a.dtype),
@@ -68,7 +67,7 @@ def tiled(team, a, b, c):
 
 @pk.kernel
 def hawkes_pairs(i, x, t, total):
-    """Both exponentials of all earlier events, in two dimensions."""
+    """Compute both exponentials of all earlier events, in two dimensions."""
     mu, xi = 0.0, 0.0
     for j in range(i):
         r2 = squared_distance(2, False, x, i, x, j)
@@ -80,7 +79,7 @@ def hawkes_pairs(i, x, t, total):
 
 @pk.kernel
 def forward(run, alpha, moves, density, next_alpha):
-    """A forward step of a hidden Markov model: sum_i alpha_i moves_ij times the density of j, and its
+    """Compute a forward step of a hidden Markov model: sum_i alpha_i moves_ij times the density of j, and its
     scale."""
     scale = 0.0
     for j in range(moves.shape[1]):
@@ -96,7 +95,7 @@ def forward(run, alpha, moves, density, next_alpha):
 
 @pk.kernel
 def nearest(i, points, place):
-    """The nearest of all points before this one."""
+    """Find the nearest of all points before this one."""
     best, at = math.inf, -1
     for j in range(i):
         d2 = 0.0
@@ -111,7 +110,7 @@ def nearest(i, points, place):
 
 @pk.kernel
 def newton(i, a, root):
-    """A square root by Newton's steps, as many as it takes."""
+    """Compute a square root by Newton's steps, until convergence."""
     x = a[i]
     while abs(x * x - a[i]) > 1e-9:
         x = 0.5 * (x + a[i] / x)
@@ -130,14 +129,14 @@ def squared(i, x):
 
 @pk.kernel
 def reverse(i, words, out):
-    """No floating point at all."""
+    """Reverse an array, without floating point."""
     w = words[i]
     w = ((w >> 16) & 0xFFFF) | (w << 16)
     out[i] = w ^ (w >> 1)
 
 
 def newton_steps(a):
-    """Trips of `newton` for each number, by the same rule."""
+    """Return the number of iterations of `newton` for each number, by the same rule."""
     steps, x = np.zeros(a.size, int), a.copy()
     while (going := abs(x * x - a) > 1e-9).any():
         x = np.where(going, 0.5 * (x + a / x), x)
@@ -155,7 +154,7 @@ def closer(points):
 
 
 def escapes(cx, cy, limit):
-    """Steps of `layer.mandelbrot` for each point."""
+    """Return the steps of `layer.mandelbrot` for each point."""
     steps, z, c = np.zeros(cx.size, int), np.zeros(cx.size, complex), cx + 1j * cy
     for _ in range(limit):
         inside = abs(z) <= 2
@@ -165,7 +164,7 @@ def escapes(cx, cy, limit):
 
 
 def costed():
-    """{name: Costed}; arrays are new with each call."""
+    """Return {name: Costed}; arrays are new with each call."""
     random = np.random.default_rng(0)
     x, y = random.random((2, N))
     x32, y32 = random.random((2, N)).astype(np.float32)
@@ -180,7 +179,7 @@ def costed():
     d, c, points = mixture.P, 6, random.normal(size=(mixture.P, 40))
     q = points.shape[1]
     records = 0.2 * random.normal(size=(c, d + d * (d + 1) // 2 + 1))
-    r, runs = 5, 64  # states of the chain, and how many chains
+    r, runs = 5, 64  # states of the chain, and number of chains
     alpha, moves, density = random.random((r, runs)), random.random((r, r)), random.random((r, runs))
     cloud = random.random((3, 90))
     close = cloud.shape[1] * (cloud.shape[1] - 1) // 2
@@ -292,7 +291,7 @@ def costed():
             2 * f8 * N,
             options={"reducer": pk.Sum, "scan": "inclusive"},
         ),
-        # atomics are read and written; of the bins those that a level meets
+        # atomics are read and written; only the bins of occurring levels
         "histogram": Costed(
             N,
             layer.count,
@@ -315,8 +314,8 @@ def costed():
             {("exp", "float64"): high},
             comparisons=N,
         ),
-        # the test: a product, a difference, an absolute value, a comparison; a trip: a product, a sum, a
-        # division
+        # the test: a product, a difference, an absolute value, a comparison; an iteration: a product, a sum,
+        # a division
         "data-dependent loop": Costed(
             N,
             newton,
@@ -327,7 +326,8 @@ def costed():
             2 * f8 * N,
             comparisons=trips + N,
         ),
-        # the test: two products and a sum where the limit is not reached; a trip: 7 operations and a count
+        # the test: two products and a sum where the limit is not reached; an iteration: 7 operations and a
+        # count
         "Mandelbrot set": Costed(
             N,
             layer.mandelbrot,

@@ -1,4 +1,4 @@
-"""Results that nobody measured, for what only shows them."""
+"""Made-up results, for tests of their display."""
 
 from portable.roofline.contract import Work
 from portable.roofline.documents import document
@@ -39,5 +39,5 @@ def report(*results, failures=(), **changes):
 
 
 def saved(*results, **options):
-    """The document of a report."""
+    """Return the document of a report."""
     return document([report(*results, **options).as_dict()])

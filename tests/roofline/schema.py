@@ -16,7 +16,7 @@ TYPES = {
 
 
 def problems(value, schema=SCHEMA, place="$"):
-    """Return the breaches of the schema by a document, as sentences; an object of stated properties may
+    """Return the violations of the schema by a document, as sentences; an object with stated properties may
     have no others."""
     if "$ref" in schema:
         schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]

@@ -1,8 +1,9 @@
-"""Pictures of reports for the docs: `python -m tests.roofline.screenshots FOLDER REPORT.json [BEFORE.json
-AFTER.json]`.
+"""Make pictures of reports for the docs: `python -m tests.roofline.screenshots FOLDER REPORT.json
+[BEFORE.json AFTER.json]`.
 
-A report's page from above, its plot, one unfolded card and the page on a phone in the dark; with two more
-reports their plot together. It wants what test_browser.py wants, and Pillow, which keeps the files small.
+Shows the top of a report's page, its plot, one unfolded card and the page on a phone in dark mode; with two
+more reports their common plot. Requires the packages of test_browser.py, and Pillow, which keeps the files
+small.
 """
 
 import io
@@ -16,11 +17,11 @@ from playwright.sync_api import sync_playwright
 from portable.roofline import diff, html
 from tests.roofline.test_browser import chromium
 
-COLOURS = 32  # of a picture
+COLOURS = 32  # colours of a picture
 
 
 def main(folder, report, before=None, after=None):
-    """Write the pictures and tell their names."""
+    """Write the pictures and print their names."""
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as place:
         browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
 

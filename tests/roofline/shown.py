@@ -1,5 +1,5 @@
-"""A report with all that a page can hold: kernels with and without floating-point work, of two spaces, with
-hostile names."""
+"""Make a report with everything that a page can contain: kernels with and without floating-point work, of two
+spaces, with hostile names."""
 
 import functools
 
@@ -24,7 +24,7 @@ def copy(i, x, y):
 
 @functools.cache
 def counted():
-    """Counts of a few kernels, by name."""
+    """Return counts of a few kernels, by name."""
     x, y = np.linspace(0.0, 1.0, N), np.ones(N)
     with pk.use("serial"):
         return {
@@ -38,7 +38,7 @@ def counted():
 
 
 def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="serial", source="simulated"):
-    """A result whose kernels take `slow` times what they could, and its reason."""
+    """Return a result whose kernels take `slow` times their least time, and its reason."""
     launches = [
         (
             name,
@@ -59,7 +59,7 @@ def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="seri
 
 
 def document(ceilings, name="axpy", parts=2):
-    """A document of a call of two kernels, others without floating-point work, and a sweep."""
+    """Return a document of a call of two kernels, others without floating-point work, and a sweep."""
     found = []
     for k in range(parts):
         space = ("serial", "threads")[k]

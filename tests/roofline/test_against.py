@@ -1,5 +1,5 @@
-"""This revision against another: intervals, verdicts and turns on made-up sides, then whole processes on a
-made-up project."""
+"""Compare this revision with another: intervals, verdicts and turns on made-up sides, then whole processes on
+a made-up project."""
 
 import contextlib
 import json
@@ -19,8 +19,8 @@ from portable.roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome,
 
 
 def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
-    """Return the ratios of made-up sittings: noise that a pair of processes keeps, and noise of each
-    round, with outliers."""
+    """Return the ratios of made-up sittings: noise common to a pair of processes, and noise of each round,
+    with outliers."""
     noise = between * random.standard_normal((n_sittings, 1)) + within * random.standard_t(
         3, (n_sittings, n_rounds)
     )
@@ -29,8 +29,8 @@ def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
 
 @pytest.mark.parametrize(("between", "within"), [(0.0, 0.05), (0.03, 0.01), (0.03, 0.05)])
 def test_intervals_hold_the_median_as_often_as_they_say(between, within):
-    """At least 182 of 200 intervals of 95 % hold the median: fewer come by chance once in 100. Rounds
-    alone would tell 40 % with the second."""
+    """At least 182 of 200 intervals of 95 % contain the median: fewer occur by chance once in 100. Intervals
+    from rounds only would contain it in 40 % of cases with the second parameters."""
     random = default_rng(1)
     found = [against.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
     assert sum(i.lower <= 1.3 <= i.upper for i in found) >= 182
@@ -49,7 +49,7 @@ def test_sittings_of_different_lengths():
     found = against.interval([[1.0], [1.0, 1.2, 1.1], [0.9, 1.0]])
     assert found.median == 1.0 and 0.9 <= found.lower <= 1.0 <= found.upper <= 1.2
     alone = against.interval([[2.0]])
-    assert alone.median == 2.0 and np.isnan(alone.width)  # of one round there is none
+    assert alone.median == 2.0 and np.isnan(alone.width)  # a single round has no interval
 
 
 def row_of(*sittings, **options):
@@ -137,7 +137,7 @@ def test_the_sides_take_turns_and_either_goes_first():
     sides = Sides({"a": 0.2}, {"a": 0.2})
     (row,) = sides.run().rows
     samples = [which for which, _, calls in sides.log if calls == row.calls]
-    assert samples[4:12] == [0, 1, 1, 0, 0, 1, 1, 0]  # after what compiles and calibrates
+    assert samples[4:12] == [0, 1, 1, 0, 0, 1, 1, 0]  # after compilation and calibration
     assert row.calls == 1 and len(row.sittings) == sides.starts == against.SITTINGS
 
 
@@ -167,7 +167,7 @@ def test_decided_rows_leave_the_time_to_the_others():
 
 def test_the_limit_holds_within_a_sitting():
     outcome = Sides({"a": 3.0, "b": 3.0}, {"a": 3.0, "b": 3.0}).run(10.0)
-    # of each row what compiles, what calibrates, and a round
+    # for each row a call that compiles, one that calibrates, and a round
     assert outcome.seconds < 40 and outcome.verdict == UNDECIDED
     assert [len(row.rounds) for row in outcome.rows] == [1, 1]
 
@@ -282,7 +282,7 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A made-up project with a commit `before`; its working tree is changed since."""
+    """Make a project with a commit `before`; its working tree has changed since."""
     if shutil.which("git") is None:
         pytest.skip("no git here")
     top = tmp_path / "project"
@@ -428,7 +428,7 @@ def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
 
 
 def test_a_case_of_processes_runs_as_it_is_here_the_programs_of_the_other_tree(tmp_path):
-    """And what counts is the time of a program beyond its imports."""
+    """The measured time is that of a program without its imports."""
     (tmp_path / "sleeps.py").write_text(
         "import sys, time\ntime.sleep(0.01)\nassert sys.argv[1:] == ['serial']"
     )
@@ -438,12 +438,12 @@ def test_a_case_of_processes_runs_as_it_is_here_the_programs_of_the_other_tree(t
     assert (
         0.01 <= duel.ours.call() == pytest.approx(side.batch_seconds(duel.ours.call, side.no_sync, 2), abs=1)
     )
-    assert side.batch_seconds(others[0].ours.call, side.no_sync, 1) > 0.01  # the whole process
+    assert side.batch_seconds(others[0].ours.call, side.no_sync, 1) > 0.01  # includes the whole process
 
 
 def test_this_project_against_itself(tmp_path, capsys):
-    """A real case, both sides prepared and one sitting taken: the driver finds what it uses in either
-    tree."""
+    """Prepare both sides of a real case and take one sitting: the driver finds the names that it uses in
+    either tree."""
     try:
         revision.find("HEAD", "mixture")
     except InputError as error:
@@ -462,6 +462,6 @@ def test_this_project_against_itself(tmp_path, capsys):
         "--json",
         str(numbers),
     ]
-    assert cli.main(arguments) == 1  # one sitting decides nothing
+    assert cli.main(arguments) == 1  # one sitting is too few for a verdict
     (row,) = json.loads(numbers.read_text())["rows"]
     assert row["rounds"] == 1 and row["problem"] is None and row["this_over_other"]["median"] > 0

@@ -1,4 +1,4 @@
-"""Counts of a report's methods that are made ahead, by processes side by side."""
+"""Test counts of a report's methods that are made in advance, by several processes."""
 
 import dataclasses
 import multiprocessing
@@ -14,7 +14,7 @@ from portable.roofline.contract import Run
 
 @pytest.fixture
 def cores(monkeypatch):
-    """Pretend that this machine has four cores, of which two processes make use."""
+    """Pretend that this machine has four cores, two of which get a process."""
     monkeypatch.setattr(machine, "usable_cores", lambda: 4)
 
 
@@ -24,7 +24,7 @@ def told(counts):
 
 
 def test_processes_count_what_this_one_would(cores):
-    """And leave out what none of them could count."""
+    """Methods that none of the processes could count are left out."""
     method = "Hawkes, windowed, background kept"
     asked, heard = [("hawkes", name, "simulated") for name in (method, "nobody's")], []
     with ahead.processes("serial", ["hawkes"], None, quick=True) as count:
@@ -51,7 +51,7 @@ def test_few_cores_start_no_process(monkeypatch):
 
 
 def axpy(n):
-    """A run on one thread."""
+    """Return a run on one thread."""
     x, y = np.ones(n), np.zeros(n)
     policy = pk.RangePolicy(0, n, space="serial")
     return Run("axpy", "made", n, "elements", lambda: pk.parallel_for(policy, layer.axpy, 2.0, x, y))
@@ -59,7 +59,7 @@ def axpy(n):
 
 @pytest.mark.parametrize("size", [100, 101])
 def test_a_report_takes_counts_that_are_known_if_they_are_of_its_launches(size, quick_ceilings):
-    """It counts by itself what was launched over another size."""
+    """A launch over another size is counted again."""
     run = axpy(100)
     ((counts,),) = ahead.counts_of(axpy(size))
     known = {("here", "axpy", "made"): [[dataclasses.replace(counts, notes=["known"])]]}

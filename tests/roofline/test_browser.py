@@ -1,4 +1,4 @@
-"""The page in a real browser: `pip install ".[browser]"`, and a Chromium on the path or named by
+"""Test the page in a real browser: `pip install ".[browser]"`, and a Chromium on the path or named by
 PORTABLE_CHROMIUM."""
 
 import os
@@ -29,7 +29,7 @@ def browser():
     if path is None:
         pytest.skip("no Chromium here: install it, or name it by PORTABLE_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        # it opens nothing but our own file
+        # it opens only our file
         made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield made
         made.close()
@@ -44,7 +44,7 @@ def file(tmp_path, quick_ceilings):
 
 @pytest.fixture
 def opened(browser, file):
-    """The page at a width, in light or dark; what it logged and asked for must be nothing."""
+    """Open the page at a width, in light or dark mode; it must not log messages nor request other files."""
     told, pages = [], []
 
     def made(width=1280, scheme="light"):
@@ -69,7 +69,7 @@ UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = tru
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(opened, width, scheme):
-    """Contrast among it, with all unfolded."""
+    """The checks include contrast, with all cards unfolded."""
     page = opened(width, scheme)
     page.evaluate(UNFOLD)
     found = axe.Axe().run(page).response
@@ -126,8 +126,8 @@ def test_a_mark_leads_to_its_row(opened):
 
 
 def test_paper_has_what_is_unfolded_and_few_pages(opened, browser, tmp_path, quick_ceilings):
-    """A card prints as its line, and whole where the reader has unfolded it; eleven rows need six pages at
-    most."""
+    """A card prints as its line, and fully if the reader has unfolded it; eleven rows need at most six
+    pages."""
     page = opened()
     page.evaluate("document.querySelectorAll('details')[1].open = true")
     page.emulate_media(media="print")
@@ -173,7 +173,7 @@ def test_labels_do_not_collide(opened, width):
 
 
 def test_two_reports_are_one_plot(browser, tmp_path, quick_ceilings):
-    """Before and after, of one machine, and of two spaces."""
+    """Plot reports before and after on one machine, and of two spaces."""
     before, after = (shown.document(quick_ceilings("serial"), parts=1) for _ in range(2))
     result = after["parts"][0]["results"][2]
     values = [0.25 * s for s in result["seconds"]["values"]]

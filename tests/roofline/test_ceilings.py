@@ -1,5 +1,5 @@
-"""Ceilings: what is measured, kept, and measured anew. Whether they are right is a comparison: `compare
-ceilings`."""
+"""Test ceilings: when they are measured, stored, and measured again. `compare ceilings` tests their
+values."""
 
 import dataclasses
 import datetime
@@ -61,7 +61,7 @@ def test_full_measurements_have_amounts_and_sizes(monkeypatch):
     _, levels, plans = measuring.plans(pk.Threads(1), quick=False)
     assert {plan.unit for plan in plans} == {"flop", "op", "B", "s", "byte"}
     assert all(plan.amount >= 1 for plan in plans if plan.unit != "byte")
-    (held,) = (plan for plan in plans if plan.unit == "byte")  # from twice L2 on to beyond L3
+    (held,) = (plan for plan in plans if plan.unit == "byte")  # from twice L2 to beyond L3
     sizes = dict(levels)
     assert held.sizes[0] == 2 * sizes["L2"] and held.sizes[-1] >= sizes["L3"]
     assert {name for name, _ in levels} == {plan.name.split()[1] for plan in plans if plan.unit == "B"}
@@ -99,13 +99,13 @@ def test_any_special_function_can_be_held(name):
     assert found.amount > 0 and found.measure(quick=True).median > 0
 
 
-@pytest.mark.parametrize("name", ["words", "fma", "frexp"])  # of no, three and one number, with two results
+@pytest.mark.parametrize("name", ["words", "fma", "frexp"])  # not functions of one or two numbers
 def test_nobody_measures_what_is_no_function_of_one_or_two_numbers(name):
     assert measuring.special(pk.Threads(1), name, "float64", quick=True) is None
 
 
 def test_micro_kernels_do_what_their_amounts_say():
-    """The amounts of the plans are those that are counted."""
+    """The operations stated by the plans equal those that are counted."""
     out, b, c = np.ones(8), 0.999, 0.001
     chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
     wanted = [
@@ -113,7 +113,7 @@ def test_micro_kernels_do_what_their_amounts_say():
             microkernels.chains,
             (pk.fma, pk.fma, 5, b, c, out),
             2 * steps * 5 * 8 + 2 * chains * 8,
-        ),  # the starts and the sum of the chains, too
+        ),  # the starts and the sum of the chains are included
         (
             microkernels.chains,
             (microkernels.multiplied, microkernels.added, 5, b, c, out),
@@ -123,7 +123,7 @@ def test_micro_kernels_do_what_their_amounts_say():
     ]
     with pk.use("serial"):
         for kernel, args, flops in wanted:
-            # out[i] + 0 for the first chain is known to be out[i]
+            # the compiler knows that out[i] + 0 for the first chain is out[i]
             first = 8 if kernel is not microkernels.triad else 0
             assert abs(roofline.count(8, kernel, *args).flops - flops) <= first
         counted = roofline.count(8, *microkernels.special("exp"), 5, b, c, out)
@@ -131,7 +131,7 @@ def test_micro_kernels_do_what_their_amounts_say():
 
 
 def test_independent_tools_do_the_same_work(space, capsys):
-    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its
+    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the absent tool is named with the
     reason."""
     assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
     out = capsys.readouterr().out
@@ -141,7 +141,7 @@ def test_independent_tools_do_the_same_work(space, capsys):
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """An empty cache, and how often something was measured since."""
+    """Start with an empty cache, and list the measurements since."""
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path))
     monkeypatch.setattr(ceiling, "_held", {})
     measured = []
@@ -195,13 +195,13 @@ def test_a_stale_measurement_is_made_anew(kept, tmp_path, monkeypatch, spoil):
         path.write_text(path.read_text()[:100])
     else:
         monkeypatch.setattr(ceiling, "SCHEMA_VERSION", 99)
-    ceiling._held.clear()  # as another process
+    ceiling._held.clear()  # as in another process
     roofline.ceilings("serial")
     assert len(kept) == 2
 
 
 def test_what_a_busy_machine_gave_holds_until_it_is_quieter(kept, monkeypatch):
-    """For later processes; within one, all is held against the same roof."""
+    """Later processes measure again; one process compares everything with the same roof."""
     monkeypatch.setattr(machine, "busy_cores", lambda: 1.5)
     roofline.ceilings("serial")
     ceiling._held.clear()
@@ -245,7 +245,7 @@ def test_the_cache_can_be_off(kept, monkeypatch, tmp_path):
         warnings.simplefilter("error")
         roofline.ceilings("serial")
         roofline.ceilings("serial")
-    assert len(kept) == 1 and not list(tmp_path.iterdir())  # this process remembers
+    assert len(kept) == 1 and not list(tmp_path.iterdir())  # the ceilings are kept in this process
 
 
 def test_the_command_prints_and_writes(tmp_path, capsys):
@@ -309,7 +309,7 @@ def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
 
 
 def made_up(levels=("L1", "L2", "L3", "DRAM"), **rates):
-    """Ceilings of given rates: `fma_float64=1.0`, `read_L2=2.0`."""
+    """Return ceilings of given rates: `fma_float64=1.0`, `read_L2=2.0`."""
     names = {
         name.replace("_f", " f").replace("_L", " L").replace("_D", " D").replace("_i", " i"): rate
         for name, rate in rates.items()
@@ -381,11 +381,11 @@ def test_what_a_machine_can_have_is_not_doubted():
         update_L3=4.5,
         read_DRAM=4.6,
     )
-    assert fine.doubts == []  # L3 is as fast as DRAM but for what repeats differ by
+    assert fine.doubts == []  # the difference between L3 and DRAM is within that of repeats
 
 
 def test_a_roof_is_what_several_repeats_came_to():
-    """A single repeat may be the clock's mistake: 89.6 GB/s, where the others stay below 20."""
+    """A single repeat may be an error of the clock: 89.6 GB/s, where the others stay below 20."""
     rates = (89.6, 19.9, 19.8, *[19.6] * 9)
     assert ceiling.Ceiling("update DRAM", "B", Samples(rates), "").best == 19.8
     assert ceiling.Ceiling("launch", "s", Samples((1e-9, *[2e-6] * 11)), "").best == 2e-6
@@ -409,12 +409,12 @@ def test_bests_of_one_moment_are_doubted_where_they_are_many():
 
 
 def test_repeats_are_spread_over_more_than_a_moment(monkeypatch):
-    """Repeats within a few milliseconds may have met the same neighbour all the time."""
+    """Repeats within a few milliseconds could all be disturbed by the same process."""
     clock = Clock(monkeypatch)
     plan = measuring.Plan("fma float64", "flop", 1.0, clock.taking(2e-3), lambda: None, "")
     assert len(plan.measure(quick=False).values) > measuring.REPEATS
     assert measuring.SPREAD_SECONDS <= clock.now < measuring.SPREAD_SECONDS + 5e-3
-    dataclasses.replace(plan, shared=False).measure(quick=False)  # of a device, which nobody shares
+    dataclasses.replace(plan, shared=False).measure(quick=False)  # of a device, which has no other users
     assert 4 / 3 * measuring.SPREAD_SECONDS <= clock.now < 4 / 3 * measuring.SPREAD_SECONDS + 1e-2
 
 
@@ -446,7 +446,7 @@ def test_an_unknown_level_is_an_error_that_names_those_there_are():
 
 
 def plans_of(monkeypatch, rates):
-    """Plans that give one rate after the other; which were measured, in their order."""
+    """Replace plans by ones that give these rates in turn; return the list of measured plans, in order."""
     log = []
 
     class Plan:
@@ -478,15 +478,15 @@ def test_what_stays_in_doubt_is_not_kept_for_others(kept, tmp_path, monkeypatch)
     )
     first = roofline.ceilings("serial")
     assert first.doubts and len(log) == 2 + ceiling.TRIES and not list((tmp_path / "ceilings").iterdir())
-    assert roofline.ceilings("serial") is first  # one process holds all its kernels against the same
+    assert roofline.ceilings("serial") is first  # one process compares all kernels with the same ceilings
     ceiling._held.clear()
     roofline.ceilings("serial")
     assert len(log) > 2 + ceiling.TRIES
 
 
 def test_no_compiler_knows_that_atomics_meet():
-    """A compiler that knew it would add the lanes of a GPU's warp first, and one atomic operation would do
-    for 32."""
+    """A compiler with this knowledge would first add the lanes of a GPU's warp, so that 32 updates would need
+    one atomic operation."""
     views = np.zeros(64, np.int64), np.zeros(64, np.int64)
     told = pk.explain(pk.RangePolicy(0, 64, space="serial"), microkernels.atomics, 2, *views)
     assert {access.how for access in told.accesses if access.view == "counts"} == {"strided or gathered"}

@@ -1,4 +1,4 @@
-"""The command line, whole: on every space present, and on everything a user may get wrong."""
+"""Run the command line on every available space, and with all mistakes of its users."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ HEADER = "x_km,y_km,t_hours"
 
 @pytest.fixture(autouse=True)
 def simulated_events(monkeypatch):
-    """Whatever the machine's environment names."""
+    """Use simulated events, whatever the machine's environment names."""
     monkeypatch.delenv("PORTABLE_DATA", raising=False)
 
 
@@ -47,7 +47,7 @@ def events(n):
 
 @pytest.fixture
 def hawkes_alone(monkeypatch):
-    """One case shows what a report does; another test runs them all."""
+    """One case is enough here; another test runs all."""
     monkeypatch.setattr(cases, "REPORTED", ("hawkes",))
 
 
@@ -91,7 +91,7 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
 
 
 def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
-    # what is executed is another test's, and takes its time to compile
+    # executed counts have another test, and take long to compile
     monkeypatch.setattr(reporting, "LONG", 0.0)
     numbers = tmp_path / "report.json"
     arguments = [
@@ -165,7 +165,7 @@ WRONG_DATA = [
 ]
 
 
-# NumPy warns of an empty table; ours is the message that counts
+# NumPy warns of an empty table; the program's message must be the error
 @pytest.mark.filterwarnings("ignore:loadtxt")
 @pytest.mark.parametrize(("content", "words"), WRONG_DATA)
 def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
@@ -227,7 +227,7 @@ def raising(error):
 
 
 def pretend(monkeypatch, calls):
-    """A report of made-up methods."""
+    """Make a report of made-up methods."""
     runs = [Run(name, "made up", 10, "things", call, Work(pairs=100)) for name, call in calls.items()]
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(prepare=lambda space, data, quick: runs))
 
@@ -238,7 +238,7 @@ def test_a_failing_method_costs_only_itself(tmp_path, hawkes_alone, monkeypatch,
     assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 1
     told = capsys.readouterr()
     assert "good" in told.out and "not measured: bad: ValueError: broken" in told.err
-    # as they come, for whoever waits
+    # results appear as they are measured
     lines = [line for line in told.err.splitlines() if line.startswith("serial: ")]
     assert lines[:2] == ["serial: preparing inputs", "serial: 1 of 2, bad: ValueError: broken"]
     assert re.fullmatch(r"serial: 2 of 2, good: [\d.]+ [nµ]s; looked at for [\d.]+ m?s", lines[2])
@@ -322,8 +322,8 @@ PEERS = {
     "calls": ([], ["serial"]),
     "scaling": ([], ["speed-up", "the machine itself: multiply-adds"]),
 }
-OF_THREADS = ("calls", "scaling")  # several against one
-ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
+OF_THREADS = ("calls", "scaling")  # several threads compared with one
+ALONE = ("edm_brains", "edm_test")  # no peers: their own time is measured
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -351,7 +351,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
-        # those that may be missing
+        # these peers may be missing
         assert bool(duel["rows"]) != (name in ALONE) and all(
             "'warp'" in absence["reason"] or "'fastccm'" in absence["reason"] for absence in duel["absent"]
         )

@@ -1,4 +1,4 @@
-"""Duels: who runs when, who is missing, who disagrees."""
+"""Test duels: their order, missing peers, and disagreements."""
 
 import io
 import json
@@ -47,7 +47,7 @@ def test_ours_alternates_with_each_peer_in_turn():
     turns = [label for k, label in enumerate(log) if k == 0 or log[k - 1] != label]
     first_b = turns.index("b")
     assert "b" not in turns[:first_b] and "a" not in turns[first_b:]
-    # the last to find how many calls a batch takes beside b
+    # the last finds the number of calls in a batch, as for b
     assert turns[first_b - 7 : first_b] == ["ours", "a"] * 3 + ["ours"]
     assert turns[-6:] == ["ours", "b"] * 3
 
@@ -106,7 +106,7 @@ def test_table_and_json_tell_the_same():
 
 def test_bytes_become_a_rate():
     outcome = Outcome(Duel("work", side("ours"), [], bytes=1e6))
-    assert outcome.rate(outcome.duel.bytes) is None  # nothing was timed yet
+    assert outcome.rate(outcome.duel.bytes) is None  # not timed yet
     compare.run(outcome.duel, 3, outcome)
     assert outcome.rate(outcome.duel.bytes) == 1e6 / outcome.alone.median
     assert "ours moves" in shown(outcome) and outcome.as_dict()["bytes"] == 1e6
@@ -114,7 +114,7 @@ def test_bytes_become_a_rate():
 
 
 def test_rows_are_told_as_they_come():
-    """A run that is killed has printed its measurements."""
+    """If a run is killed its measurements have been printed."""
     told = []
     outcome = Outcome(Duel("work", side("ours"), [side("a"), side("b")], [], 1e-6))
     compare.run(outcome.duel, 3, outcome, on_row=lambda row: told.append(outcome.told_row(row)))

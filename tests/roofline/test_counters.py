@@ -1,4 +1,4 @@
-"""Read the output of `ncu`, and compare it with counts; the counters themselves are a GPU's."""
+"""Read the output of `ncu`, and compare it with counts; the counters themselves require a GPU."""
 
 import functools
 import subprocess
@@ -12,7 +12,7 @@ from portable.roofline import __main__ as cli
 from portable.roofline.truth import counters
 from portable.roofline.cases import counters as workload
 
-# That every launch of the workload can be counted is seen where counting builds are lowered: test_ptx.py
+# test_ptx.py lowers counting builds, and checks thereby that every launch of the workload can be counted
 SOME = "axpy", "dot product", "mixture density", "gather from anywhere"
 HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
 
@@ -25,7 +25,7 @@ def printed(n=len(SOME), value="1,024"):
 
 @pytest.fixture
 def ncu(monkeypatch):
-    """A machine with a GPU whose ncu prints a given text."""
+    """Pretend that the machine has a GPU whose ncu prints a given text."""
 
     def pretend(out, code=0, err=""):
         monkeypatch.setattr(counters.shutil, "which", lambda name: "/usr/bin/ncu")

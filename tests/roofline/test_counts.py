@@ -1,4 +1,4 @@
-"""Counts against formulas by hand, exactly; and what a count says of itself."""
+"""Compare counts with the formulas of counted.py, exactly; test the reports of counts."""
 
 import dataclasses
 import io
@@ -22,7 +22,7 @@ COSTED = costed()
 
 @pytest.fixture(scope="module")
 def counts():
-    """{name: (Costed, Counts)}, counted once."""
+    """Return {name: (Costed, Counts)}, counted once."""
     with pk.use("threads"):
         return {
             name: (c, roofline.count(c.policy, c.kernel, *c.args, **c.options)) for name, c in COSTED.items()
@@ -49,14 +49,14 @@ def test_executed_counts_are_those_of_the_text_or_explained(counts, name):
     if wanted.same_executed:
         assert executed == got.flops
     special = sum(got.executed_totals["special"].values())
-    assert special >= sum(got.special.values())  # masked lanes compute an exp all the same
+    assert special >= sum(got.special.values())  # masked lanes compute an exp, too
     if got.masked == 0 and not got.special:
         assert executed <= 1.2 * got.flops + 4096  # sums of packs and blocks are combined
 
 
 @pytest.mark.parametrize("name", COSTED)
 def test_executed_counts_on_a_gpu_are_its_own(name):
-    """Threads branch where packs mask: no special function runs that the text does not ask for."""
+    """Threads branch where packs use masks: only special functions on the taken path are executed."""
     if reason := pk.unavailable_because("cuda"):
         pytest.skip(reason)
     wanted = COSTED[name]
@@ -134,8 +134,8 @@ def test_counts_that_depend_on_changing_data_say_so():
 
 
 def test_sums_in_private_copies_are_no_atomics(space):
-    """Sums in private copies run at the rate of loads and stores, by the source and as executed: a roof of
-    atomics would not hold them."""
+    """Sums in private copies run at the rate of loads and stores, in the source's counts and the executed
+    ones: a roof of atomics would be exceeded."""
     if space == "checked":
         pytest.skip("operations are counted where kernels are compiled")
     levels = np.arange(1000, dtype=np.int32) % layer.BINS
@@ -161,7 +161,7 @@ def append(i, x, n_kept, kept):
 
 @pytest.mark.parametrize("space", ["serial", "threads"])
 def test_what_appends_is_counted_within_its_bounds(space):
-    """Each run begins with the arguments as they were given; on what a run before it left there is no more
+    """Each run begins with the arguments' initial values; after another run the list would have no more
     room."""
     x, room, n_kept = np.linspace(0.0, 1.0, 1000), np.zeros(2000), np.zeros(1, np.int64)
     with pk.use(space):
@@ -225,8 +225,8 @@ def by_members(team, x, parts):
 
 
 def test_a_kernel_whose_arrays_fit_its_team_size_is_counted_as_it_runs():
-    """Teams have eight members at least; of one there would be eight times as many parts as there is room
-    for."""
+    """Teams have at least eight members; with one member there would be more parts than room for them, by a
+    factor of eight."""
     x, parts = np.ones(64), np.zeros(8)
     with pk.use("serial"):
         counts = roofline.count(pk.TeamPolicy(1, 8), by_members, x, parts)
@@ -261,7 +261,7 @@ def one_of_32(i, x, y):
 
 
 def test_lanes_of_a_warp_are_idle_beside_one():
-    """One of 32 threads has work: packs of eight lanes pass three of four over, a warp none."""
+    """If one of 32 threads has work, packs of eight lanes skip three of four, and a warp none."""
     x = np.where(np.arange(4096) % 32, -1.0, 1.0)
     policy = pk.RangePolicy(0, 4096, space="serial")
     packs, warps = (

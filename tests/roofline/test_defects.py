@@ -1,7 +1,7 @@
-"""A defect that costs a family its speed, a patch in tests/roofline/defects: the scoreboard has to name it.
+"""Apply a defect that slows down one family, a patch in tests/roofline/defects: the scoreboard must name it.
 
-A record and a run of the changed copy are timed, two minutes on two quiet cores, so that this runs only where
-the file is named by itself.
+A record and a run of the changed copy are timed, two minutes on two idle cores; therefore this runs only if
+the file is named on the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATCHES = sorted((Path(__file__).parent / "defects").glob("*.patch"))  # named a
 
 
 def copied(folder, patch=None):
-    """The packages in a folder of their own, changed by a patch."""
+    """Copy the packages into a separate folder, changed by a patch."""
     for name in ("portable", "models", "roofline"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     if patch:
@@ -46,7 +46,7 @@ def run_in(folder, *options):
 
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_defect_is_found(patch, tmp_path):
-    """The tree as it is makes a record and holds it; with the defect the rows of its family are slower."""
+    """The unchanged tree makes a record and holds it; with the defect the rows of its family are slower."""
     pytest.importorskip("numba")
     (tmp_path / "records").mkdir()
     named = ["--only", f"{patch.stem} float", "--records", str(tmp_path / "records")]

@@ -1,4 +1,4 @@
-"""Two reports, before and after."""
+"""Test the comparison of two reports, before and after."""
 
 import dataclasses
 import json
@@ -27,8 +27,8 @@ STEADY = (0.0100, 0.0101, 0.0102)
     ("after", "verdict", "code"),
     [
         (STEADY, "same", 0),
-        ((0.0103, 0.0104, 0.0105), "same", 0),  # apart, but by 3 % only
-        ((0.0090, 0.0110, 0.0150), "same", 0),  # far in the middle, but the quartiles meet
+        ((0.0103, 0.0104, 0.0105), "same", 0),  # apart, but only by 3 %
+        ((0.0090, 0.0110, 0.0150), "same", 0),  # medians far apart, but the quartiles overlap
         ((0.0120, 0.0121, 0.0122), "slower", 1),
         ((0.0080, 0.0081, 0.0082), "faster", 0),
     ],
@@ -95,7 +95,7 @@ def test_what_the_clock_did_not_tell_is_no_change(tmp_path):
 
 
 def test_launches_of_one_name_and_size_are_told_apart_by_their_work(tmp_path):
-    """A program's report tells its costliest launches first, and which those are may change."""
+    """A program's report lists its most expensive launches first, and these may change."""
     paths = []
     for name, order in (("a", (1, 2)), ("b", (2, 1))):
         document = fakes.saved(*(fakes.result(seconds=[work * s for s in STEADY]) for work in order))
@@ -149,13 +149,13 @@ def test_a_foreign_file_is_refused(tmp_path, capsys, text, words):
 
 
 def of_two_spaces(quick_ceilings):
-    """Two reports of one part each: of serial, and of threads."""
+    """Make two reports of one part each: of serial, and of threads."""
     document = shown.document(quick_ceilings("serial"))
     return [document | {"parts": [part]} for part in document["parts"]]
 
 
 def test_what_moved_is_told_in_words(tmp_path, quick_ceilings, capsys):
-    """The scalar product takes axpy's place: other counts, another kernel, twice as fast."""
+    """The scalar product replaces axpy: other counts, another kernel, twice as fast."""
     ceilings, paths = quick_ceilings("serial"), []
     for name, kernel, slow in (("a", "axpy", 8.0), ("b", "dot", 2.0)):
         part = reporting.Report(

@@ -1,4 +1,4 @@
-"""Folders and files of the command line are checked before any time is spent."""
+"""Test that folders and files of the command line are checked before a measurement begins."""
 
 import pytest
 

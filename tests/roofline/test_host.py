@@ -21,7 +21,9 @@ def test_the_busiest_functions_are_named():
 
 
 def test_a_clock_that_steps_back_takes_no_time_from_a_line():
-    """Counting is left out of a program's seconds once it is over, in which the program stood still."""
+    """The time of counting is subtracted from a program's seconds after it has ended, since the program stood
+    still meanwhile.
+    """
     seconds = itertools.chain([0.0, 1.0], itertools.repeat(-9.0))
     with host.Lines(lambda: (next(seconds), True)) as lines:
         time.sleep(0.1)

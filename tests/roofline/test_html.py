@@ -1,4 +1,4 @@
-"""The page: whole, offline, and deaf to markup in names."""
+"""Test the page: complete, without access to the network, and with markup in names escaped."""
 
 import io
 import re
@@ -14,7 +14,7 @@ VOID = {"meta", "br"}
 
 
 class Page(HTMLParser):
-    """Tags, attributes and text, with a check that every element is closed in order."""
+    """Collect tags, attributes and text, and check that every element is closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -165,7 +165,7 @@ def test_a_page_of_many_rows_tells_less_of_each(quick_ceilings, monkeypatch):
 
 
 def test_the_same_reason_is_told_once(quick_ceilings):
-    """Three rows of one kernel at the same distance from its roof: one sentence, with their numbers."""
+    """Three rows of one kernel at the same distance from its roof share one sentence, with their numbers."""
     document = shown.document(quick_ceilings("serial"), parts=1)
     (part,) = document["parts"]
     part["results"] = [
@@ -180,7 +180,7 @@ def test_the_same_reason_is_told_once(quick_ceilings):
 
 
 def test_rows_of_one_name_are_told_apart_on_the_plot(quick_ceilings):
-    """By what of their input differs: regions of a program name E and L."""
+    """Labels state how the rows' inputs differ: here regions of a program named E and L."""
     results = [
         shown.result(
             quick_ceilings("serial"), "edm.bound", ["axpy"], slow, source=f"a.py, E = {E}, L = 1,000"
@@ -219,7 +219,7 @@ def test_shares_that_are_not_to_be_trusted_are_marked(quick_ceilings, monkeypatc
     for part in document["parts"]:
         part["checks"] = checks.of_part(part["machine"], None, None, quick)
         for result in part["results"]:
-            result["roof"]["checks"] = []  # of its own: these take microseconds
+            result["roof"]["checks"] = []  # a separate part: these take microseconds
     text = io.StringIO()
     Console(file=text, width=250).print(tables.tables(document)[0])
     assert text.getvalue().count("%?") == marks
@@ -228,7 +228,7 @@ def test_shares_that_are_not_to_be_trusted_are_marked(quick_ceilings, monkeypatc
 
 
 def test_a_calls_time_is_one_bar(whole):
-    """Python, copies and kernels: parts of the whole."""
+    """The bar consists of Python, copies and kernels."""
     bars = re.findall(
         r'<svg class="bars" height="14" role="img" aria-label="([^"]*)">(.*?)</svg>', whole, re.S
     )
@@ -254,7 +254,7 @@ def test_lines_have_shares_of_the_whole(whole, quick_ceilings):
 
 
 def test_axes_of_rows_leave_kernels_of_a_call_to_the_small_plots(quick_ceilings):
-    """A helper that does a millionth of the work does not leave half of the large plot empty."""
+    """A kernel with a millionth of the work does not leave half of the large plot empty."""
     document = shown.document(quick_ceilings("serial"))
     for result in document["parts"][0]["results"]:
         kernel = result["roof"]["kernels"][0]

@@ -1,4 +1,6 @@
-"""`compare kernels`: ours and the peers agree before they are timed; what is recorded; texts for a GPU."""
+"""Test `compare kernels`: results of portable and the peers agree before they are timed; records; sources for
+a GPU.
+"""
 
 import json
 import math
@@ -11,7 +13,7 @@ from portable.roofline.cases import kernels, kernels_page
 from portable.roofline.peers import kernels_text
 
 QUICK = ["compare", "kernels", "--quick", "--space", "serial", "--rounds", "3"]
-# a row of each form: a range with an if, a sum, a team, launches in a row, a matrix, words that numba lacks
+# a row of each form: a range with an if, a sum, a team, successive launches, a matrix, words that numba lacks
 FORMS = "if_quad,reduce_sum,softmax,floyd,gemm,scatter"
 
 

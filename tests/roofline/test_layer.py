@@ -1,4 +1,4 @@
-"""The layer's words: ours gives what NumPy gives, and so do the peers, or their times would say nothing."""
+"""Compare the layer's words and their peers with NumPy: times of wrong results would be meaningless."""
 
 import math
 
@@ -20,8 +20,8 @@ def alone(monkeypatch):
 
 
 def handed_over(monkeypatch, space, n):
-    """Return the inputs that the case gives to its peers, in its order: (word, inputs), with ours for
-    each."""
+    """Return the inputs that the case gives to its peers, in its order: (word, inputs), with those of
+    portable for each."""
     given = []
     monkeypatch.setattr(
         peers, "gather", lambda method, where, word, *inputs, tools: given.append((word, inputs)) or ([], [])
@@ -67,7 +67,7 @@ def test_ours_agrees_with_numpy(space, monkeypatch):
     words = handed_over(monkeypatch, space, N)
     assert {word for word, _, _ in words} == set(EXPECTED)
     for word, inputs, duel in words:
-        for _ in range(2):  # asking again, after calls, gives the same
+        for _ in range(2):  # the second request, after calls, gives the same
             duel.ours.call()
             assert duel.ours.result() == pytest.approx(
                 EXPECTED[word](*inputs), rel=max(duel.tolerance, 1e-15)

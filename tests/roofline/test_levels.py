@@ -1,4 +1,4 @@
-"""Test the bytes that memory levels deliver, by sampled accesses, against caches simulated access by
+"""Compare the bytes that memory levels deliver, by sampled accesses, with caches simulated access by
 access."""
 
 from collections import OrderedDict
@@ -38,7 +38,8 @@ def fill(i, y):
 
 
 def cached(accesses, n_lines):
-    """Bytes that a cache of so many lines fetches, and writes back, if it keeps what was used last.
+    """Return the bytes that a cache of `n_lines` lines with least-recently-used replacement fetches, and
+    writes back.
 
     `accesses` are (address, 0 to read or 1 to write), one after the other.
     """
@@ -79,7 +80,7 @@ def multiplied(n, a, b, c):
 
 
 def passed(policy, kernel, *args):
-    """{bytes of the cache: (fetched, written back)} as the build that looks at memory tells it."""
+    """Return {bytes of the cache: (fetched, written back)} by the build that records accesses."""
     found = pk.count(policy, kernel, *args, build="touched")
     sizes = {int(what.split()[1]) for _, what, _ in found if what.startswith("beyond ")}
     return {n: tuple(found["", f"beyond {n}", way] for way in ("load", "store")) for n in sorted(sizes)}
@@ -87,7 +88,7 @@ def passed(policy, kernel, *args):
 
 @pytest.mark.parametrize("hot", [50, 5000])
 def test_small_launches_are_told_closely(hot):
-    """But for lines that one place of the text stays in, while others drive them out."""
+    """The tolerance covers lines that one access site reuses while other sites evict them."""
     random = np.random.default_rng(3)
     place, table, y = random.integers(0, hot, 4000), np.ones(8000), np.zeros(4000)
     accesses = list(gathered(place, table, y))
@@ -105,7 +106,7 @@ def test_small_launches_are_told_closely(hot):
     ids=["transpose", "product"],
 )
 def test_large_launches_are_told_by_a_sample(n, kernel, simulated, policy):
-    """Within a quarter, and half of the size away from where the answer jumps."""
+    """The results agree within a quarter, except where they change rapidly within half of the size."""
     arrays = [np.ones((n, n)) for _ in range(3 if kernel is product else 2)]
     args = (n, *arrays) if kernel is product else tuple(arrays)
     accesses, found = list(simulated(*args)), passed(policy, kernel, *args)
@@ -127,7 +128,8 @@ def test_levels_behind_a_cache_that_holds_all_deliver_nothing():
 
 
 def test_each_worker_has_its_part_of_the_caches():
-    """Two threads sweep a half of the array each, four times; caches of both hold it, of one do not."""
+    """Two threads sweep half of the array each, four times; the caches of both hold it, that of one does
+    not."""
 
     @pk.kernel
     def sweep(i, times, y):
@@ -150,6 +152,6 @@ def test_a_kernel_tells_the_bytes_of_each_level():
     kernel = attainable.Kernel("transpose", counts, None, (1.0,), 1.0)
     told = kernel.level_bytes(ceilings)
     assert list(told) == ["L1", "L2", "DRAM"] and told["L1"] == kernel.near_bytes
-    # Each line of the columns is gone before its next element is written, and stays in the second cache.
+    # Each line of the columns is evicted before its next element is written, and stays in the second cache.
     assert told["L2"] == pytest.approx(8 * n * n + LINE * n * n, rel=0.05)
     assert told["DRAM"] == pytest.approx(2 * 8 * n * n, rel=0.05)

@@ -1,4 +1,4 @@
-"""Facts of the machine."""
+"""Test facts about the machine."""
 
 import collections
 import json
@@ -31,7 +31,7 @@ def test_no_driver_means_no_name(tmp_path):
     assert machine.gpu_model("cuda", tmp_path / "nowhere") is None
 
 
-@pytest.mark.parametrize("whole", [100.0, 10.0])  # of a moment shorter than a second psutil tells less
+@pytest.mark.parametrize("whole", [100.0, 10.0])  # psutil reports less within a second
 def test_busy_cores_counts_our_cores_only(monkeypatch, whole):
     monkeypatch.setattr(machine, "_ours", lambda: [0, 2])
     times = collections.namedtuple("times", "user nice system idle iowait irq softirq steal guest")

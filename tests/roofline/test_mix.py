@@ -1,4 +1,4 @@
-"""Instructions in kinds."""
+"""Test the classification of instructions."""
 
 import numpy as np
 
@@ -105,7 +105,9 @@ def few_chains(i, trips, x, out):
 
 
 def test_what_a_loop_writes_to_the_stack():
-    """64 packs are more than any machine's registers: most of them go to the stack and back in each trip."""
+    """64 packs exceed the registers of any machine: most of them are stored to the stack and reloaded in each
+    iteration.
+    """
     x, found = np.ones(64), {}
     for kernel in (chains, few_chains):
         args = pk.RangePolicy(0, 64, space="serial"), kernel, 10, x, np.zeros(64)
@@ -126,8 +128,8 @@ def test_a_listing_without_loops_spills_nothing():
 
 
 def test_machine_code_is_emitted_once_for_launches_of_the_same_types():
-    """A caller that counts launch after launch on evolving data reads it each time; other types are other
-    code."""
+    """A caller that counts launches repeatedly on changing data reads the code each time; other types have
+    other code."""
 
     @pk.kernel
     def halve(i, x):

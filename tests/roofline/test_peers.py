@@ -1,4 +1,4 @@
-"""The rivals compute what they should, or their times would say nothing."""
+"""Compare the peers with references: times of wrong results would be meaningless."""
 
 import math
 
@@ -20,7 +20,7 @@ def events(n=60):
 
 
 def log_likelihood(locations, times, p):
-    """The formula as it is written, in whole matrices."""
+    """Return the log-likelihood by its formula, in whole matrices."""
     r2 = ((locations[:, None] - locations) ** 2).sum(-1)
     dt = times[:, None] - times
     mu = p.mu0 * (
@@ -43,7 +43,7 @@ def log_likelihood(locations, times, p):
         ("cuda", {"float64": 2, "mixed": 2}),
     ],
 )
-@pytest.mark.filterwarnings("default")  # a peer's own warnings are not ours
+@pytest.mark.filterwarnings("default")  # a peer's warnings are no errors
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_hawkes_peers_agree_with_the_formula(space, count, precision):
     pytest.importorskip("cupy" if space == "cuda" else "numba")
@@ -52,7 +52,7 @@ def test_hawkes_peers_agree_with_the_formula(space, count, precision):
     locations, times = events()
     found, absent = peers.gather("hawkes", space, locations, times, PARAMS, mixed=precision == "mixed")
     assert not absent and len(found) == count[precision]
-    # Float32 pairs err by some 1e-7 each; float64 sums by their order only.
+    # Float32 pairs have errors of about 1e-7 each; float64 sums only differ by their order.
     tolerance = 1e-6 if precision == "mixed" else 1e-13
     for peer in found:
         assert peer.result() == pytest.approx(log_likelihood(locations, times, PARAMS), rel=tolerance), (
@@ -101,7 +101,7 @@ def test_a_peer_nobody_wrote_is_absent():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_step_of_a_filter_stands_beside_a_copy(dtype):
-    """The duel is a GPU's; that it can be set up and run is seen on the CPU."""
+    """The comparison requires a GPU; this tests on the CPU that it can be set up and run."""
     from portable.roofline.cases import resampling
 
     duel = resampling._filter_step("serial", 5000, dtype)

@@ -1,4 +1,4 @@
-"""Profiles: every launch is heard of, with its time, its place and its counts."""
+"""Test profiles: every launch is recorded, with its time, its place and its counts."""
 
 import dataclasses
 import io
@@ -117,7 +117,7 @@ def test_apart_a_graph_is_as_many_events_as_launches(space, views):
 
 
 class Stamped:
-    """A stamp of a device at some second."""
+    """Stamp of a device at a given second."""
 
     def __init__(self, at):
         self.at = at
@@ -127,7 +127,7 @@ class Stamped:
 
 
 def test_what_two_stamps_tell_beside_a_kernel_is_taken_off(monkeypatch):
-    """One launch that does nothing, 5 microseconds between two stamps, and 1 in a graph: 4 are theirs."""
+    """With an empty launch, 5 microseconds between two stamps, and 1 in a graph, 4 are due to the stamps."""
     monkeypatch.setattr(profiling, "_something", lambda space: None)
     monkeypatch.setattr(profiling, "_stamped", lambda *launch: 5e-6)
     monkeypatch.setattr(profiling, "in_a_graph", lambda policy, kernel, args, times: 1e-6)
@@ -150,7 +150,7 @@ def test_nothing_launched_is_an_empty_profile():
 
 
 def test_launches_are_counted_in_their_own_space(monkeypatch):
-    """Whichever is the default when the counts are asked for."""
+    """The default space at the time of counting does not matter."""
     seen = []
     monkeypatch.setattr(met, "count", lambda *args, **options: seen.append(str(pk.default_space())))
     x, y = np.ones(10), np.ones(10)
@@ -192,14 +192,14 @@ def test_the_largest_want_bounds_a_launch(quick_ceilings):
 
 @pk.kernel
 def differences(i, x, out):
-    total = pk.exp(x[i])  # what a special function does inside is its own
+    total = pk.exp(x[i])  # operations inside a special function count as special
     for k in range(64):
         total += (x[i] - 1.0) * (x[i] - 1.0)
     out[i] = total
 
 
 def test_what_is_computed_once_is_no_part_of_the_roof(quick_ceilings):
-    """Two of four flops a trip in the source remain in the code."""
+    """Two of the source's four flops per iteration remain in the code."""
     roof, x = quick_ceilings("serial"), np.ones(N)
     with pk.use("serial"):
         counts = roofline.count(N, differences, x, x.copy())
@@ -233,13 +233,13 @@ def test_a_kernel_without_floating_point_has_a_roof_too(quick_ceilings):
 
 @pk.kernel
 def filled(i, n, x):
-    """Works where n[0] says so."""
+    """Work only if n[0] is set."""
     if n[0] > i:
         x[i] = 2.0 * x[i]
 
 
 def test_launches_that_differ_are_counted_on_their_own_data(space):
-    """A sampler's steps: one graph, other data each time."""
+    """A sampler's steps use one graph with different data each time."""
     n, x = pk.copy_of(np.array([4]), space), pk.copy_of(np.ones(N), space)
     with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:
         for working in (4, 0, 2):
@@ -262,7 +262,7 @@ def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     with roofline.profile(lambda launch: p.meet(launch)) as p:
         for _ in range(100):
             pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
-            pk.parallel_for(pk.RangePolicy(0, 4, space=space), never, x)  # no condition: once
+            pk.parallel_for(pk.RangePolicy(0, 4, space=space), never, x)  # no condition: counted once
     assert 10 < len(counted) - 1 < 20 and p.counts()[0][1][0].flops == found.flops
 
 
@@ -274,7 +274,7 @@ def repeated(i, n, scale, x):
 
 @pytest.mark.parametrize(("numbers", "least", "most"), [([3], 1, 1), ([1, 5], 10, 20)])
 def test_launches_of_a_kind_differ_by_whole_numbers_alone(monkeypatch, numbers, least, most):
-    """Not by where arrays lie, nor by floats, which nobody asks for conditions."""
+    """The places of arrays do not matter, nor do floats, which conditions do not depend on."""
     counted, count = [], met.count_launch
     monkeypatch.setattr(
         met, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
@@ -291,7 +291,9 @@ def test_launches_of_a_kind_differ_by_whole_numbers_alone(monkeypatch, numbers, 
 
 
 def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
-    """On a CPU flops and special functions add up; on a GPU those of float32 have units of their own."""
+    """On a CPU the times of flops and special functions add up; on a GPU special functions of float32 have
+    separate units.
+    """
     roof = quick_ceilings("serial")
     text = {
         ("", "*", "float32"): 1000,
@@ -336,7 +338,7 @@ def powers(i, E, x, y):
 
 
 def test_static_arguments_tell_kernels_apart(quick_ceilings):
-    """In a call, and among a program's launches."""
+    """This holds in a call, and among a program's launches."""
     x, y = np.ones(N), np.ones(N)
     with pk.use("serial"), roofline.profile() as p:
         for E in (2, 5):

@@ -1,4 +1,4 @@
-"""The micro-kernels of the ceilings and the kernels of comparisons lower to PTX on a machine without a
+"""Lower the micro-kernels of the ceilings and the kernels of comparisons to PTX on a machine without a
 GPU."""
 
 import numpy as np
@@ -52,7 +52,7 @@ def planted():
 )
 def test_every_kernel_lowers(run, least, monkeypatch):
     monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], []))
-    monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # a GPU's alone
+    monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # only for a GPU
     launched = set()
     with pk.listening(lambda when, what, launch: launched.add(launch.kernel), into_graphs=True):
         run()
@@ -64,7 +64,7 @@ def test_every_kernel_lowers(run, least, monkeypatch):
 
 
 def counting_build(policy, kernel, args, reducer=()):
-    """PTX of the build that counts a launch's executed operations."""
+    """Return the PTX of the build that counts a launch's executed operations."""
     _, _, _, kind, specs, reducers, _ = describe_launch(policy, kernel, args, reducer)
     entry = entry_of(kernel, kind, specs, reducers, 128 if kind == "team" else 0, Marked)
     return entry, counting_ptx(entry, (9, 0), kernel.name, lambda n_bytes: 1 << 40)[0]
@@ -82,8 +82,7 @@ def decayed(i, x, y):
 
 @pytest.mark.parametrize("dtype, indices", [("float32", 4), ("float64", 2)])
 def test_functions_of_several_indices_a_thread_are_counted(dtype, indices):
-    """Their last indices are gone through one by one: a function is there for packs and for single
-    numbers."""
+    """The last indices are processed one by one: a function exists for packs and for single numbers."""
     entry, ptx = counting_build(
         pk.RangePolicy(0, 9, space="serial"), decayed, (np.ones(9, dtype), np.ones(9, dtype))
     )

@@ -1,4 +1,4 @@
-"""Test the reasons why a kernel stays below its roof: each cause from evidence that is made to show it."""
+"""Test the reasons why a kernel stays below its roof: each cause from evidence that is constructed for it."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ from portable.roofline.timing import Samples
 from tests.roofline import fakes, shown
 
 CLOCK = 1e9
-RATES = {  # of a made-up machine: one core at 1 GHz, eight lanes
+RATES = {  # rates of a made-up machine: one core at 1 GHz, eight lanes
     "fma float64": ("flop", 32e9),
     "no fma float64": ("flop", 16e9),
     "exp float64": ("op", 1e9),
@@ -45,7 +45,7 @@ def machine():
 
 
 def why(machine, counts, seconds, inside=None, samples=None):
-    """The reason of a call of one launch that took so long."""
+    """Return the reason for a call of one launch that took `seconds`."""
     roof = Analysis(seconds, [("k", counts, bound(counts, machine), inside or seconds)], [])
     found = reason(roof, machine, samples)
     return found and (found["causes"][0]["name"], found["text"])
@@ -81,14 +81,14 @@ def test_launches_one_by_one(machine):
         found["causes"][0]["name"] == "calls"
         and "600 launches, one by one, cost the host 600 µs" in found["text"]
     )
-    work = max(s for name, s in least.wants.items() if name != "launch")  # by the one thread of "serial"
+    work = max(s for name, s in least.wants.items() if name != "launch")  # "serial" has one thread
     gain = 1.7e-3 / (600 * (machine.rate("launch") + work))
     assert found["causes"][0]["gain"] == pytest.approx(gain, rel=1e-3)
 
 
 def test_kernels_that_lose_are_named_with_their_part(machine):
-    """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told
-    together."""
+    """The first kernel loses half of the lost time, the others the rest; dot and copy wait alike and are
+    reported together."""
     counts = shown.counted()
     launches = [
         (name, counts[name], bound(counts[name], machine), seconds)
@@ -127,7 +127,7 @@ def test_atomics_that_meet(machine):
     one_line = dataclasses.replace(counts, lines={names: (1, 1) for names in counts.lines})
     name, text = why(machine, one_line, took)
     assert name == "together" and "4.10 k atomic operations wait for each other" in text
-    assert why(machine, counts, took)[0] != "together"  # of many lines two cores seldom want the same
+    assert why(machine, counts, took)[0] != "together"  # two cores seldom update the same of many lines
 
 
 def test_without_meeting_atomic_operations_take_what_they_do_apart(machine):
@@ -237,7 +237,7 @@ def test_threads_that_wait_say_how_many_have_room(machine):
 
 @pytest.fixture(scope="module")
 def with_gathers(machine):
-    """The made-up machine, whose memory gives so many elements from anywhere."""
+    """Return the machine with a rate of gathers from memory."""
     more = {"gather L2": 5e8, "gather DRAM": 1e7}
     return dataclasses.replace(
         machine,
@@ -279,7 +279,7 @@ def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers
 
 
 def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
-    """A sector for each element, at the rate of gathers: slower than its bytes at the bandwidth."""
+    """Each element needs a sector, at the rate of gathers: slower than its bytes at the bandwidth."""
     n = 100_000
     counts = gather_of(n, default_rng(0).permutation(500_000)[:n])
     counts = dataclasses.replace(counts, executed=None, ptx={}, apart=n)
@@ -318,14 +318,14 @@ def test_what_a_whole_warp_reads_is_asked_for_once(machine):
     on_gpu = dataclasses.replace(counts, executed=None, ptx={}, alike=alike)
     asked = shown_kernel(machine, on_gpu, 1.0).near_bytes
     assert asked == alike // 32 + (counts.loaded - alike) + counts.stored
-    code = dataclasses.replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out is kept meanwhile
+    code = dataclasses.replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out stays in a register
     assert shown_kernel(machine, code, 1.0).near_bytes == alike // 32
 
 
 @pytest.mark.parametrize("slow, named", [(60.0, False), (140.0, True), (1000.0, True), (5000.0, False)])
 def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, monkeypatch, slow, named):
-    """132 multiprocessors with room for sixteen teams each: the time lies between both, or has another
-    cause."""
+    """With 132 multiprocessors and room for sixteen teams on each, the time is between those of one team and
+    one multiprocessor, or has another cause."""
     monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
     gpu = dataclasses.replace(machine, space="cuda")
     with pk.use("serial"):
@@ -337,7 +337,7 @@ def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, mon
 
 
 def on_a_gpu(machine, monkeypatch, counts, seconds, n=2112 * 128, **more):
-    """A kernel of so many indices on a made-up GPU of 132 multiprocessors, and its Ceilings."""
+    """Return a kernel of `n` indices on a made-up GPU of 132 multiprocessors, and its Ceilings."""
     monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
     gpu = replace(machine, space="cuda")
     made = replace(counts, ptx={}, policy=f"{n:,} indices", **more)
@@ -354,7 +354,9 @@ def test_the_longest_thread_stays_where_lanes_are_idle_no_longer(machine, monkey
 
 
 def test_a_thread_among_many_has_its_share_to_do(machine, monkeypatch):
-    """Few threads that do all, and take as long alone: as many as have room share it."""
+    """If few threads do all work, and take as long without others, it can be divided among as many as have
+    room.
+    """
     for alone in (0.0, 150e-6):
         kernel, gpu = on_a_gpu(
             machine, monkeypatch, shown.counted()["axpy"], 151e-6, n=2112, alone=alone and alone + 1e-6
@@ -364,7 +366,7 @@ def test_a_thread_among_many_has_its_share_to_do(machine, monkeypatch):
 
 
 def test_what_a_gpu_has_to_start_beside_conversions(with_conversions, monkeypatch):
-    """Integer operations, as many as take longer than the arithmetic: eight lanes a cycle and team."""
+    """The integer operations take longer than the arithmetic: eight lanes a cycle and team."""
     n, ran = 2112 * 128, 4000 * 2112 * 128
     executed = {("", "fptrunc", "double"): 100 * n, ("", "add", "i64"): ran, ("", "fma", "double"): 10 * n}
     least = (ran + 10 * n) / (8 * 2112 * CLOCK) + 4 * 10 / CLOCK + 1e-6
@@ -383,7 +385,7 @@ def test_a_gpus_roof_has_no_flops_that_its_code_leaves_out(machine):
 
 
 def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch):
-    """If it is known, the time beyond their rate does not stretch the rest."""
+    """If that time is known, the time beyond their rate does not extend the rest."""
     n = 2112 * 128
     text = {("", "exp", "float64"): 20 * n, ("", "+", "float64"): 20 * n}
     executed = {("", "fadd", "double"): 20 * n, ("", "special exp", "double"): 20 * n}
@@ -396,7 +398,7 @@ def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch
 
 
 def test_atomics_that_cost_no_more_where_they_meet(machine):
-    """Atomics that take as long with one thread are slow for another reason than that they meet."""
+    """Atomics that take as long with one thread are not slow because of contention."""
     counts = shown.counted()["histogram"]
     alone = dataclasses.replace(
         machine,
@@ -469,7 +471,7 @@ def column_sums(i, a, out):
 
 
 def test_rows_across_lanes_are_named_with_their_line(machine):
-    """Each index finds its own elements side by side, and a pack of indices gathers them a row apart."""
+    """Each index reads contiguous elements, so that a pack of indices gathers elements a row apart."""
     with pk.use("serial"):
         counts = roofline.count(64, row_sums, np.ones((64, 256)), np.zeros(64))
         other_layout = roofline.count(64, column_sums, np.ones((256, 64)), np.zeros(64))
@@ -483,7 +485,7 @@ def test_rows_across_lanes_are_named_with_their_line(machine):
 
 
 def test_a_level_holds_what_it_was_seen_to_hold(machine):
-    """Twice what the cache was measured to hold comes from memory, whatever the system says of its size."""
+    """Twice the measured capacity of the cache comes from memory, whatever size the system states."""
     counts = shown.counted()["axpy"]
     seen = Ceiling("capacity L2", "byte", Samples((counts.compulsory / 2,)), "made up")
     busier = dataclasses.replace(machine, items=machine.items | {seen.name: seen})
@@ -496,8 +498,8 @@ def turned(i, j, a, out):
 
 
 def test_lines_at_scattered_places_come_from_the_level_that_keeps_them(with_gathers):
-    """A column of 600 lines, 38 kB, is more than the first cache holds and less than the second, though the
-    matrix is more than both: an element costs a line from there, not from memory."""
+    """A column of 600 lines, 38 kB, exceeds the first cache but not the second, though the matrix exceeds
+    both: an element costs a line from the second cache, not from memory."""
     n = 600
     more = {"gather L1": 4e9, "gather L2": 5e8, "gather DRAM": 1e7}
     items = {name: Ceiling(name, "op", Samples((rate,)), "made up") for name, rate in more.items()}
@@ -508,12 +510,12 @@ def test_lines_at_scattered_places_come_from_the_level_that_keeps_them(with_gath
     seconds = n * n / 5e8 + n * n / 8 / 1e7
     found = causes(shown_kernel(machine, counts, 1.2 * seconds), machine)
     assert found[0].name == "overfetch" and found[0].seconds == pytest.approx(1.2 * seconds, rel=0.05)
-    assert seconds < 0.5 * n * n / 1e7  # which all of them from memory would explain no more
+    assert seconds < 0.5 * n * n / 1e7  # reading all of them from memory would take longer
 
 
 @pytest.fixture(scope="module")
 def with_conversions(machine):
-    """The made-up machine, with rates of conversions, of float32, and of copies in the first cache."""
+    """Return the machine with rates of conversions, of float32, and of copies in the first cache."""
     more = {
         "convert int64": ("op", 1e9),
         "convert float32": ("op", 2e9),
@@ -538,7 +540,7 @@ def test_conversions_cost_their_rate(with_conversions):
     assert set(counts.conversions) == {"float64 to int64", "int64 to float64"} and n >= 20 * shown.N
     name, text = why(with_conversions, counts, n / 1e9)
     assert name == "conversions" and "conversions between types" in text and ": up to " in text
-    assert why(with_conversions, counts, 10 * n / 1e9)[0] != "conversions"  # they explain a tenth
+    assert why(with_conversions, counts, 10 * n / 1e9)[0] != "conversions"  # conversions explain a tenth
 
 
 @pytest.mark.parametrize("slow, named", [(1.0, True), (0.3, False), (3.0, False)])
@@ -550,7 +552,9 @@ def test_what_registers_have_no_room_for(with_conversions, slow, named):
 
 
 def test_memory_of_a_gpus_threads(machine):
-    """The bytes are known, not the accesses to them: once each at least, with every operation at most."""
+    """The bytes are known, but not the accesses to them: at least one for each, and at most one for every
+    operation.
+    """
     n, ran = 10**6, {("", "fma", "double"): 10**8}
     counts = dataclasses.replace(
         shown.counted()["axpy"], executed=ran, ptx={}, local=512, policy=f"{n:,} indices"
@@ -583,7 +587,7 @@ def test_words_in_one_bank(machine, banks, named):
 
 
 def test_special_functions_are_named_where_nothing_else_is_found(machine):
-    """They are part of the roof; the kernel is near it, or waits beside."""
+    """Special functions are part of the roof; the kernel is near it, or waits in addition."""
     with pk.use("serial"):
         counts = roofline.count(64, busy_index, 1000, np.zeros(64))
     least = bound(counts, machine).seconds
@@ -594,7 +598,9 @@ def test_special_functions_are_named_where_nothing_else_is_found(machine):
 
 
 def test_launches_of_a_graph_are_not_told_to_be_called_one_by_one(machine):
-    """600 launches would have cost the host 600 microseconds: what passes outside is a tenth of it."""
+    """600 launches would have cost the host 600 microseconds: the time outside of launches is a tenth of
+    that.
+    """
     rates = {"launch": 1e-9, "launch call": 1e-6}
     items = {name: Ceiling(name, "s", Samples((rate,)), "made up") for name, rate in rates.items()}
     quick = dataclasses.replace(machine, items=machine.items | items)
@@ -630,7 +636,7 @@ def test_a_gain_that_is_known_does_not_shrink_with_what_was_seen():
 
 
 def test_what_is_only_written_is_fetched_before(machine):
-    """A copy of 16 bytes an element moves 24; an update as many as it counts."""
+    """A copy of 16 bytes an element moves 24; an update moves as many bytes as it counts."""
     copied, updated = (shown.counted()[name] for name in ("copy", "axpy"))
     rates = machine.rate("bandwidth L2") * 4 / 3  # of a triad, whose 24 bytes move 32
     assert moving(copied, machine, "L2") == pytest.approx(1.5 * copied.compulsory / rates)
@@ -669,7 +675,9 @@ def _squared(team, a, out):
 
 
 def test_products_of_teams_have_a_roof_of_their_own(machine):
-    """Tensor cores do twice as much as fused multiply-adds; a sum by these is given that advice."""
+    """Tensor cores are twice as fast as fused multiply-adds; a sum by multiply-adds gets the advice to use
+    them.
+    """
     policy = pk.TeamPolicy(1, 32, space="serial")
     counts = counting.count(policy, _squared, np.ones((16, 16)), np.zeros((16, 16)))
     counts = replace(counts, executed=None, arrays={})

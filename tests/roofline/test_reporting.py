@@ -1,4 +1,4 @@
-"""Collecting results: what fails or is interrupted costs only itself."""
+"""Test the collection of results: a failure or an interruption affects only its own method."""
 
 import dataclasses
 import functools
@@ -78,7 +78,9 @@ def test_json_states_its_schema_and_holds_every_sample():
 
 
 def test_what_was_faster_than_its_roof_has_the_roof_measured_again(quick_ceilings):
-    """All rows, for it is the same machine; the roof that was too low is told of no more."""
+    """All rows are compared with the new roof, since the machine is the same; the roof that was too low is no
+    longer reported.
+    """
     x, y, asked = np.ones(1000), np.ones(1000), []
     slow = slowed(quick_ceilings("serial"), 1e4)
     call = functools.partial(pk.parallel_for, pk.RangePolicy(0, 1000, space="serial"), layer.axpy, 2.0, x, y)
@@ -96,7 +98,7 @@ def test_what_was_faster_than_its_roof_has_the_roof_measured_again(quick_ceiling
 
 
 def slowed(ceilings, factor):
-    """A machine whose rates are lower by a factor."""
+    """Return a machine whose rates are lower by a factor."""
     items = {
         name: dataclasses.replace(
             c, rate=Samples(tuple(v * factor if c.unit == "s" else v / factor for v in c.rate.values))

@@ -1,4 +1,4 @@
-"""The scoreboard: its rule on made-up samples, sittings, and records on a disk."""
+"""Test the scoreboard: its rule on made-up samples, sittings, and records on a disk."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
         (scoreboard.HOLDS, on_record(), noisy(9.4, 0.02)),
         (scoreboard.SLOWER, on_record(), noisy(7.0, 0.02)),
         (scoreboard.UNDECIDED, on_record(), [6.0, 7.0, 8.0, 8.5, 9.5, 10.0, 11.0]),
-        (scoreboard.UNDECIDED, on_record(), [5.0]),  # of one round there is no interval
+        (scoreboard.UNDECIDED, on_record(), [5.0]),  # a single round has no interval
         (scoreboard.FASTER, on_record(), noisy(13.0, 0.02)),
         (scoreboard.NO_RECORD, None, noisy(1.0, 0.02)),
         (scoreboard.NO_RECORD, on_record(title="30 iterations, 6 runs"), noisy(10.0, 0.02)),
@@ -109,8 +109,8 @@ def test_operations_counted_anew_are_the_same_work():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unchanged_code_is_not_called_slower(seed):
-    """Processes differ by 4 %, rounds by 20 %; a moment that halves a sitting is asked again. Of 5 x 40 rows
-    none is called slower, and of as many that lost a third at least nine of ten are."""
+    """Processes differ by 4 %, rounds by 20 %; a disturbance that halves the result of a sitting is measured
+    again. Of 5 x 40 rows none is called slower, and of as many that lost a third at least nine in ten are."""
     random = default_rng(seed)
 
     def verdicts(centre):
@@ -179,7 +179,7 @@ def test_headlines_have_names_of_their_own_and_cases(space):
         assert family in {h.case for h in headlines.of(space)}
 
 
-# those whose inputs are prepared by no launch on the space, or in a second
+# headlines whose inputs need no launch on the space, or less than a second
 @pytest.mark.parametrize(
     ("space", "known"),
     [
@@ -191,7 +191,7 @@ def test_headlines_have_names_of_their_own_and_cases(space):
     ],
 )
 def test_each_headline_finds_one_duel_of_its_case(space, known, monkeypatch):
-    """Without peers, none of which is asked or imported."""
+    """The duel is found without peers, which are neither requested nor imported."""
     monkeypatch.setattr(peers, "gather", lambda *given, **options: ([], []))
     duels = {}
     for headline in headlines.of(space):
@@ -237,7 +237,9 @@ def test_peers_say_which_file_has_them():
 
 
 def test_the_identity_of_a_peer(tmp_path):
-    """Its text and what it imports, without docstrings' place, our own imports and NumPy."""
+    """The identity depends on the peer's source and its imports, except docstrings, our own imports and
+    NumPy.
+    """
     text = (
         '"""A peer."""\n\nimport numpy as np\nimport rich\n\n'
         "from portable.roofline.contract import Contender\nfrom {} import f\n\nx = 1\n"
@@ -262,7 +264,7 @@ def test_the_identity_of_a_peer(tmp_path):
 
 @pytest.fixture
 def quiet(monkeypatch, tmp_path):
-    """A machine whose headlines take no time: three of them, in one group."""
+    """Pretend that headlines take no time: three of them, in one group."""
     known = [Headline(name, "launch", "", "") for name in ("fine", "other", "down")]
     monkeypatch.setattr(headlines, "of", lambda space: known)
     monkeypatch.setattr(machine, "facts", lambda space: facts_of(busy_cores=0.0))
@@ -301,7 +303,7 @@ def test_a_record_is_written_and_held_against(quiet, capsys):
 
 
 def test_a_row_of_the_host_is_held_against_the_same_processor(quiet, monkeypatch, capsys):
-    """Beside another one it has no record, which is no pass and no loss, and then one of its own."""
+    """A different processor has no record, which is neither a pass nor a loss, until one is made for it."""
     quiet.mkdir()
     known = [Headline("fine", "launch", "", ""), Headline("calls", "calls", "", "", of_host=True)]
     monkeypatch.setattr(headlines, "of", lambda space: known)

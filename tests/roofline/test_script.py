@@ -1,4 +1,4 @@
-"""Any program's launches, each against its roof."""
+"""Test reports of any program's launches, each compared with its roof."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ print(pk.parallel_reduce(1000, square, x, label="squares"), sys.argv[1:])
 
 @pytest.fixture
 def report(tmp_path):
-    """The exit code and the JSON of a report of a program."""
+    """Return the exit code and the JSON of a report of a program."""
 
     def made(text, *arguments, space="serial"):
         program, numbers = tmp_path / "program.py", tmp_path / "report.json"
@@ -148,7 +148,9 @@ def test_an_interpreter_has_no_roof(report):
 
 @pytest.mark.parametrize(("launches", "step"), [(2000, 1e-5), (3, 1.0)])
 def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches, step):
-    """By their mean where there are many, without a time where that is too short as well: never left out."""
+    """Many short launches are reported by their mean, and without a time if that is too short as well; none
+    is left out.
+    """
     real, short = (
         time.perf_counter,
         (
@@ -183,7 +185,7 @@ def test_a_missing_program_is_refused(tmp_path, capsys):
 
 
 def test_launches_are_counted_on_the_data_that_they_met(report):
-    """Afterwards the program's arrays may hold others, or places outside of them."""
+    """Later the program's arrays may hold other data, or indices outside of them."""
     text = """
 import numpy as np
 import portable as pk
@@ -203,8 +205,8 @@ place[:] = 10**12
 
 
 def test_sizes_that_come_and_go_share_a_row(report):
-    """300 launches of as many sizes, and 20 of one: two rows, none of them a launch that happened to be
-    slow."""
+    """300 launches of as many sizes, and 20 of one: two rows, neither of them a single launch that happened
+    to be slow."""
     text = """
 import numpy as np
 import portable as pk
@@ -231,7 +233,7 @@ for _ in range(20):
 
 
 def test_few_sizes_have_rows_of_their_own(report, monkeypatch):
-    monkeypatch.setattr(script, "LEAST", 0.0)  # also where the machine was away during some other launch
+    monkeypatch.setattr(script, "LEAST", 0.0)  # also if another launch was interrupted for long
     text = PROGRAM + "for n in (10, 20, 30):\n    pk.parallel_for(n, saxpy, 2.0, x, y)\n"
     assert sorted(r["size"] for r in report(text)[1]["results"] if r["method"] == "saxpy") == [
         10,
@@ -288,7 +290,7 @@ for r in range(200):
 
 
 def test_python_comes_first_where_it_takes_the_most(report, tmp_path, monkeypatch, capsys):
-    """The reader is not sent to kernels that take a hundredth of the program."""
+    """Kernels that take a hundredth of the program are not suggested first."""
     monkeypatch.setattr(machine, "busy_cores", lambda: 0.0)
     code, part = report(SLOW_PYTHON)
     assert code == 0 and part["program"]["memory_bytes"] is None or part["program"]["memory_bytes"] >= 0
@@ -322,7 +324,7 @@ for _ in range(3):
 
 
 def test_what_is_touched_in_between_decides_the_level(report, quick_ceilings, monkeypatch):
-    """8 kB of a kernel that others' 40 kB follow come from where 40 kB lie."""
+    """8 kB of a kernel that other kernels' 40 kB follow come from the level that holds 40 kB."""
     levels = [("L1", 20_000), ("L2", 400_000), ("DRAM", None)]
     items = {name: c for name, c in quick_ceilings("serial").items.items() if "capacity" not in name}
     made = dataclasses.replace(quick_ceilings("serial"), levels=levels, items=items)

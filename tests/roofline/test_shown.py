@@ -1,4 +1,4 @@
-"""A saved report shown again, alone or beside another; in notebooks; as figures."""
+"""Test the display of a saved report, by itself or next to another; in notebooks; as figures."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.roofline.schema import problems
 
 @pytest.fixture
 def saved(tmp_path, quick_ceilings):
-    """Paths of two reports, of one part each."""
+    """Return paths of two reports, of one part each."""
     document, paths = shown.document(quick_ceilings("serial"), fakes.MARKUP), []
     for k, part in enumerate(document["parts"]):
         if k:
@@ -100,7 +100,7 @@ def test_a_profile_without_launches_is_refused():
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no way to hold a process to one core here")
 def test_one_core_is_enough(tmp_path):
-    """In a process that may use one core, whatever the machine has; without any cache folder."""
+    """The process may use one core, whatever the machine has; there is no cache folder."""
     program = tmp_path / "program.py"
     program.write_text(
         "import numpy as np, portable as pk\n@pk.kernel\ndef k(i, x):\n    x[i] += 1.0\n"

@@ -1,4 +1,4 @@
-"""One kernel of a file, on arguments of the command line."""
+"""Test reports of one kernel of a file, on arguments of the command line."""
 
 import json
 
@@ -106,7 +106,7 @@ def test_a_wrong_file_is_named(tmp_path, capsys):
 
 
 def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, capsys):
-    """An error that only the launch can find is reported beside the results."""
+    """An error that only the launch can detect is reported next to the results."""
     (tmp_path / "kernels.py").write_text(FILE)
     options = ["--space", "serial", "--out", str(tmp_path / "page.html")]
     assert (

@@ -1,4 +1,4 @@
-"""Test time lines of profiles, in files and notebooks; and that a profile keeps nothing alive."""
+"""Test time lines of profiles, in files and notebooks, and that a profile keeps no objects alive."""
 
 import gc
 import json
@@ -29,7 +29,7 @@ def axpy(space, x, y, **words):
 
 @pytest.fixture
 def heard(space):
-    """A profile of regions, copies, launches and a graph."""
+    """Return a profile of regions, copies, launches and a graph."""
     x, y = (pk.copy_of(np.ones(N), space) for _ in range(2))
     with pk.capture(space) as graph:
         for _ in range(3):
@@ -58,8 +58,8 @@ def test_everything_has_its_time(heard, space):
 
 
 def test_what_is_counted_in_between_takes_no_time(space):
-    """A region holds its launches, however long counting them took; one that began before the profile begins
-    with it."""
+    """A region contains its launches, however long counting took; a region that began before the profile
+    begins with it."""
     x, y = (pk.copy_of(np.ones(N), space) for _ in range(2))
     with roofline.region("before"), roofline.profile(lambda launch: time.sleep(0.05)) as p:
         begin = time.perf_counter()
@@ -168,7 +168,7 @@ def test_slices_are_found_again_while_their_memory_lives(space):
 
 
 def test_launches_can_be_counted_as_they_come(monkeypatch, quick_ceilings):
-    """Their arrays need not outlive them."""
+    """The arrays of a launch need not outlive it."""
     with pk.use("serial"), roofline.profile(counted=True) as p:
         for n in (100, 200):
             axpy("serial", np.ones(n), np.ones(n))
@@ -185,7 +185,7 @@ def test_what_is_gone_is_told_in_a_report(quick_ceilings):
 
 
 def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
-    """A recorder stands in for nvtx, if it is not installed."""
+    """A recorder replaces nvtx, if it is not installed."""
     told, fake = [], types.ModuleType("nvtx")
 
     class Annotation:
@@ -232,7 +232,7 @@ print(p.memory_bytes, small.memory_bytes)
 
 
 def test_memory_is_told_at_its_most():
-    """In a process of its own: other tests' threads and workers let go of memory when they like."""
+    """In a separate process, since threads and workers of other tests release memory at any time."""
     found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     if "None" in found.stdout:
         pytest.skip("no Linux, or one that keeps it to itself: nobody tells")

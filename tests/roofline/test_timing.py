@@ -1,4 +1,4 @@
-"""Batches, quartiles and alternation, on a clock that the test turns by hand."""
+"""Test batches, quartiles and alternation, on a clock that the test controls."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from portable.roofline.timing import Samples
 
 
 class Clock:
-    """A clock that only calls advance."""
+    """Clock that only calls advance."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0
@@ -76,7 +76,7 @@ def test_alternate_runs_the_sides_in_turn(clock):
 
 
 def test_alternate_keeps_rounds_together_so_that_drift_cancels_in_ratios(clock):
-    """A machine that slows down steadily: the sides' medians move, their ratio does not."""
+    """On a machine that slows down steadily the sides' medians change, but not their ratio."""
     slower = {"by": 1.0}
 
     def side(seconds):

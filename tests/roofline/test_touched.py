@@ -1,5 +1,5 @@
-"""Test the parts that launches touch: elements by the identity of memory, and the lines in which they
-lie."""
+"""Test the parts of arrays that launches access: elements by the identity of memory, and their cache
+lines."""
 
 import math
 
@@ -50,7 +50,7 @@ def on(request):
 
 
 def lines(*arrays):
-    """Lines of 64 bytes that hold these elements."""
+    """Return the number of lines of 64 bytes that hold these elements."""
     return len(
         {
             (a.ctypes.data + np.ravel_multi_index(k, a.shape) * a.itemsize) // 64
@@ -82,7 +82,7 @@ def test_parts_of_one_array_are_one():
 
 
 def test_a_gather_of_few_reads_few():
-    """100 elements of ten million: 800 bytes in 13 lines, of an array that begins a line."""
+    """100 elements of ten million are 800 bytes in 13 lines, of an array that begins with a line."""
     room = np.zeros(10_000_008)
     table = room[-room.ctypes.data % 64 // 8 :][:10_000_000]
     counts = roofline.count(100_000, gather, np.arange(100_000) % 100, table, np.zeros(100_000))
@@ -120,7 +120,7 @@ def test_views_of_other_element_sizes_are_told_apart():
 
 
 def test_a_fill_stores_what_it_fills():
-    """The optimiser makes one call of it; its bytes count."""
+    """The optimiser replaces the loop by one call; its bytes count."""
     counts = roofline.count(100_000, fill, np.ones(100_000))
     assert counts.executed_totals["stored"] == 800_000 == counts.stored == counts.compulsory
     copied = roofline.count(
@@ -182,7 +182,7 @@ def rows(i, a, x, y):
 
 
 def shared_out(team, n, x):
-    """Add as many numbers of its own for each member as a team's share of n has."""
+    """Add as many private numbers for each member as a team's share of n has."""
     own = pk.local(n // team.size, x.dtype)
     for k in range(n // team.size):
         own[k] = x[k * team.size + team.rank]
@@ -193,8 +193,8 @@ def shared_out(team, n, x):
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("n", [1 << 16, 1 << 18])
 def test_what_the_members_of_large_teams_share_out_is_counted(n, packed):
-    """By as many members as a warp has, or two, where a pack's few lanes, or the one of a kernel without
-    packs, would have too large arrays of their own."""
+    """Count as many members as a warp has, or two, if a pack's few lanes, or the single one of a kernel
+    without packs, would need private arrays that are too large."""
     kernel, x = pk.kernel(shared_out, packed=packed), np.zeros(n)
     counts = roofline.count(pk.TeamPolicy(1, 256), kernel, pk.static(n), x, executed=False)
     assert counts.arrays == {"x": (8 * n, 8 * n)} and counts.loaded == 8 * n and not x.any()
@@ -202,7 +202,7 @@ def test_what_the_members_of_large_teams_share_out_is_counted(n, packed):
 
 @pk.kernel
 def kept(team, n, x, out):
-    """Scratch for a member's share of n, whose shape is known at run time."""
+    """Store a member's share of n in scratch, whose shape is known at run time."""
     own = team.scratch(n // team.size, x.dtype)
     for k in team.thread_range(n // team.size):
         own[k] = x[k]
@@ -223,8 +223,8 @@ def test_scratch_of_a_devices_teams_has_room_where_fewer_members_count(n, size):
 
 
 def test_rounds_of_a_sort_by_a_gpus_teams_are_counted(monkeypatch):
-    """Teams of 256 that share out tiles of 4,096 keys, in a kernel without packs: by a warp of members, whose
-    sort is the same."""
+    """Teams of 256 that divide tiles of 4,096 keys, in a kernel without packs, are counted by a warp of
+    members, whose sort is the same."""
     n, space = 50_000, pk.default_space()
     monkeypatch.setattr(algorithms, "_tiling", lambda space: (256, 8, 4096))
     keys = default_rng(0).integers(0, 1 << 16, n).astype(np.uint64)
@@ -251,8 +251,7 @@ def sweeps(i, n, x, out):
 
 @pytest.mark.parametrize("build", ["touched", "touched:32"])
 def test_samples_that_are_full_know_how_many_accesses_came(build, monkeypatch):
-    """More accesses come than are recorded, by any member: of each line that a sample picks one for each
-    sweep."""
+    """More accesses occur than any member records: for each sampled line, one for each sweep."""
     traces, made = [], reuse.Trace.__init__
     monkeypatch.setattr(
         reuse.Trace, "__init__", lambda trace, *args: (made(trace, *args), traces.append(trace))[0]
@@ -333,7 +332,7 @@ def grid_sum(j, i, n, a, place, out):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, policy, build):
-    """Packs do what single indices do, and have the facts that are the same for all of them at once."""
+    """Packs execute the same operations as single indices, and share the facts that are uniform."""
     place = default_rng(0).integers(0, N, N)
     arrays, reducer = (np.arange(N) % 7, np.ones(N), place, np.ones(N)), ()
     if kernel is weighted:
@@ -348,7 +347,8 @@ def test_a_devices_kernel_that_chooses_nothing_is_counted_by_packs(kernel, polic
 @pytest.mark.parametrize("kernel", [turned, some, rows], ids=lambda k: k.name)
 @pytest.mark.parametrize("build", ["touched:lanes", "touched:32"])
 def test_packs_touch_what_single_lanes_touch(kernel, build):
-    """Complex numbers, whose parts packs load by rows; lanes that are off; gathers, gaps; one place."""
+    """Compare complex numbers, whose parts packs load by rows; inactive lanes; gathers, gaps; a single
+    index."""
     place = default_rng(0).integers(0, 900, N + 1)
     wide, out = np.ones(N, np.float32), np.zeros(2 * N + 2)
     numbers = np.ones(N + 1, complex), np.zeros(N + 1, complex)

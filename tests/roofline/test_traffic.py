@@ -1,5 +1,5 @@
-"""Bytes that a GPU moves, as what a launch touches predicts them: held against caches and blocks that are
-counted by hand."""
+"""Compare the predicted traffic of a GPU, computed from the elements that a launch accesses, with caches and
+blocks that are simulated independently."""
 
 import math
 from collections import OrderedDict
@@ -20,13 +20,13 @@ from portable.roofline.truth.traffic import LINE, SECTOR, predicted
 
 
 def on_lines(*arrays):
-    """Equal arrays that begin with a line of memory."""
+    """Return equal arrays that begin with a line of memory."""
     return tuple(pk.copy_of(a, "serial") for a in arrays)
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Blocks of 256 threads on 132 multiprocessors, without a GPU."""
+    """Pretend a GPU with blocks of 256 threads and 132 multiprocessors."""
 
     def explained(policy, *_):
         if isinstance(policy, pk.MDRangePolicy):
@@ -41,7 +41,7 @@ def gpu(monkeypatch):
 
 
 def test_a_cache_keeps_as_much_of_what_was_written_as_went_through_it(gpu):
-    """A copy keeps half of what L2 holds in the end; all of what fits."""
+    """After a copy half of L2 holds results that are not written back; if they all fit, all of them."""
     n = 1 << 16
     launch = pk.RangePolicy(0, n, space="serial"), copy, on_lines(np.ones(n), np.ones(n)), ()
     assert predicted(*launch, 1 << 16) == {"L2": 16 * n, "HBM": 16 * n - (1 << 15)}
@@ -49,7 +49,7 @@ def test_a_cache_keeps_as_much_of_what_was_written_as_went_through_it(gpu):
 
 
 def test_places_in_no_order_bring_a_sector_to_their_threads_and_a_line_from_memory(gpu):
-    """Lines as an LRU of as many would fetch them."""
+    """Compare with the lines that an LRU cache of the same number of lines would fetch."""
     n, second = 1 << 16, 1 << 17
     place = default_rng(0).permutation(n)
     args = on_lines(place, np.ones(n), np.zeros(n))
@@ -66,8 +66,8 @@ def test_places_in_no_order_bring_a_sector_to_their_threads_and_a_line_from_memo
 
 
 def test_blocks_take_anew_what_they_share(gpu):
-    """The vector of a product with a matrix once a team; a table that the first cache holds once a
-    multiprocessor."""
+    """The vector of a matrix product is read once for each team; a table that fits the first cache once for
+    each multiprocessor."""
     n = 128
     args = on_lines(np.ones((n, n)), np.ones(n), np.ones(n))
     assert predicted(pk.TeamPolicy(n, space="serial"), layer.matvec, args, (), 1 << 20)["L2"] == n * (
@@ -80,7 +80,7 @@ def test_blocks_take_anew_what_they_share(gpu):
 
 
 def test_arrays_begin_with_a_line_as_a_devices_do(gpu):
-    """Wherever NumPy put the host's copy: else rows of two lines would touch three."""
+    """Otherwise, depending on the place of NumPy's host copy, rows of two lines would touch three."""
     block = np.ones(128 * 128 + 8)
     off = next(block[k : k + 128 * 128] for k in range(8) if (block.ctypes.data + 8 * k) % LINE == 24)
     args = off.reshape(128, 128), np.ones(128), np.ones(128)

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Test the formatting of numbers."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""Test the judgement of reasons; whether they are true is a measurement (`python -m portable.roofline
-validate`)."""
+"""Test the judgement of reasons; their truth is measured by `python -m portable.roofline validate`."""
 
 import itertools
 import json
@@ -42,7 +41,7 @@ def told(monkeypatch):
 
     def judged(seconds, said, causes=("divergence",)):
         fastest = itertools.chain.from_iterable(seconds if k < 2 else (9.0, 9.0) for k in range(9))
-        calls = itertools.count()  # of each side first one that shows how long it takes, then the samples
+        calls = itertools.count()  # the first call of each side shows its duration, then samples follow
         monkeypatch.setattr(
             validate, "batch_seconds", lambda *_: 1.0 if next(calls) < len(seconds) else next(fastest)
         )
@@ -70,8 +69,8 @@ def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accus
 
 
 def test_a_cause_that_costs_nothing_on_a_space_is_not_judged(monkeypatch):
-    """A launch without packs cannot lose lanes, whatever is named; but a clean launch that is accused of
-    it stays."""
+    """A launch without packs cannot lose lanes, whatever cause is named; but a clean launch with this cause
+    still counts as an error."""
     monkeypatch.setattr(validate, "_ample", lambda pair, space, known, random: pair.make(space, None, 1))
     monkeypatch.setattr(validate, "_seconds", lambda *_: [1.05, 1.0])
     for named, of_clean in (("waiting", ""), ("divergence", ""), ("waiting", "divergence")):
@@ -82,7 +81,7 @@ def test_a_cause_that_costs_nothing_on_a_space_is_not_judged(monkeypatch):
 
 
 def test_there_is_as_much_work_as_a_launch_is_dear(monkeypatch):
-    """Launches of 9 microseconds want clean ones that take six times as long, whatever the space."""
+    """Launches of 9 microseconds need clean ones that take six times as long, on every space."""
     scales = []
 
     def make(space, random, scale):
@@ -99,7 +98,7 @@ def test_there_is_as_much_work_as_a_launch_is_dear(monkeypatch):
 
 
 def test_a_host_that_is_slow_at_first_does_not_pass_for_work(monkeypatch):
-    """Launches of which the first ones are late and the later ones take 10 microseconds are too short."""
+    """A launch is too short if only its first calls are late and the later ones take 10 microseconds."""
     late, scales = itertools.chain((9e-5 * 0.9**k for k in range(8)), itertools.repeat(1e-5)), []
 
     def make(space, random, scale):
@@ -113,7 +112,7 @@ def test_a_host_that_is_slow_at_first_does_not_pass_for_work(monkeypatch):
 
 
 def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypatch):
-    """A GPU that is lent for minutes ends a run wherever it is."""
+    """A run on a GPU with a time limit may be interrupted at any point."""
 
     def broken(space, random, scale):
         raise SystemExit(3)
@@ -139,7 +138,7 @@ def test_a_pair_that_cannot_be_run_is_told():
 
 @pytest.fixture
 def quick_rates(monkeypatch):
-    """Ceilings of moments: what they are is not asked here."""
+    """Return ceilings by tiny measurements, whose values do not matter here."""
     rates = validate.rates
     monkeypatch.setattr(validate, "rates", lambda space, quick: rates(space, True))
 
@@ -158,7 +157,7 @@ def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
 
 
 def test_pairs_are_chosen_by_name_or_cause():
-    """And keep their data, whatever else is run."""
+    """Pairs keep their data, whatever other pairs run."""
     every = [pair.name for pair in truth.corpus()]
     ((k, pair),) = validate.chosen("one team for all")
     assert every[k] == pair.name == "one team for all"
@@ -171,9 +170,9 @@ def test_pairs_are_chosen_by_name_or_cause():
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
 def test_both_launches_of_a_pair_do_the_same_work(pair, monkeypatch):
-    """Both take the same numbers in another order, or as many elements: the operations of both sources are
-    as many, but for indices, and for the planted ones."""
-    monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # to look at the work alone
+    """Both use the same numbers in another order, or as many elements: the sources have the same number of
+    operations, except for indices and the planted operations."""
+    monkeypatch.setattr(truth.machine, "_check_banks", lambda space: None)  # to compare only the work
     random, space = default_rng(5), "threads:2"
     with pk.use(space):
         counts = [_counted(side) for side in pair.make(space, random, 0)]
@@ -192,7 +191,7 @@ class _Sums:
 
 
 def _counted(side):
-    """Counts of one side's launches; a call makes several."""
+    """Return the counts of one side's launches; a call makes several."""
     if not callable(side):
         return [_Sums(validate.count(*side, executed=False))]
     with roofline.profile() as made:

@@ -25,7 +25,7 @@ def counts():
 
 @pytest.fixture
 def result(counts):
-    """A result that took 10 ms, bound by one launch of given wants."""
+    """Return a result that took 10 ms, bound by one launch of given times."""
 
     def made(wants, method="axpy", inside=0.01, special=0.0, **changes):
         bound = Bound(
@@ -81,7 +81,7 @@ def test_every_resource_has_words(counts, quick_ceilings):
 
 
 def test_the_median_share_is_told_and_each_row_far_below_with_its_reason(quick_ceilings):
-    """Shares set by hand; the lowest first, and of one row alone no median."""
+    """Shares are set in the test; the lowest comes first, and a single row has no median."""
     document = shown.document(quick_ceilings("serial"))
     del document["parts"][1:]
     (part,) = document["parts"]

@@ -1,4 +1,4 @@
-"""Two versions of a program, in turn."""
+"""Test the comparison of two versions of a program, run in turn."""
 
 import csv
 import json
@@ -44,7 +44,7 @@ def program(tmp_path):
         ([2.0, 2.1, 1.9] * 3, versus.SLOWER),
         ([0.5, 0.51, 0.49] * 3, versus.FASTER),
         ([0.7, 1.0, 1.4] * 3, versus.UNDECIDED),
-        ([2.0], versus.UNDECIDED),  # of one round there is no interval
+        ([2.0], versus.UNDECIDED),  # a single round has no interval
     ],
 )
 def test_the_rule(ratios, verdict):
@@ -54,7 +54,7 @@ def test_the_rule(ratios, verdict):
 
 
 def test_a_slower_version_ends_with_1(program, tmp_path, monkeypatch, capfd):
-    """Both programs run; what they took is replaced, for a machine may be busy."""
+    """Both programs run; their times are replaced, since the machine may be busy."""
     numbers, judged = tmp_path / "numbers.json", versus.judged
 
     def of_twice_the_time(rounds, threshold):

@@ -1,1 +1,3 @@
-"""Guard of changes to the compiler: is the code of every kernel the same (`python -m tests.same_code`)?"""
+"""Guard of changes to the compiler: compare the code of every kernel before and after (`python -m
+tests.same_code`).
+"""

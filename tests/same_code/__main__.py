@@ -1,9 +1,9 @@
-"""python -m tests.same_code REV: does the compiler make the same code as that of another revision?
+"""python -m tests.same_code REV: compare the compiler's code with that of another revision.
 
-The tests of models, examples and conformance are run and what they compile is recorded (about four minutes;
-kept with --records). Both revisions then lower every record for the CPU, for the CPU one index at a time, and
-for CUDA, which needs no GPU. LLVM compiles the texts that differ after renaming, and a sample of the others,
-and the machine code or PTX is compared after renaming. The exit status is 1 if any code differs.
+The tests of models, examples and conformance are run and the kernels that they compile are recorded (about
+four minutes; kept with --records). Both revisions then lower every record for the CPU, for the CPU one index
+at a time, and for CUDA, which needs no GPU. LLVM compiles the IR that differs after renaming, and a sample of
+the rest, and the machine code or PTX is compared after renaming. The exit status is 1 if any code differs.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from . import report, seam
 
 HERE = revision.HERE
 SIDE = Path(__file__).with_name("side.py")
-SAMPLE = 20  # of so many texts that are the same one is compiled too
+SAMPLE = 20  # one of so many equal sources is compiled, too
 
 
 def side(tree, *arguments):
-    """A process that runs side.py with a tree first on the path, and compiles all anew."""
+    """Start a process that runs side.py with a tree first on the path, without cached code."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     others = [p for p in paths if p and Path(p).resolve() != HERE]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others]), "PORTABLE_CACHE": "0"}
@@ -34,7 +34,7 @@ def side(tree, *arguments):
 
 
 def done(*processes):
-    """Wait for processes, all of which must end well."""
+    """Wait for processes, all of which must succeed."""
     codes = [p.wait() for p in processes]
     if any(codes):
         raise SystemExit(f"same_code: a process ended with {max(codes, key=abs)}; its words are above")
@@ -46,11 +46,11 @@ def made(path):
 
 
 def compare(trees, records, before, folder, *choice):
-    """Lower records by the trees before and after, compile what differs, print a report; how many codes
-    differ.
+    """Lower records by the trees before and after, compile the IR that differs, print a report, and return
+    the number of codes that differ.
 
-    Texts of the first tree that the file `before` holds already are taken from there. All that is made goes
-    to the folder, what was compiled as files of its own too. `choice` is machines, name and seconds, as in
+    IR of the first tree that the file `before` contains already is taken from there. All results are written
+    to the folder, compiled code also as separate files. `choice` is machines, name and seconds, as in
     side.py.
     """
     files = before, folder / "after"
@@ -60,7 +60,7 @@ def compare(trees, records, before, folder, *choice):
     texts = {key: text for key, text in made(before).items() if key in after}, after
     differ = report.differing(*texts)
     alike = [key for key in sorted(after) if key not in differ]
-    differ |= dict.fromkeys(alike[::SAMPLE], [])  # so that a change to how LLVM is called is seen
+    differ |= dict.fromkeys(alike[::SAMPLE], [])  # detects changes to the calls of LLVM
     (folder / "compiled").write_bytes(pickle.dumps(set(differ)))
     folders = folder / "before.d", folder / "after.d"
     codes = [f.with_suffix(".codes") for f in folders]
@@ -81,7 +81,7 @@ def compare(trees, records, before, folder, *choice):
 
 
 def main(arguments=None):
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.same_code",
         description=__doc__,

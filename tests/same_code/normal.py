@@ -1,4 +1,4 @@
-"""LLVM text, assembly and PTX without their names, which are numbered as they appear."""
+"""Rename LLVM IR, assembly and PTX: names are replaced by numbers in order of appearance."""
 
 import re
 
@@ -8,7 +8,7 @@ _KIND = re.compile(r"![a-zA-Z_][\w.]*$")
 
 
 def normal(text):
-    """The lines of a text, renamed, without comments and empty lines.
+    """Return the lines of a text, renamed, without comments and empty lines.
 
     Declared functions and kinds of metadata keep their names, which mean something. Declarations come last,
     sorted, since nothing depends on their order.
@@ -18,14 +18,14 @@ def normal(text):
 
     def renamed(match):
         name = match[0]
-        mark = name[0] if name[0] in "%@!" else "%"  # a label's own line
+        mark = name[0] if name[0] in "%@!" else "%"  # the line that defines a label
         bare = name.removeprefix(mark).strip('"')
         if mark == "@" and bare in declared or _KIND.match(name):
             return f"{mark}{bare}"
         return f"{mark}{numbers[mark].setdefault(bare, len(numbers[mark]))}"
 
     for line in text.splitlines():
-        if line.startswith("define"):  # registers and labels are a function's own
+        if line.startswith("define"):  # registers and labels are local to a function
             numbers["%"] = {}
         if line.strip() and not line.startswith(";"):
             lines.append(_NAME.sub(renamed, line.rstrip()))
@@ -34,18 +34,21 @@ def normal(text):
 
 
 def nameless(lines):
-    """Lines without even the numbers, so that one instruction more does not change all that follow."""
+    """Return lines without even the numbers, so that one additional instruction does not change all following
+    lines.
+    """
     return [re.sub(r"([%@!])\d+", r"\1", line) for line in lines]
 
 
 _COMMENT = re.compile(r"\s*(?:#+ |//).*$")
 _SYMBOL = re.compile(r"^([^\s:]+):|\.(?:entry|func)(?: \(.*?\))? (\w+)|\.b\d+ ([\w$]+)(?=[\[;])", re.M)
 _TOKEN = re.compile(r"%?[\w.$]+")
-_REGISTER = re.compile(r"(%[a-z]+)\d+$")  # of PTX
+_REGISTER = re.compile(r"(%[a-z]+)\d+$")  # registers of PTX
 
 
 def normal_code(machine, code):
-    """The lines of assembly or PTX without comments; labels, symbols and PTX's registers are numbered."""
+    """Return the lines of assembly or PTX without comments; labels, symbols and PTX's registers are
+    numbered."""
     defined, numbers, lines = {m[m.lastindex] for m in _SYMBOL.finditer(code)}, {}, []
     cuda = machine == "cuda"
 
@@ -64,5 +67,5 @@ def normal_code(machine, code):
 
 
 def nameless_code(lines):
-    """Lines of `normal_code` without registers, places on the stack and numbers of labels."""
+    """Return the lines of `normal_code` without registers, places on the stack and numbers of labels."""
     return [re.sub(r"-?\d*\(?%\w+|@\d+", "%", line) for line in lines]

@@ -1,8 +1,8 @@
-"""Kernels by their text: a pickle that another revision of the project can read.
+"""Pickle kernels by their source, so that another revision of the project can read them.
 
-A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is
-compiled there as it was written here. The layer's own words (`portable.core.language.words.exp`,
-`portable.core.language.reducer.Sum`) are kept by name: each side has its own.
+A kernel, or a user's function, is stored as its lines and the values of the names in it, so that the other
+revision compiles the same source. The layer's words (`portable.core.language.words.exp`,
+`portable.core.language.reducer.Sum`) are stored by name: each side uses its version.
 """
 
 import ast
@@ -28,7 +28,7 @@ _OPTIONS = {Kernel: ("fastmath", "packed", "teams"), Function: ("chain",)}
 
 
 class Pickler(pickle.Pickler):
-    """Writes kernels, functions and modules in a form of its own, each object once."""
+    """Write kernels, functions and modules in a separate form, each object once."""
 
     def reducer_override(self, value):
         if isinstance(value, _KEPT) and getattr(value, "__module__", None) != __name__:
@@ -37,7 +37,7 @@ class Pickler(pickle.Pickler):
 
 
 def dumps(value):
-    """The bytes of a value, for `pickle.loads`."""
+    """Return the bytes of a value, for `pickle.loads`."""
     file = io.BytesIO()
     Pickler(file, protocol=5).dump(value)
     return file.getvalue()
@@ -50,7 +50,7 @@ def _named(value):
         return _found, (value.__name__, None)
     fn = getattr(value, "fn", value)
     module = sys.modules.get(fn.__module__)
-    if _of_the_layer(fn.__module__ or ""):  # a text that was executed has no module
+    if _of_the_layer(fn.__module__ or ""):  # source run by exec has no module
         if not isinstance(value, Kernel):
             for place in ("portable", fn.__module__, *[m for m in list(sys.modules) if _of_the_layer(m)]):
                 for name, v in vars(sys.modules[place]).items():
@@ -62,7 +62,8 @@ def _named(value):
 
 
 def _ours(module):
-    """Return True for a module of this checkout: another may lack it, or have it in other words."""
+    """Return True for a module of this checkout: another revision may lack it, or have a different
+    version."""
     file = Path(getattr(module, "__file__", None) or "/").resolve()
     return HERE in file.parents and "site-packages" not in file.parts
 
@@ -80,7 +81,7 @@ def _described(value):
 
 
 def _scope(fn):
-    """Return the values of names outside a function, but for Python's own."""
+    """Return the values of names outside a function, except Python's builtins."""
     cells, found = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ())), {}
     codes = [fn.__code__]
     for code in codes:

@@ -1,4 +1,4 @@
-"""Compare the texts and codes of two revisions: differences found, grouped by kind, printed."""
+"""Compare the IR and code of two revisions: differences found, grouped by kind, printed."""
 
 import collections
 import difflib
@@ -6,12 +6,12 @@ import re
 
 from .normal import nameless, nameless_code, normal, normal_code
 
-SHOWN, WIDTH, LONG = 12, 150, 3000  # lines of a difference that are printed, their width; lines looked at
+SHOWN, WIDTH, LONG = 12, 150, 3000  # lines of a difference that are printed, their width; lines compared
 _WORD = re.compile(r"([-+])\s*(?:% = )?(?:tail )?(\S+)(?:.*(@[a-z][\w.]*))?")
 
 
 def differing(before, after):
-    """key -> lines taken out ("-") and put in ("+"), of the texts that differ after renaming."""
+    """Return key -> lines removed ("-") and added ("+"), of the IR that differs after renaming."""
     found = {}
     for key in sorted(before.keys() & after.keys()):
         pair = [
@@ -27,7 +27,7 @@ def differing(before, after):
 
 
 def changed(a, b):
-    """The lines that were taken out ("-") and put in ("+"); of long changes only where they begin."""
+    """Return the lines removed ("-") and added ("+"); of long changes only their beginning."""
     first = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     ends = zip(reversed(a[first:]), reversed(b[first:]))
     same = next((k for k, (x, y) in enumerate(ends) if x != y), min(len(a), len(b)) - first)
@@ -36,7 +36,7 @@ def changed(a, b):
 
 
 def kind(lines):
-    """The instructions that came and went, each named once."""
+    """Return the instructions removed and added, each named once."""
     words = {(m[1], m[3] or m[2]) for m in map(_WORD.match, lines) if m}
     named = [sign + ("label" if word == "%:" else word) for sign, word in sorted(words)]
     return " ".join(named) or (lines or ["none, a sample"])[0]
@@ -55,7 +55,7 @@ def verdict(machine, before, after):
 
 
 def show(texts, differ, codes):
-    """Print the comparison; the number of codes that differ.
+    """Print the comparison and return the number of codes that differ.
 
     `texts` and `codes` are those before and after, by key; `differ` has the lines of each difference of text.
     """

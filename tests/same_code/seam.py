@@ -1,7 +1,8 @@
-"""All that the comparison asks of a compiler: when a kernel is lowered, LLVM's text, its machine code.
+"""Define the comparison's interface to a compiler: a callback for each lowering, the LLVM IR, the machine
+code.
 
-The one file to change when the compiler is arranged otherwise. It is run on both sides, each with its own
-`portable`, so it has to do for both: the new way is tried first, then the old one.
+Only this file changes if the compiler is reorganized. It runs on both sides, each with a different version of
+`portable`, and must support both: the new interface is tried first, then the old one.
 """
 
 import time
@@ -15,7 +16,9 @@ CAPABILITY = 9, 0  # of the GPU whose PTX is compared
 
 
 def watch(told):
-    """told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to count)."""
+    """Call told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to
+    count).
+    """
     from portable.core.compiler.writing.entry import Entry
     from portable.core.machines.cpu.entry import Cores
 
@@ -31,7 +34,7 @@ def watch(told):
 
 
 def text(machine, kernel, policy_kind, specs, reducers):
-    """The LLVM text of a kernel for a machine, before any pass."""
+    """Return the LLVM IR of a kernel for a machine, before any pass."""
     from portable.core.compiler.reading.signature import without_scatter
 
     place, scans = "cuda" if machine == "cuda" else "cpu", policy_kind.startswith("scan")
@@ -58,7 +61,7 @@ def _entry(place, scans):
 
 
 def code(machine, text, name):
-    """The machine code of a text as assembly, or its PTX."""
+    """Return the machine code of an IR as assembly, or its PTX."""
     if machine == "cuda":
         from portable.core.machines.cuda import engine
 

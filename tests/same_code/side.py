@@ -1,4 +1,5 @@
-"""One side of the comparison: a process with one revision's tree first on the path, started by __main__.py.
+"""Run one side of the comparison: a process with one revision's tree first on the path, started by
+__main__.py.
 
 side.py record FILE        run the tests that launch every kernel, and keep what each was compiled for
 side.py text FILE OUT MACHINES ONLY LIMIT
@@ -23,7 +24,7 @@ TESTS = ["tests/conformance", "tests/examples/test_more_examples.py", "tests/exa
 
 
 class Recorder:
-    """Told of each lowering; keeps kernel, policy, types and reducers of those unlike all before."""
+    """Receive each lowering; keep kernel, policy, types and reducers if they are new."""
 
     def __init__(self):
         self.records, self.kernels, self.missed, self.kept = {}, {}, set(), []
@@ -44,13 +45,13 @@ class Recorder:
                     "name": f"{name} #{self.count[name] + 1} {policy_kind}",
                 }
                 self.count[name] += 1
-            self.kept.append((kernel, reducers))  # so that nothing else gets their ids
+            self.kept.append((kernel, reducers))  # so that no other object gets their ids
         except Exception as error:  # noqa: BLE001 - what another process cannot have is left out
             self.missed.add(f"{name}: {type(error).__name__}: {error}")
 
 
 def record(file):
-    """Run the tests on the CPU, and keep what they have compiled."""
+    """Run the tests on the CPU, and store the kernels that they have compiled."""
     os.environ["PORTABLE_TEST_SPACES"] = "serial"  # threads runs the same code
     recorder = Recorder()
     seam.watch(recorder.told)
@@ -100,7 +101,7 @@ def text(file, out, machines, only, limit):
 
 
 def code(file, out, wanted):
-    """Compile the texts of some keys."""
+    """Compile the IR of some keys."""
     texts, codes = pickle.loads(Path(file).read_bytes()), {}
     for key in sorted(pickle.loads(Path(wanted).read_bytes()) & texts.keys()):
         text, begin = texts[key], time.process_time()

@@ -1,4 +1,4 @@
-"""Programs that are right: no type checker has anything to say here."""
+"""Programs that are right: a type checker reports no error here."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
-# What the methods import and no annotation names: not read, which would take ten times as long.
+# Packages that the methods import but no annotation names: not read, which would take ten times as long.
 UNREAD = (
     "anndata",
     "arviz_base",
@@ -37,7 +37,7 @@ UNREAD = (
 )
 
 
-# What --strict asks of a module, and mypy itself does not
+# Settings of --strict for a module, which mypy itself does not apply
 STRICT = (
     "check_untyped_defs",
     "disallow_any_generics",
@@ -55,10 +55,10 @@ STRICT = (
 
 
 def mypy(folder, *files):
-    """Lines with errors, file by file, by mypy; only of the files given, not of what they import.
+    """Return the lines with errors by mypy, file by file, of the given files only, not of their imports.
 
-    Strictly, but for pages, whose kernels are not annotated, as most people's will not be; there a name may
-    mean one thing here and another below. One process, for it reads NumPy's types first.
+    The check is strict except for pages, whose kernels are not annotated, like those of most users; a page
+    may also redefine a name. One process checks all, since it reads NumPy's types first.
     """
     pytest.importorskip("mypy", reason="mypy is not installed")
     pages = ",".join(Path(file).stem for file in files if Path(file).stem.startswith("page_"))
@@ -83,7 +83,7 @@ def mypy(folder, *files):
 
 
 def pyright(folder, *files):
-    """The same by pyright."""
+    """Return the lines with errors by pyright."""
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed: pip install 'pyright[nodejs]'")
     (folder / "pyrightconfig.json").write_text(
@@ -103,7 +103,7 @@ def pyright(folder, *files):
 
 
 def together(folder):
-    """A folder with the package as it is installed, models and roofline in it."""
+    """Make a folder with the package as it is installed, including models and roofline."""
     made = folder / "together" / "portable"
     if not made.exists():
         made.mkdir(parents=True)
@@ -128,7 +128,7 @@ def errors(command, pattern, folder):
 
 
 def marked(checker):
-    """The lines of wrong.py that this checker refuses."""
+    """Return the lines of wrong.py that this checker must refuse."""
     marks = (
         (k, re.search(r"# wrong(?:: (\w+))?$", line))
         for k, line in enumerate(WRONG.read_text().splitlines(), 1)
@@ -163,7 +163,7 @@ PAGES = [
 
 
 def written(pages, folder):
-    """The Python of pages, a file for each."""
+    """Write the Python code of pages, to a file for each."""
     files = []
     for page in pages:
         files.append(folder / f"page_{page.stem.lower().replace('-', '_')}.py")

@@ -1,6 +1,6 @@
-"""Programs that are wrong: a type checker has an error for each line that is marked, and for no other.
+"""Programs that are wrong: a type checker reports an error for each marked line, and no other.
 
-`# wrong: mypy` is for what pyright lets pass, `# wrong: pyright` for what mypy does.
+`# wrong: mypy` marks errors that pyright misses, `# wrong: pyright` those that mypy misses.
 """
 
 from __future__ import annotations
