@@ -1,4 +1,4 @@
-"""Embedding dimensions of a cross map: by whose forecasts they are chosen, or as they are given."""
+"""Embedding dimensions of a cross map: the best for forecasts of each library or target, or given numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..shared.store import NOWHERE
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]
-OF = get_args(Of)  # whose own best dimension is taken
-E_MAX = 20  # that is tried, if not given
+OF = get_args(Of)  # the series whose best dimension is chosen
+E_MAX = 20  # default of the largest dimension that is tried
 
 
 def check_dims(dims, n_series, libraries):
-    """Dimensions as an array that broadcasts to shape (n_libraries, n_series); a word of `OF` stays."""
+    """Return dimensions as an array that broadcasts to shape (n_libraries, n_series), or a word of `OF`."""
     if isinstance(dims, str):
         return check_choice(dims, "dims", OF)
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
@@ -39,13 +39,13 @@ def check_dims(dims, n_series, libraries):
 
 
 def choose_dimensions(of, dataset, libraries, E_max, keys, store=NOWHERE):
-    """Dimensions for the word `of`: the best of each series in forecasts of itself, shape (n_series,) for
-    targets, else (n_libraries, 1).
+    """Return the dimensions for the word `of`: the best of each series for forecasts of itself, shape
+    (n_series,) for targets, else (n_libraries, 1).
 
-    A library of several columns takes the largest of theirs. Only series that matter are forecast, and what
-    was found of them is kept in the store.
+    A library of several columns has the largest dimension of these. Only the series that are needed are
+    forecast, and the results are kept in the store.
 
-    keys : tau, exclusion_radius, lib, pred, valid, segments and space, as `embedding_dimension` takes them
+    keys : tau, exclusion_radius, lib, pred, valid, segments and space, arguments of `embedding_dimension`
     """
     wanted = np.unique(libraries.columns[libraries.rows]) if of == "library" else np.arange(dataset.shape[1])
     best = np.ones(dataset.shape[1], np.int64)
@@ -62,10 +62,10 @@ def choose_dimensions(of, dataset, libraries, E_max, keys, store=NOWHERE):
 
 
 def best_dimension(series, E_max, keys):
-    """Return the best dimension of a series in forecasts of itself; 1 where none has a skill, or nothing
-    varies.
+    """Return the best dimension of a series for forecasts of itself; 1 if there is no finite skill, or the
+    series does not vary.
 
-    If E_max is None, so many are tried as its length is worth, and its gaps leave points for.
+    If E_max is None, the largest dimension follows from the length of the series and its gaps.
     """
     if not np.nanmin(series) < np.nanmax(series):
         return 1

@@ -1,4 +1,4 @@
-"""Figures of results; they want matplotlib: pip install '.[plot]'. Each returns its axes."""
+"""Figures of results, by matplotlib: pip install '.[plot]'. Each function returns its axes."""
 
 import numpy as np
 
@@ -7,7 +7,8 @@ from ..shared.extras import need
 
 
 def _axes(axes, what, title):
-    """Axes of skill against something, which is a whole number unless it is theta, with a line at none."""
+    """Return axes for skill against `what`, with integer ticks unless that is theta, and a line at skill
+    0."""
     axes = _pyplot().subplots()[1] if axes is None else axes
     axes.xaxis.get_major_locator().set_params(integer="theta" not in what)
     axes.axhline(0.0, color="grey", linewidth=0.5)
@@ -20,7 +21,7 @@ def _pyplot():
 
 
 def draw_dimensions(found, axes=None):
-    """Skill against the embedding dimension, the best marked; `found` from `embedding_dimension`."""
+    """Draw skill against the embedding dimension, the best marked; `found` is from `embedding_dimension`."""
     axes = _axes(axes, "embedding dimension E", f"simplex projection, best E = {found.best}")
     axes.plot(found.E, found.rho, ".-")
     if found.best:
@@ -29,15 +30,15 @@ def draw_dimensions(found, axes=None):
 
 
 def draw_theta(found, axes=None):
-    """Skill against theta; `found` from `smap`."""
+    """Draw skill against theta; `found` is from `smap`."""
     axes = _axes(axes, r"nonlinearity $\theta$", "S-map")
     axes.plot(found.theta, found.rho, ".-")
     return axes
 
 
 def draw_convergence(found, axes=None, level=0.95):
-    """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm` of
-    one target.
+    """Draw skill against library size with the band of the samples, and that of surrogates; `found` is from
+    `ccm` with one target.
     """
     axes = _axes(axes, "library size", "convergent cross mapping")
     low, high = found.interval(level)
@@ -51,7 +52,8 @@ def draw_convergence(found, axes=None, level=0.95):
 
 
 def draw_lags(found, axes=None):
-    """Skill against the lag with its interval, the peak marked; `found` from `lagged_map` of one target."""
+    """Draw skill against the lag with its interval, the peak marked; `found` is from `lagged_map` with one
+    target."""
     axes = _axes(axes, "lag Tp, steps", f"cross mapping by lag, peak at Tp = {found.peak}")
     axes.fill_between(found.Tp, *found.interval, alpha=0.25)
     axes.plot(found.Tp, found.rho, ".-")
@@ -60,17 +62,17 @@ def draw_lags(found, axes=None):
 
 
 def cluster_order(rho):
-    """Return an order of series in which those that map alike lie together (average linkage of correlated
-    rows and columns)."""
+    """Return an order of series in which series with similar skills are adjacent (average linkage by the
+    correlation of rows and columns)."""
     tree = need("scipy.cluster.hierarchy", "stats", "clustering")
     both = np.nan_to_num(np.concatenate([rho, rho.T], axis=1))
     return tree.leaves_list(tree.linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
 
 
 def draw_cross_map(rho, axes=None, names=None, cluster=True, libraries=None):
-    """Return the matrix of a cross map, rows libraries and columns targets, clustered if square.
+    """Draw the matrix of a cross map, with libraries as rows and targets as columns, clustered if square.
 
-    names, libraries : of columns, and of rows if they are others
+    names, libraries : names of the columns, and of the rows if they differ
     """
     rho = np.asarray(rho)
     axes = _pyplot().subplots()[1] if axes is None else axes

@@ -1,4 +1,4 @@
-"""Tables from files: CSV, Parquet, .npy and HDF5, as named columns with their dates."""
+"""Tables from CSV, Parquet, .npy and HDF5 files, as named columns with dates."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _DATE = re.compile(r"\s*\d{4}-\d{2}(-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?)?\
 
 
 class Table(dict):
-    """Columns of numbers by their names.
+    """Named columns of numbers, a dict.
 
     Attributes
     ----------
     times : ndarray, shape (n_times,), or None
-        The dates of the rows, datetime64[us], or the numbers of the column `clock`. What is computed of a
-        table keeps them where pandas is installed.
+        The dates of the rows, datetime64[us], or the numbers of the column `clock`. Results computed from a
+        table have them if pandas is installed.
     clock : str or None
-        The first column, where it counts the times: numbers that rise by equal steps, or under such a name as
-        "year".
+        Name of the first column if it contains the times of the rows: numbers with equal steps, or
+        monotonic numbers with a name such as "year".
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class Table(dict):
             self.times, self.clock = columns[first], first
 
     def of(self, columns: dict, segments: Segments) -> Table:
-        """Return the table of these columns and its segments, whose times are its own."""
+        """Return a table of other columns and segments with the times of this one."""
         return Table(columns, self.times if self.clock is None else None, segments)
 
     @property
     def series(self) -> list[str]:
-        """Names of the columns that do not count the times, and hold numbers."""
+        """Names of the numeric columns, without the column of times."""
         return [name for name, own in self.items() if name != self.clock and own.dtype.kind != "U"]
 
 
 def read(path, dataset=None, segments=None):
-    """Return a table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
+    """Read a table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def read(path, dataset=None, segments=None):
         .csv or .csv.gz with a header (empty cells, NA and the like are missing:
         `portable.models.shared.files.MISSING`), .parquet (wants pandas and pyarrow), .npy of shape (n_times,)
         or (n_times, n_columns), or .h5/.hdf5 with such a dataset; columns without names are numbered from 0.
-        The first column that holds nothing but dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00)
-        tells the times of the rows.
+        The first column that contains only dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00)
+        provides the times of the rows.
     dataset : str, optional
-        Name of the HDF5 dataset; needed where the file holds several.
+        Name of the HDF5 dataset; required if the file contains several.
     segments : str, optional
-        Name of the column that names the replicates; it may hold text.
+        Name of the column with the names of the replicates, which may be strings.
 
     Returns
     -------
@@ -75,13 +75,14 @@ def read(path, dataset=None, segments=None):
     Raises
     ------
     InputError, DTypeError, ShapeError
-        A library is missing that reads this kind. The file is missing, of an unknown kind, damaged, holds no
-        numbers, or two columns of one name; some cells of a column are numbers, and one is not.
+        The package that reads this kind is not installed. The file is missing, of an unknown kind, damaged,
+        without numbers, or has two columns of one name; or a column of numbers has a cell that is not a
+        number.
 
     Warns
     -----
     UserWarning
-        Other columns without any number are left out.
+        Columns without any number are left out.
     """
     kind = check_file(path, KINDS)
     if kind.startswith(".csv"):
@@ -114,8 +115,8 @@ def _read_csv(path, segments):
 
 
 def _table(path, columns, dates, others):
-    """Return the table of these columns with the first of the dates; a warning says which others are left
-    out."""
+    """Return the Table of columns with the first column of dates as its times; a warning names the columns
+    that are left out."""
     if not columns:
         raise DTypeError(f"'{path}' has no column of numbers")
     first = next(iter(dates), None)
@@ -126,7 +127,7 @@ def _table(path, columns, dates, others):
 
 
 def _dates(cells):
-    """Return cells as datetime64, None if one of them is no date."""
+    """Return cells as datetime64; None if one of them is not a date."""
     if not all(map(_DATE.fullmatch, cells)):
         return None
     try:
@@ -153,7 +154,7 @@ def _read_parquet(path, segments):
             raise InputError(f"'{path}' has two columns {printable(twice[0])!r}; different names are wanted")
         sizes = [file.metadata.row_group(g).total_byte_size for g in range(file.num_row_groups)]
         check_growth(path, max(sum(sizes), 8 * file.metadata.num_rows * file.metadata.num_columns))
-        # columns as they are: what the file says of a pandas index is not needed
+        # the plain columns: the file's metadata of a pandas index is not needed
         frame = file.read().to_pandas(ignore_metadata=True, date_as_object=False)
     if not len(frame):
         raise ShapeError(f"'{path}' has no rows; at least one is wanted")
@@ -161,7 +162,7 @@ def _read_parquet(path, segments):
     columns, dates, others = {}, {}, []
     for name, column in frame.items():
         if name.startswith("__index_level_") and types.is_integer_dtype(column):
-            continue  # row numbers, which pandas writes where rows have been chosen
+            continue  # row numbers, which pandas writes after rows were selected
         if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
             columns[name] = column.to_numpy(np.float64, na_value=np.nan)
         elif name == segments:

@@ -1,9 +1,9 @@
-"""Layout of series in which no point reaches from one segment into another.
+"""Layout of series with gaps between segments, so that no point crosses from one segment to another.
 
-Windows that touch begin a segment each, and so do `Segments`. Within the module series lie in
-*places*: each segment is followed by places without a value, more than the lags of a point, its horizon and
-its exclusion radius reach over. So lags, targets and radii end where their segment ends, on every space and
-in every method.
+Windows that touch are separate segments, and so are `Segments`. Within this package, the rows of series are
+*places*: after each segment follow places without a value, more than the lags of a point, its horizon and its
+exclusion radius extend over. So lags, targets and radii end with their segment, on every space and in every
+method.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..shared.launches import launch
 from ..shared.warned import warn
 
 FEW = 64
-COPIES = 0.05  # share of the points, above which copies of candidates are no chance
+COPIES = 0.05  # share of points that are copies of candidates above which a warning is given
 
 
 class Places(NamedTuple):
-    """The place of each time of a series in segments.
+    """Map from the times of a series in segments to places.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Places(NamedTuple):
     gap : int
         Places without a value between two segments.
     lead : int
-        Places without a value before the first.
+        Places without a value before the first segment.
     """
 
     n_times: int
@@ -44,12 +44,12 @@ class Places(NamedTuple):
 
     @property
     def n_places(self) -> int:
-        """Places of all times and of the gaps before and between them."""
+        """Number of places, of all times and of the gaps before and between segments."""
         return self.lead + self.n_times + self.gap * (len(self.begins) - 1)
 
     @property
     def plain(self) -> bool:
-        """Tell whether each time is its own place."""
+        """True if the place of each time is its number."""
         return not self.lead and len(self.begins) == 1
 
     def of(self, times):
@@ -59,20 +59,20 @@ class Places(NamedTuple):
         return times + self.lead + self.gap * (np.searchsorted(self.begins, times, side="right") - 1)
 
     def times(self, places):
-        """Return the time of each place that has one."""
+        """Return the time of each place; places must be of times."""
         if self.plain:
             return places
         number = np.searchsorted(self.of(np.array(self.begins)), places, side="right") - 1
         return places - self.lead - self.gap * np.maximum(number, 0)
 
     def part(self, first, n_times) -> Places:
-        """Return the segments of so many times from a first one on, each in the place that it has here."""
+        """Return the Places of n_times times from `first` on, which have the same places as here."""
         begins = [begin - first for begin in self.begins if first < begin < first + n_times]
         return Places(n_times, (0, *begins), self.gap, int(self.of(np.array(first))))
 
     def spread(self, columns):
-        """Return columns of all times in their places, NaN where there is no time; the array itself where
-        nothing moves.
+        """Return columns of all times in their places, with NaN in gaps; the array itself if there are no
+        gaps.
         """
         if self.plain:
             return columns
@@ -81,7 +81,7 @@ class Places(NamedTuple):
         return out
 
     def spread_view(self, table):
-        """Return the same of a view on the default space."""
+        """Return `spread` of a view on the default space."""
         if self.plain:
             return table
         time = np.full(self.n_places, -1, np.int32)
@@ -99,23 +99,23 @@ class Places(NamedTuple):
 
 
 def lay_out(columns, lib, pred, valid, segments, reach, horizons):
-    """Put a library into places, and choose its candidates.
+    """Lay out a library in places, and choose its candidates.
 
     columns : ndarray, shape (n_times, n_columns)
-    lib, pred : lists of windows from `check_windows`; pred is empty where points are another series
+    lib, pred : lists of windows from `check_windows`; pred is empty if points are of another series
     valid : bool array, shape (n_times,), or None
     segments : Segments or None
-    reach : how far lags or an exclusion radius reach
+    reach : the larger one of the steps of all lags and the exclusion radius
     horizons : steps from a candidate to its targets
 
     Returns
     -------
     places : Places
     columns, masked : ndarray, shape (n_places, n_columns)
-        The series, and the same without what lies outside the library's windows; one array where nothing
-        does.
+        The series, and the series with NaN outside the library's windows; the same array if these include
+        all times.
     candidates : ndarray of int64, ascending
-        Places of the times that may be candidates: the valid ones whose targets lie in their own window.
+        Places of the times that may be candidates: valid, and with targets in the same window.
     pred : list of (begin, end)
         Windows of points, in places.
     """
@@ -135,8 +135,8 @@ def lay_out(columns, lib, pred, valid, segments, reach, horizons):
 
 
 def places_of(n_times, several, gap, segments=None) -> Places:
-    """Return the places of times, where a segment begins where two windows of a list touch and where
-    Segments do.
+    """Return the Places of n_times times, with segments that begin where two windows of a list touch, and
+    with each of the Segments.
 
     several : lists of windows
     """
@@ -148,8 +148,8 @@ def places_of(n_times, several, gap, segments=None) -> Places:
 
 @functools.lru_cache(maxsize=1)
 def all_times(n_times):
-    """Return all times, which nothing writes to: calls that come again share them, as new memory costs
-    more than what is written there.
+    """Return 0, ..., n_times - 1 as a read-only array; repeated calls share it, since new memory costs more
+    than the numbers.
     """
     times = np.arange(n_times)
     times.flags.writeable = False
@@ -157,7 +157,7 @@ def all_times(n_times):
 
 
 def times_within(windows, first, n_times):
-    """Return the times of windows from a first one on, ascending."""
+    """Return the times of each window from its time `first` on, ascending."""
     if len(windows) == 1:
         return all_times(n_times)[max(windows[0][0], first) : windows[0][1]]
     within = np.zeros(n_times, bool)
@@ -168,7 +168,7 @@ def times_within(windows, first, n_times):
 
 
 def found_in(points, library):
-    """Return the row of a library from which on it holds these points, all of them; None if it does not.
+    """Return the first row of a range of the library that equals all points; None if there is none.
 
     points, library : ndarrays, shapes (n_points, n_columns) and (n_times, n_columns)
     """
@@ -177,7 +177,7 @@ def found_in(points, library):
         return None
     asked, first = int(np.argmax(known)), np.arange(len(library) - n + 1)
     library, points = (np.where(np.isnan(x), np.inf, x) for x in (library, points))  # NaN equals NaN here
-    for step in range(asked, min(n, asked + FEW)):  # so that few rows are compared as a whole
+    for step in range(asked, min(n, asked + FEW)):  # to reduce the rows whose whole range is compared
         first = first[(library[first + step] == points[step]).all(axis=1)]
     for row in first[:FEW].tolist():
         if np.array_equal(library[row : row + n], points):
@@ -186,7 +186,7 @@ def found_in(points, library):
 
 
 def warn_of_copies(library, points, front, column, lag):
-    """Warn where many points are copies of candidates, in a library that hardly repeats itself."""
+    """Warn if many points are copies of candidates, unless the library itself has many equal points."""
     if len(library) <= front or len(points) <= front:
         return
     both = [

@@ -1,4 +1,4 @@
-"""Series that a cross map is made from: one at a time, or several columns at a time."""
+"""Libraries of a cross map: single series, or groups of several columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Libraries:
     Attributes
     ----------
     rows : ndarray of int64, shape (n_rows,)
-        Which libraries are asked for, places in `columns`.
+        Requested libraries, as rows of `columns`.
     columns : ndarray of int64, shape (n_libraries, n_columns)
-        The series of each; without groups, library c is series c alone.
+        Series of each library; without groups, library c consists of series c.
     names : list of str
     """
 
@@ -30,12 +30,13 @@ class Libraries:
 
     @property
     def width(self) -> int:
-        """Columns of each library."""
+        """Number of columns of each library."""
         return self.columns.shape[1]
 
     @property
     def settings(self) -> dict:
-        """Settings of a checkpoint: which columns form groups. Single series may be added later."""
+        """Settings of a checkpoint: the columns of groups; none for single series, which may be added
+        later."""
         return {} if self.width == 1 else {"libraries": self.columns}
 
     def of(self, dataset: np.ndarray) -> np.ndarray:
@@ -44,17 +45,17 @@ class Libraries:
         return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
 
     def all_of(self, flags: np.ndarray) -> np.ndarray:
-        """Tell whether flags hold for all series of a library, shape (n_libraries,)."""
+        """Return True for the libraries whose series are all flagged, shape (n_libraries,)."""
         return flags[self.columns].all(axis=1)
 
     def hold(self, n_series: int) -> np.ndarray:
-        """Tell which library holds which series, shape (n_libraries, n_series)."""
+        """Return True for each series that a library contains, shape (n_libraries, n_series)."""
         return (self.columns[:, :, None] == np.arange(n_series)).any(axis=1)
 
 
 def check_libraries(libraries, names: list) -> Libraries:
-    """Return numbers or names of series, shape (n_libraries,), or groups of them, shape (n_libraries,
-    n_columns).
+    """Return the Libraries of numbers or names of series, shape (n_libraries,), or of groups, shape
+    (n_libraries, n_columns).
 
     names : of all series
     """
@@ -89,7 +90,7 @@ def check_libraries(libraries, names: list) -> Libraries:
 
 
 def _number(name, names):
-    """Return the number of the series of a name."""
+    """Return the number of the series with a name."""
     if (n := names.count(name)) > 1:
         raise InputError(f"libraries: there are {n} series {name!r}; numbers of columns tell them apart")
     if not n:

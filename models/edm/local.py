@@ -24,40 +24,40 @@ from .search import power_of_two, using
 from .segments import Replicates, Windows
 from .skill import correlation
 
-TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
-SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: at most, and relative change at the end
-KNOWN = 4  # coordinates up to which each number has code of its own, whose triangles stay in registers
-FREE = 1e-8  # share of a point's distance from its candidates that rounding leaves
-NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
+TRIANGLE_BYTES = 1 << 28  # upper bound of the triangular matrices of one launch
+SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: most sweeps, and relative change at the end
+KNOWN = 4  # largest number of coordinates with separately compiled code, whose matrices are in registers
+FREE = 1e-8  # share of a point's distance from its candidates that may be due to rounding
+NEARLY_SINGULAR = 1e-6  # ratio of a diagonal entry to its column below which singular values are computed
 
 
 @dataclass(frozen=True)
 class SMap(frames.Tabled):
-    """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but
+    """Predictions of S-maps, one for each theta. Several targets are the last axis of all arrays except
     `theta` and `times`.
 
     Attributes
     ----------
     theta : ndarray, shape (n_thetas,)
     predicted : ndarray, shape (n_thetas, n_points)
-        NaN where the point has a missing coordinate.
+        NaN if the point has a missing coordinate.
     coefficients : ndarray, shape (n_thetas, n_points, 1 + n_coordinates)
         The intercept, then a coefficient for each coordinate: x[t], x[t - tau], ..., then those of the next
         column.
     rank : ndarray of int, shape (n_thetas, n_points)
-        Of the weighted least squares; below 1 + n_coordinates, the slopes are those of least norm. A
-        RuntimeWarning counts points that lie off their candidates where no slope is known.
+        Rank of the weighted least squares; below 1 + n_coordinates, the slopes are those of least norm. A
+        RuntimeWarning counts points that differ from all candidates in a direction without a defined slope.
     observed : ndarray, shape (n_points,)
     times : ndarray of int, shape (n_points,)
     rho : ndarray, shape (n_thetas,)
     index : ndarray or None, shape (n_points,)
-        What the library's table calls these times, such as dates.
+        Names of these times in the library's table, such as dates.
     targets : list of str, or None
-        Names of several targets, where they have any.
+        Names of several targets; None if they have none.
     segments : ndarray of str or None, shape (n_points,)
-        Names of the segments in which the points lie.
+        Name of the segment of each point.
     coordinates : list of str
-        Of the coefficients behind the intercept, such as "x(t-1)"; tables call them "d x(t-1)".
+        Coordinates of the coefficients after the intercept, such as "x(t-1)"; "d x(t-1)" in tables.
     """
 
     theta: np.ndarray
@@ -104,10 +104,10 @@ def smap(
     segments: Replicates = None,
     space: pk.SpaceLike | None = None,
 ) -> SMap:
-    """S-map: a linear map for each point, fitted to all candidates with weights that fall with their
-    distance.
+    """Predict by S-maps: a linear map for each point, fitted to all candidates with weights that decrease
+    with distance.
 
-    Skill that rises with theta is a sign of nonlinear dynamics.
+    Skill that increases with theta indicates nonlinear dynamics.
 
     Parameters
     ----------
@@ -116,14 +116,15 @@ def smap(
     target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
     library
     theta : float or sequence of float, not negative
-        Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched
-        once.
+        Weights are exp(-theta d / mean distance); with theta = 0 all points have the same map. Distances are
+        computed once for all theta.
     Tp : int, default 1
     k : int, optional
-        Use only the k nearest candidates; all if not given.
+        Use only the k nearest candidates; all by default.
     penalty, l1_ratio : float, default 0
-        Of slopes b_e, in the units of the series: penalty `sum_e (l1_ratio |b_e| + (1 - l1_ratio) b_e^2 / 2)`
-        is added to half the weighted mean square. 0 is a ridge, 1 a lasso, between them an elastic net.
+        Penalty of slopes b_e, in the units of the series: penalty `sum_e (l1_ratio |b_e| + (1 - l1_ratio)
+        b_e^2 / 2)` is added to half the weighted mean square. An l1_ratio of 0 is a ridge, 1 a lasso, and
+        between them an elastic net.
 
     Returns
     -------
@@ -164,15 +165,15 @@ def smap(
 
 
 def _spread(values, known):
-    """Return values of the known points, their second axis, among those of all: NaN, or 0, where there is
-    none."""
+    """Return values of all points from those of the known points, the second axis; others are NaN, or 0 for
+    integers."""
     out = np.full((len(values), len(known), *values.shape[2:]), np.nan if values.dtype.kind == "f" else 0)
     out[:, known] = values
     return out
 
 
 class _Points:
-    """Candidates and points on the space, where maps of several targets are fitted."""
+    """Candidates and points on the space, to fit maps of several targets."""
 
     def __init__(self, problem, limited, penalty):
         self.problem, self.scale, self.n_free = problem, problem.scale(), 0
@@ -196,8 +197,8 @@ class _Points:
         launch(self.n_points, kernels.mean_distance, *self.common)
 
     def fit(self, theta, values):
-        """(solutions, ranks) of a target: as `kernels.fit` gives them, shape (n_thetas, n_rows + 2,
-        n_points); by singular values where a diagonal entry nearly vanishes.
+        """Return (solutions, ranks) of a target, solutions as of `kernels.fit`, shape (n_thetas, n_rows + 2,
+        n_points); those with a small diagonal entry by singular values.
         """
         unit = float(power_of_two(np.nanmax(abs(values))))
         goal = pk.copy_of(values[self.problem.valid + self.problem.Tp] / unit)
@@ -243,16 +244,16 @@ class _Points:
 
 
 def _by_singular_values(triangle):
-    """Return solutions whose slopes have the least norm, and ranks, of many small triangles, shape (n,
-    n_rows, n_rows + 1).
+    """Return solutions with slopes of least norm, ranks, and flags, for many small triangular systems, shape
+    (n, n_rows, n_rows + 1).
 
-    The first unknown, which is the prediction, is not made smaller by what the slopes lack: candidates that
-    do not vary predict the mean of their targets. Last comes whether the point lies off the candidates in a
-    direction in which they do not vary, so that its prediction is such a mean.
+    The norm does not include the first unknown, the prediction: candidates that do not vary predict the mean
+    of their targets. A flag is True if the point differs from the candidates in a direction in which they do
+    not vary, so that its prediction is such a mean.
     """
     r, z = triangle[..., 1:, 1:-1], triangle[..., 1:, -1]
-    sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are compared at their own scale
-    whole = np.sqrt((triangle[..., 1:-1] ** 2).sum(axis=-2, keepdims=True))  # with what the mean takes
+    sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are scaled to norm 1
+    whole = np.sqrt((triangle[..., 1:-1] ** 2).sum(axis=-2, keepdims=True))  # norms including the mean
     nothing = sizes <= r.shape[-1] * np.finfo(float).eps * whole
     sizes = np.where(nothing, 1.0, sizes)
     u, sizes_of, v = np.linalg.svd(np.where(nothing, 0.0, r / sizes))
@@ -268,7 +269,7 @@ def _by_singular_values(triangle):
 
 
 def _penalised(triangle, lasso, ridge):
-    """Return solutions of many small triangles whose slopes are kept small, by coordinate descent.
+    """Return solutions of many small triangular systems with penalised slopes, by coordinate descent.
 
     lasso, ridge : the penalties of |b| and b^2 / 2, in units of the mean weight
     """
@@ -281,7 +282,7 @@ def _penalised(triangle, lasso, ridge):
 
 
 def _descend(square, b, lasso):
-    """Return the x that minimise x' square x / 2 - b' x + lasso |x|, of many small problems."""
+    """Return the x that minimises x' square x / 2 - b' x + lasso |x|, for many small problems."""
     slopes, own = np.zeros_like(b), np.einsum("njj->nj", square)
     for _ in range(SWEEPS):
         before = slopes.copy()

@@ -1,4 +1,4 @@
-"""Predictions of many targets from many libraries, and their correlation with what was observed."""
+"""Predictions of many targets from many libraries, and their correlation with the observations."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from ..shared.launches import launch
 from . import list_kernels as kernels
 from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
 
-ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
-# in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
+ABREAST = 4, 2, 1  # targets that a team member predicts together, if there are many, some, and few
+# largest variance of equal numbers by rounding in the sums of a block, in units of the last place of the
+# mean square
 NO_VARIANCE = 64
-# tasks of one launch for each that runs at a time, so that all end at about the same time
+# tasks of one launch per task that runs at a time, for an even load
 TASKS_AT_A_TIME = 1024
 
 
 class Mapping:
-    """Predictions of many targets from many library sets, correlated with what was observed.
+    """Predictions of many targets from many library sets, correlated with the observations.
 
     Parameters
     ----------
     source, points : ndarray or View, shape (n_times, n_columns)
-        Columns of the libraries and of the queried points; NaN where not to be used.
+        Columns of the libraries and of the queried points; NaN for values that must not be used.
     targets : ndarray or View, shape (n_times, n_targets)
-        On the libraries' times; or one column for all.
+        Targets at the libraries' times; or one column for all.
     observed : ndarray or View, optional
-        The same on the points' times; as the targets if not given.
+        Targets at the points' times; by default `targets`.
     dims : array of int, shape (n_targets,)
         Coordinates for each target.
     lag : array of int, shape (max(dims),)
         Coordinate e is the series `lag[e]` times earlier.
     column : array of int, shape (max(dims),), optional
-        Of which column after a set's first one; if not given, the sets have one column. With several the lags
-        of all come before the next lag, so that E lags are the first E n_columns coordinates, and neighbours
-        are E + 1.
+        Column of each coordinate, counted from a set's first one; by default the sets have one column. With
+        several columns, each lag of all columns precedes the next lag, so that E lags are the first E
+        n_columns coordinates, and there are E + 1 neighbours.
     k : int, optional
-        Neighbours, if not one more than there are lags.
+        Number of neighbours; by default one more than there are lags.
     windows : list of (begin, end)
         Times of the points.
     radius : int
@@ -94,8 +95,8 @@ class Mapping:
         self.times = None
 
     def batch_size(self, n_candidates):
-        """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the
-        space busy."""
+        """Return the number of library sets in one launch: they use up to a quarter of the memory, and are
+        not more than keep the space busy."""
         n_words, itemsize = -(-n_candidates // (32 * NARROWEST)), self.dtype.itemsize
         of_point = bytes_a_point(len(self.dims), n_words, itemsize) + self.bytes_a_point
         of_set = n_candidates + WIDEST * (self.lines.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
@@ -104,8 +105,7 @@ class Mapping:
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
     def run(self, first, times):
-        """rho of each set and target, shape (n_sets, n_targets).
-
+        """Return rho of each set and target, shape (n_sets, n_targets).
         first : array of int, shape (n_sets,), the column of each set
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
@@ -121,7 +121,7 @@ class Mapping:
         return rho
 
     def allocate(self, n_sets, times):
-        """Make arrays on the space for a number of sets, unless those that are there serve."""
+        """Allocate arrays on the space for n_sets sets, unless the present ones are suitable."""
         if self.times is not None and n_sets <= len(self.rho) and len(self.times) == 1:
             if np.array_equal(times, self.times):
                 return
@@ -132,7 +132,7 @@ class Mapping:
         self.rho = pk.empty((n_sets, self.n_targets), np.float64)
 
     def arrange(self, first, times):
-        """Lay out the sets of these columns and times."""
+        """Store the candidates of the sets with these first columns and times, see `kernels.arrange`."""
         self.library.arrange(first * self.lines.stride, times)
         if self.search is not None:
             return
@@ -147,10 +147,10 @@ class Mapping:
         self.lists = kernels.Lists(n_points, pk.copy_of(begins), *lists)
 
     def predict(self, table, still_open=None, again=False):
-        """Add up sums over the predictions of a table of targets; for pairs that are `still_open` only, if
-        given.
+        """Compute the sums over the predictions of a table of targets; only for pairs that are `still_open`,
+        if given.
 
-        again : whether lists of neighbours that are still there may be taken
+        again : True to reuse the lists of neighbours of the preceding call if they are in memory
         """
         n_sets, stopping = self.library.n_sets, still_open is not None
         for window, low in zip(self.windows, self.blocks.tolist()):
@@ -199,14 +199,14 @@ class Mapping:
         )
 
     def correlate(self):
-        """Make rho of the sums."""
+        """Compute rho from the sums."""
         form = self.library.n_sets, self.n_targets
         launch(form, kernels.correlate, self.least, self.target_of, self.sums, self.rho)
 
 
 class Sets(NamedTuple):
-    """Library sets as they travel: the column of each, and their times; None for the times that all sets
-    have."""
+    """Library sets as sent to a place: the first column of each, and their times; None if all sets have the
+    same times."""
 
     first: np.ndarray
     times: np.ndarray | None
@@ -217,15 +217,14 @@ class Sets(NamedTuple):
 
 
 class Maps:
-    """A method for `sharding.Shards`, whose shards are library sets: each place has the series, and maps its
-    sets.
+    """Method for `sharding.Shards` with library sets as shards: each place has all series, and maps its sets.
 
     Parameters
     ----------
     args, options
-        Of Mapping.
+        Arguments of Mapping.
     times : array of int, shape (1, n_candidates), or None
-        Of sets that have no own.
+        Times of the sets whose `times` are None.
     space : str or Space
     """
 
@@ -235,12 +234,12 @@ class Maps:
             self._mapping = Mapping(*args, **options)
 
     def prepare(self, sets: Sets) -> Sets:
-        """Return the sets themselves."""
+        """Return the sets unchanged; they need no preparation."""
         return sets
 
     def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
-        """rho of each set and target, shape (n_sets, n_targets). Shards with the same number of times are
-        mapped together."""
+        """Yield rho of each set and target, shape (n_sets, n_targets), shard by shard. Shards with the same
+        number of times are mapped together."""
         for _, some in itertools.groupby(
             shards, lambda sets: None if sets.times is None else sets.times.shape[1]
         ):
@@ -252,7 +251,7 @@ class Maps:
 
 
 def mapped_in_steps(shards, together):
-    """Yield rho of the sets of some shards of Maps after others, as (numbers of the shards, list of rho)."""
+    """Yield (numbers of the shards, list of rho) for groups of `together` successive shards of Maps."""
     for begin in range(0, len(shards.pieces), together):
         part = range(begin, min(begin + together, len(shards.pieces)))
         yield part, shards.map("rho", numbers=part)
@@ -266,7 +265,7 @@ class Table(NamedTuple):
     values, observed : View, shape (n_times, n_columns)
         Standardised; on the libraries' times, and on the points'.
     slices : dict of int to View of int32, shape (n_slices, 5)
-        What `look_up` takes, by how many targets go abreast.
+        The argument `slices` of `look_up`, by the number of targets per team member.
     """
 
     values: pk.View
@@ -275,12 +274,12 @@ class Table(NamedTuple):
 
 
 def on_the_space(slices):
-    """Lists of slices, by how many targets go abreast, as views."""
+    """Copy lists of slices, by the number of targets per team member, to the space."""
     return {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
 
 
 def slices_of(parts):
-    """Return the slices that `look_up` takes, as lists by how many targets go abreast.
+    """Return the slices for `look_up`, as lists by the number of targets per team member.
 
     parts : iterable of (search, first column, number of columns, where their sums begin, owner)
     """
@@ -297,12 +296,12 @@ def slices_of(parts):
 
 
 def _columns(begins):
-    """Assign targets to columns: which one each column holds, and the slices that `look_up` wants, by how
-    many go abreast.
+    """Assign targets to columns. Returns the target of each column, and the slices for `look_up` by the
+    number of targets per team member.
 
-    begins : list of int, of the targets of each search, and their number. The columns of a search begin at a
-        multiple of APART, or of the power of two that holds them all: then what is read of a row shares as
-        few cache lines as can be
+    begins : list of int, the first target of each search, and the number of all. The columns of a search
+        begin at a multiple of APART, or of the smallest power of two that is not below their number, so that
+        a row is read in as few cache lines as possible
     """
     column, parts = [], []
     for search, (begin, end) in enumerate(pairwise(begins)):
@@ -312,10 +311,10 @@ def _columns(begins):
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
     slices = slices_of(parts)
     read = max(part[1] + abreast * kernels.APART for abreast in ABREAST for part in slices[abreast])
-    column += [0] * (read - len(column))  # also of targets that are none
+    column += [0] * (read - len(column))  # `look_up` also reads unused columns
     return column, slices
 
 
 def _line_up(column, width):
-    """Fill up with any target, to a multiple of the power of two that holds `width`."""
+    """Pad the list of columns to a multiple of the smallest power of two that is not below `width`."""
     column += [0] * (-len(column) % min(kernels.APART, 1 << (width - 1).bit_length()))

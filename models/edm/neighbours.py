@@ -26,14 +26,14 @@ class Neighbours(frames.Tabled):
     Attributes
     ----------
     distances : ndarray, shape (n_points, k), ascending
-        Euclidean, in units of the library; NaN where the point itself has a missing coordinate.
+        Euclidean distances, in units of the library; NaN if the point has a missing coordinate.
     indices : ndarray of int, shape (n_points, k)
-        Rows of the library's embedding: row i is (x[i], x[i + tau], ..., x[i + (E - 1) tau]). Ties in the
-        order of rows; -1 where the distance is NaN.
+        Rows of the library's embedding: row i is (x[i], x[i + tau], ..., x[i + (E - 1) tau]). Equal distances
+        are in the order of rows; -1 if the distance is NaN.
     points : ndarray of int, shape (n_points,)
         Rows of the queried embedding.
     index : ndarray or None, shape (n_points,)
-        What the queried table calls the times at which these points end, such as dates.
+        Names of the times at which the points end in the queried table, such as dates.
     """
 
     distances: np.ndarray
@@ -58,22 +58,22 @@ class Prediction(frames.Tabled):
     Attributes
     ----------
     predicted : ndarray, shape (n_points,), or (n_points, n_targets) of several targets
-        NaN where the point has a missing coordinate, or a neighbour a missing target.
+        NaN if the point has a missing coordinate, or a neighbour has a missing target.
     observed : ndarray, of that shape
-        The target's value at the same time; NaN beyond its end or where missing.
+        The target's value at the same time; NaN if it is missing or beyond the end.
     variance : ndarray, of that shape
         Weighted mean square of the neighbours' targets about the prediction.
     times : ndarray of int, shape (n_points,)
-        Of what was predicted, Tp after the last coordinate of a point.
+        Times of the predictions, Tp after the last coordinate of a point.
     rho : float, or ndarray of shape (n_targets,)
-        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if
-        library or target does not vary.
+        Pearson's correlation of predicted and observed over the points with both; NaN, with a RuntimeWarning,
+        if library or target does not vary.
     index : ndarray or None, shape (n_points,)
-        What the library's table calls these times, such as dates.
+        Names of these times in the library's table, such as dates.
     targets : list of str, or None
-        Names of several targets, where they have any.
+        Names of several targets; None if they have none.
     segments : ndarray of str or None, shape (n_points,)
-        Names of the segments in which the points lie.
+        Name of the segment of each point.
     """
 
     predicted: np.ndarray
@@ -112,37 +112,37 @@ def knn(
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns)
-        With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing
-        value: points that would need it are no candidates. Also a table of pandas or xarray.
+        With several columns, a point is E lags of each; with E = 1 the columns are the coordinates. NaN is a
+        missing value: points that would need it are no candidates. Also a table of pandas or xarray.
     columns : str, int or a sequence of them, optional
-        Of a table: what is embedded; all its columns if not given.
+        Columns of a table that are embedded; all by default.
     E : int, at least 1
         Embedding dimension.
     tau : int, default 1
         Steps between the coordinates of a point.
     k : int, optional
-        Neighbours; E + 1 if not given.
+        Number of neighbours; E + 1 by default.
     points : array-like, shape (n_times_2,) or (n_times_2, n_columns), optional
-        Series whose points are queried; the library itself if not given. Then a point is no neighbour of
-        itself, nor is it where this series is found in the library, from one row to another.
+        Series whose points are queried; the library itself by default. Then a point is not its own neighbour;
+        nor is it if `points` is a range of successive rows of the library.
     Tp : int, default 0
-        Candidates whose time, Tp later, lies outside the library are left out.
+        Candidates of time t are left out if t + Tp lies outside the library.
     exclusion_radius : int, default 0
-        Candidates at most so many times from the point, in its own segment, are left out (where the library
-        queries itself).
+        Candidates at most this many steps from the point, in the same segment, are excluded (if the points
+        are of the library).
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points. A candidate's coordinates, and its target, all lie in one
-        window. Where two windows touch, a segment ends and another begins: no point and no target reaches
-        across. Windows that overlap are one.
+        window. Windows that touch are separate segments, which no point or target crosses. Windows that
+        overlap are merged.
     valid : array-like of bool, shape (n_times,), optional
-        Times at which a candidate may end; all if not given. It takes no coordinate from others, as NaN
-        would.
+        Times at which a candidate may end; all by default. In contrast to NaN, values of other times remain
+        coordinates of candidates.
     segments : Segments, str or array-like, shape (n_times,), optional
-        Replicates one behind the other: `Segments`, the column of a table that names the replicate of each
-        row, or these names. No point, target or radius reaches from one into another, and `lib` and `pred`
-        may name some of them.
+        Replicates one after the other: `Segments`, the column of a table with the name of the replicate of
+        each row, or these names. No point, target or radius crosses segments, and `lib` and `pred` may be
+        names of segments.
     dtype : {"float64", "float32"}
-        What distances are computed in.
+        Type of the distances.
     space : str or Space, optional
 
     Returns
@@ -152,7 +152,7 @@ def knn(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument; k above the number of candidates of some point is an InputError.
+        An argument is invalid; the message names it. InputError if no point has k candidates.
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
     problem = problem_of(library, columns, None, points, *form)
@@ -180,17 +180,17 @@ def simplex(
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Prediction:
-    """Simplex projection: each point's target is predicted from those of its nearest neighbours.
+    """Predict the target of each point from the targets of its nearest neighbours: simplex projection.
 
     Parameters
     ----------
     library, E, columns, tau, k, points, exclusion_radius, lib, pred, valid, segments, dtype, space
         As in `knn`.
     Tp : int, default 1
-        Steps from a point's last coordinate to what is predicted; negative looks back.
+        Steps from a point's last coordinate to the predicted value; negative for the past.
     target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
     library
-        On the library's times; the library's first column if not given.
+        Values at the library's times; by default the library's first column.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Views and launches that a call keeps for the next one of its form."""
+"""Views and launches that are reused by the next call of the same form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import portable as pk
 
-MOST_BYTES = 1 << 26  # of what a thread keeps
+MOST_BYTES = 1 << 26  # largest size of the views that are stored for a thread
 
 
 class _Planned(NamedTuple):
@@ -22,7 +22,7 @@ class _Planned(NamedTuple):
 
 
 class _Calls(threading.local):
-    """The calls of a thread, of which the last used comes last."""
+    """Stored calls of a thread, the most recently used one last."""
 
     def __init__(self):
         self.by_form = OrderedDict()
@@ -38,21 +38,21 @@ def run_planned(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[
     Parameters
     ----------
     form : hashable
-        What the launches depend on, beside shapes and dtypes.
+        The values on which the launches depend, in addition to shapes and dtypes.
     arrays : sequence of ndarray
     compute : callable (*views)
-        What it launches by `parallel_for` must depend on the form alone, and what it returns must lie on the
-        space. Where it reduces or scans, as sorts of whole numbers do on a CPU, nothing is kept.
+        Its launches by `parallel_for` must depend only on the form, and its result must be on the space. If
+        it reduces or scans, as sorts of integers do on a CPU, nothing is stored.
 
     Returns
     -------
     object
-        Of `compute`. The next call of the form writes to the same views.
+        The result of `compute`. The next call of the form overwrites the same views.
     """
     key = pk.default_space(), form, *((array.shape, array.dtype.str) for array in arrays)
     by_form = _calls.by_form
     kept = by_form.get(key)
-    if kept is None or not kept.launches[0].as_made:  # what is launched may differ where launches are checked
+    if kept is None or not kept.launches[0].as_made:  # launches may differ if they are checked
         kept = _first(arrays, compute)
         if kept.launches:
             by_form[key] = kept
@@ -73,7 +73,7 @@ def _views(args):
 
 
 def _first(arrays, compute):
-    """Return the first call of a form."""
+    """Run the first call of a form, and return its record."""
     launches = []
 
     def hear(phase, _, launch):

@@ -1,4 +1,4 @@
-"""Embedded series on a space, and the memory in which its teams search for neighbours."""
+"""Embedded series on a space, and the memory for the search of neighbours by teams."""
 
 import contextlib
 import functools
@@ -13,29 +13,29 @@ from ..shared.launches import launch
 from ..shared.arrays import new_array
 from . import kernels, list_kernels
 
-MOST = 2**31 - 1  # places are counted in 32 bits
+MOST = 2**31 - 1  # largest index, since indices have 32 bits
 SUMMARY_TEAM = 128
-TEAM = 32  # members asked for: a warp, whose collectives cost least
-WIDEST = 64  # members that a team has at most, on any space
-NARROWEST = 8  # and at least, where series are long
-BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
-LEAST_CHUNKS = 16  # that are worth a team of their own, where there are fewer tiles of points than teams
-SHARE = 256  # candidates of a set that are worth a team which lays them out
-TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
+TEAM = 32  # requested members of a team: a warp, whose collectives cost least
+WIDEST = 64  # largest number of members of a team on any space
+NARROWEST = 8  # smallest number of members of a team for long series
+BLOCK = 64  # points whose products are summed in the kernel's dtype; sums of blocks are added in float64
+LEAST_CHUNKS = 16  # smallest number of chunks per team, if tiles of points are too few for all teams
+SHARE = 256  # candidates of a set per team that arranges them
+TEAMS_AT_A_TIME = 4  # teams launched per team that runs at a time, for an even load
 
 
 class Columns:
-    """Series on the space as they were given, and a summary of each.
+    """Series on the space, unchanged, and a summary of each.
 
     Parameters
     ----------
-    values : ndarray or View of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
+    values : ndarray or View of float32 or float64, shape (n_times, n_columns); NaN for missing values
 
     Attributes
     ----------
     values : View
     summary : View of float64, shape (4, n_columns)
-        Smallest, largest, mean and standard deviation of what is known; it stays on the space.
+        Minimum, maximum, mean and standard deviation of the finite values; it remains on the space.
     """
 
     def __init__(self, values):
@@ -49,12 +49,12 @@ class Columns:
         )
 
     def lined_up(self, values, n_together, front, dtype):
-        """Return columns one after the other, centred and scaled, each with NaN before and behind; and the
-        step from one to the next.
+        """Return columns one after the other, centred and scaled, each with NaN before and after it; and the
+        distance from one column to the next.
 
-        values : View, shape (n_times, n_columns), these columns or others that are treated alike. Behind a
-            column, a tile of points may reach past the last one.
-        n_together : so many columns that follow one another are coordinates of one point
+        values : View, shape (n_times, n_columns), these columns or others in the same units. The NaN after a
+            column are read by tiles of points that extend beyond it.
+        n_together : number of successive columns that are coordinates of one point
         """
         n_times, n_columns = values.shape
         stride = front + n_times + WIDEST
@@ -68,10 +68,11 @@ class Columns:
         return series, stride
 
     def standardised(self, column, dtype, values=None):
-        """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
+        """Return the columns `column` with mean 0 and standard deviation 1 (0 if a column does not vary),
+        shape (n_times, len(column)).
 
-        values : ndarray or View, columns of other times that are treated alike; these themselves if not
-            given
+        values : ndarray or View, columns of other times, standardised by the same mean and deviation; by
+            default these columns
         """
         values = self.values if values is None else there(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
@@ -80,43 +81,43 @@ class Columns:
 
 
 def using(space):
-    """Return the context in which launches go to a space, or to the default one."""
+    """Return a context in which `space` is the default space; without effect if it is None."""
     return contextlib.nullcontext() if space is None else pk.use(space)
 
 
 def as_vector(columns):
-    """Make the arguments of `kernels.value_at`: whether there is one column, and that as a vector, or all as
-    they are."""
+    """Return the arguments `single` and `columns` of `kernels.value_at`; one column is returned as a
+    vector."""
     single = columns.shape[1] == 1 and columns.strides[0] == columns.dtype.itemsize
     return pk.static(int(single)), columns.reshape(-1) if single else columns
 
 
 def there(values):
-    """Return an array as a view on the default space; a view is there."""
+    """Return an array as a view on the default space; a View is returned unchanged."""
     return values if isinstance(values, pk.View) else pk.copy_of(values)
 
 
 def on_the_host(view):
-    """Return the elements in memory of their own: the next call of the form may write to the view."""
+    """Return a copy of a view's elements on the host: the next call of the form may overwrite the view."""
     array = new_array(view.shape, view.dtype)
     pk.deep_copy(array, view)
     return array
 
 
 def power_of_two(widths):
-    """Return the power of two below each width; 1 for widths of 0."""
+    """Return the largest power of two that does not exceed each width; 1 for widths of 0."""
     return np.exp2(np.floor(np.log2(np.where(widths > 0, widths, 1.0))))
 
 
 @functools.lru_cache(maxsize=64)
 def coordinates(n_columns, E, tau):
-    """Column and lag of each coordinate: E lags of the first column, then of the next. Nothing writes to
-    them."""
+    """Return column and lag of each coordinate, read-only: E lags of the first column, then of the next."""
     return np.repeat(np.arange(n_columns), E), np.tile(np.arange(E) * tau, n_columns)
 
 
 def by_lag(n_columns, E, tau):
-    """Column, None if there is one, and lag of each coordinate: a lag of all columns before the next."""
+    """Return column (None if there is one) and lag of each coordinate: a lag of all columns before the
+    next."""
     column = None if n_columns == 1 else np.tile(np.arange(n_columns), E)
     return column, np.repeat(np.arange(E) * tau, n_columns)
 
@@ -127,9 +128,9 @@ class Lines:
     Parameters
     ----------
     given : Columns
-        Whose summary centres and scales them.
+        Its summary defines the centres and units.
     values, points : Views, shape (n_times, n_columns) and (n_times_2, n_columns)
-        Of candidates and points; one view where they are the same.
+        Columns of candidates and points; the same view if they are equal.
     column, lag : arrays of int, shape (n_dims,)
         The coordinates of a point, columns counted from the first one of a set.
     dtype : numpy.dtype
@@ -144,7 +145,7 @@ class Lines:
             self.points, self.point_stride = given.lined_up(points, *lines)
 
     def offset(self, stride):
-        """Return where each coordinate of the point of time 0 is, in lines of that stride."""
+        """Return the index of each coordinate of the point of time 0, for columns `stride` apart."""
         return self.column * stride + self.front - self.lag
 
 
@@ -155,7 +156,7 @@ class Library:
     ----------
     lines : Lines
     n_sets : int
-        The most that will be arranged at a time.
+        Largest number of sets that are arranged at a time.
     times : array of int, shape (1 or n_sets, n_candidates)
         The candidates' times, ascending, of all sets.
     """
@@ -164,7 +165,7 @@ class Library:
         self.lines, self.most_sets, self.n_candidates = lines, n_sets, times.shape[1]
         column, lag = lines.column, lines.lag
         self.runs_on = bool((np.diff(times, axis=1) == 1).all())
-        if self.runs_on:  # lags are found in the same arrangement, `pad` rows further up
+        if self.runs_on:  # lags share the arrangement of lag 0, up to `pad` rows before it
             parts, self.pad = lines.offset(lines.stride)[lag == 0], lines.front
             part, lead = np.searchsorted(np.unique(column), column), self.pad - lag
         else:
@@ -182,7 +183,11 @@ class Library:
         self.record = kernels.Arranged(*form, self.place, self.values, *packed(part, lead))
 
     def arrange(self, first, times):
-        """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
+        """Store the candidates of sets in chunks.
+
+        first : shape (n_sets,), index in `source` of the first column of each set
+        times : as of the class
+        """
         self.n_sets = len(first)
         times = times[:, :1] if self.runs_on else times
         first, there = packed(first, times)
@@ -203,22 +208,22 @@ class Library:
 
 
 class Search:
-    """The chunks of a library in which the neighbours of points lie.
+    """Search for the chunks of a library that contain the neighbours of points.
 
     Parameters
     ----------
     library : Library
-        In which sets have been arranged; others may be later.
+        Its sets are arranged before `parts`, and may be rearranged later.
     dims, wanted : arrays of int, shape (n_searches,)
-        Coordinates of each search, ascending, and its number of neighbours.
+        Number of coordinates of each search, ascending, and its number of neighbours.
     radius : int
-        -1 excludes no candidate.
+        Exclusion radius; -1 excludes no candidate.
     n_points : int
-        Points that will be asked for in one window.
+        Largest number of points in one window.
     memory_bytes : int
-        Bound of what is kept here.
+        Upper bound of the memory.
     beside : int
-        Bytes that the caller keeps of each point of a set, within the same bound.
+        Bytes that the caller needs for each point of a set, included in that bound.
     """
 
     def __init__(self, library, dims, wanted, radius, n_points, memory_bytes, beside=0):
@@ -246,8 +251,7 @@ class Search:
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
     def parts(self, begin, end):
-        """Yield a window of times in parts that fit; when one is handed out, its bounds and marks are
-        there."""
+        """Yield a window of times in parts that fit in memory, each with its bounds and marks computed."""
         for first in range(begin, end, self.n_points):
             last = min(first + self.n_points, end)
             self._bound(first, last)
@@ -283,7 +287,7 @@ class Search:
         )
 
     def policy(self, n_teams):
-        """Teams of the kernels that list neighbours."""
+        """Return the policy of the kernels that list neighbours, for n_teams teams."""
         lengths = self.room, self.most_wanted, self.n_dims
         lists = [(n, dtype) for n in lengths for dtype in (self.dtype, np.int32)]
         return pk.TeamPolicy(
@@ -292,17 +296,17 @@ class Search:
 
 
 def bytes_a_point(n_searches, n_words, itemsize):
-    """Count the bytes that a search keeps of a point of one set: closest distance, bound and marks."""
+    """Return the bytes per point and set of a search: closest distance, bound and marks."""
     return n_searches * (2 * itemsize + 4 * n_words)
 
 
 def packed(*arrays):
-    """Arrays of whole numbers on the space, flat: parts of one array, which is copied at once."""
+    """Return arrays of integers as flat views on the space, parts of one array that is copied at once."""
     ends = np.cumsum([0, *(np.size(array) for array in arrays)]).tolist()
     there = integers(np.concatenate([np.ravel(array) for array in arrays]))
     return [there[begin:end] for begin, end in pairwise(ends)]
 
 
 def integers(values):
-    """Return whole numbers on the space, in 32 bits."""
+    """Return integers as a view of int32 on the space."""
     return pk.copy_of(np.ascontiguousarray(values, np.int32))

@@ -1,4 +1,4 @@
-"""Segments: replicates, subjects or sites, one behind the other in a table."""
+"""Segments: replicates, subjects or sites, one after the other in a table."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ..shared.checks import check_count
 from ..shared.results import Result
 from .checks import check_windows
 
-MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # what names of no replicate are as text
+MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # strings of a missing name
 
 
 @dataclass(frozen=True)
 class Segments(Result):
-    """Replicates one behind the other: no point, target, radius, surrogate or block of a bootstrap reaches
-    from one into the next.
+    """Replicates one after the other in a table: no point, target, radius, surrogate or block of a bootstrap
+    crosses from one to another.
 
     Attributes
     ----------
     names : tuple of str
     windows : tuple of (begin, end)
-        Rows of each, from 0, ends excluded, ascending. Rows in none are left out.
+        First row and end (exclusive) of each, from 0, ascending. Other rows are left out.
 
     Raises
     ------
     ShapeError, DTypeError, InputError
-        Two have one name or share a row, which the message names.
+        Two segments have the same name, or share a row; the message names it.
     """
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Segments(Result):
 
     @classmethod
     def of(cls, labels: npt.ArrayLike) -> Self:
-        """Make the segments of a column that names the replicate of each row.
+        """Return the Segments of a column with the name of the replicate of each row.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Segments(Result):
         Raises
         ------
         ShapeError, InputError
-            A row has no name, or a name comes back after another one; the message names the row.
+            A row has no name, or rows of one name are not successive; the message names the row.
         """
         given = np.asarray(labels)
         if given.ndim != 1 or not given.size:
@@ -89,14 +89,14 @@ Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str]]  # or names 
 
 
 def number_of(segments, times):
-    """Return the segment of each time, counted from 0; -1 for none."""
+    """Return the segment of each time, counted from 0; -1 outside all segments."""
     begins, ends = np.array(segments.windows).T
     number = np.searchsorted(begins, times, side="right") - 1
     return np.where(times < ends[number], number, -1)
 
 
 def check_segments(segments, n_times) -> Segments:
-    """Segments of so many times, as they are or of a label for each time."""
+    """Return Segments, or the Segments of a label for each time; raise unless they fit n_times."""
     found = segments if isinstance(segments, Segments) else Segments.of(segments)
     name, (begin, end) = found.names[-1], found.windows[-1]
     if end > n_times or (found is not segments and end < n_times):
@@ -107,7 +107,7 @@ def check_segments(segments, n_times) -> Segments:
 
 
 def windows_in(windows, name, n_times, segments):
-    """Return windows from `check_windows`, cut where segments end; names of segments stand for theirs."""
+    """Return windows from `check_windows`, cut at the ends of segments; names of segments select theirs."""
     asked = [windows] if isinstance(windows, str) else windows
     if isinstance(asked, (list, tuple)) and asked and all(isinstance(one, str) for one in asked):
         found = dict(zip(segments.names, segments.windows)) if segments else {}
@@ -132,7 +132,7 @@ def windows_in(windows, name, n_times, segments):
 
 
 def check_length(segments, windows, E, tau):
-    """Refuse segments that windows ask for and that are shorter than an embedding."""
+    """Raise if a segment within the windows is shorter than an embedding."""
     for name, (first, last) in zip(segments.names, segments.windows) if segments else ():
         if last - first <= (E - 1) * tau and any(b < last and e > first for b, e in windows):
             raise ShapeError(

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def coupled_logistic(n_steps: int, n_series: int, seed: int = 0, burn: int = 300) -> np.ndarray:
-    """Noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
+    """Simulate noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
     random = np.random.default_rng(seed)
     r, x = random.uniform(3.6, 3.9, n_series), random.uniform(0.2, 0.8, n_series)
     a, b = random.integers(0, n_series, (2, n_series))

@@ -1,4 +1,4 @@
-"""Skill of predictions besides rho: errors, and what simpler forecasts would have come to."""
+"""Skill of predictions in addition to rho: errors, and comparisons with simpler forecasts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from ..shared.results import Result
 from .checks import check_columns
 from .search import power_of_two
 
-NO_VARIATION = 64  # units of the last place
+NO_VARIATION = 64  # largest variation of constant predictions by rounding, in units of the last place
 
 
 @dataclass(frozen=True)
 class Skill(Result):
-    """Skill of the predictions of one target, where prediction and observation are known.
+    """Skill of the predictions of one target, over the points with a prediction and an observation.
 
     Attributes
     ----------
     n : int
-        How many are.
+        Number of these points.
     rho, mae, rmse : float
         Pearson's correlation, mean absolute and root mean square error.
     persistence_rmse : float
-        Of the last value that was known when the prediction was made; NaN if there is none.
+        Error of the last known value as the prediction, Tp steps before; NaN if there is none.
     autoregression_rmse : float
-        Of a straight line in that value, fitted to all of these pairs, which favours it.
+        Error of a linear function of that value, fitted to all of these pairs, which favours it.
     against_persistence, against_autoregression : float
-        1 less the ratio of mean squares, by the points that both predict: above 0 is better than that.
+        1 - ratio of mean square errors, over the points that both predict; positive if the prediction is
+        better.
     """
 
     n: int
@@ -52,9 +53,9 @@ def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> S
     Parameters
     ----------
     predicted, observed : array-like, shape (n_points,)
-        As in `Prediction`, of points that follow one another; NaN where unknown.
+        As in `Prediction`, of successive points; NaN for missing values.
     Tp : int, default 1
-        Steps that were predicted ahead.
+        Steps from a point to its prediction.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> S
     Raises
     ------
     ShapeError, DTypeError, FiniteError
-        They are no series.
+        An argument is not a series.
     InputError
         They differ in length, or Tp is below 1.
     """
@@ -87,15 +88,15 @@ def _rmse(errors):
 
 
 def value_at(series, times):
-    """Return the values of a series at those times, of any shape; NaN beyond its ends."""
+    """Return the values of a series at `times`, an array of any shape; NaN beyond the ends."""
     there = (times >= 0) & (times < len(series))
     return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
 
 
 def correlation(a, b):
-    """Return Pearson's correlation where both are known, in float64; NaN if either does not vary.
+    """Return Pearson's correlation over the pairs without NaN, in float64; NaN if a or b does not vary.
 
-    a : predictions, in which rounding may be all that varies
+    a : predictions, whose variation may be due to rounding only
     """
     both = np.isfinite(a) & np.isfinite(b)
     if both.sum() < 2:
@@ -103,7 +104,7 @@ def correlation(a, b):
     a, b = (v[both] - v[both].mean() for v in (a, b))
     if abs(a).max() <= NO_VARIATION * np.finfo(float).eps * abs(b).max():
         return float("nan")
-    # squares of large or small numbers leave the range of floats
+    # without the scaling, squares of large or small numbers would overflow or vanish
     a, b = (v / power_of_two(abs(v).max()) for v in (a, b))
     spread = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / spread) if spread > 0 else float("nan")

@@ -1,7 +1,7 @@
-"""Series that share some properties with given ones, but not their relation to others; made on the space.
+"""Surrogate series, which share some properties of the given series, but not their relation to other series.
 
-What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m
-portable.models.edm calibrate`.
+docs/edm.md describes the properties that each kind preserves; `python -m portable.models.edm calibrate`
+measures the level of tests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .traits import default_kinds
 Kind: TypeAlias = Literal["phase", "mirror", "seasonal", "twin", "block", "random"]
 SURROGATES = get_args(Kind)
 SPECTRAL = ("phase", "mirror", "seasonal")
-COMPLETE = (*SPECTRAL, "twin")  # what cannot be made of a series with missing values
+COMPLETE = (*SPECTRAL, "twin")  # kinds that require series without missing values
 TEAM = 32
-TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time
-WORK_BYTES = 1 << 28  # bound of what they keep
-LEAST_FACTOR = 4  # a length m = a b is taken if b / a is no more: the transform takes m (a / 2 + b) steps
-RECURRENT = 0.125  # share of points that count as near (Thiel et al.: 0.05 to 0.2)
-PAIRS = 20_000  # pairs of points whose distances tell which are near
+TEAMS_AT_A_TIME = 4  # teams launched per team that runs at a time
+WORK_BYTES = 1 << 28  # upper bound of their temporary memory
+LEAST_FACTOR = 4  # largest b / a of a length m = a b, since the transform takes m (a / 2 + b) steps
+RECURRENT = 0.125  # share of points that are near another one (Thiel et al.: 0.05 to 0.2)
+PAIRS = 20_000  # pairs of points whose distances determine the threshold of nearness
 FEWEST_CYCLES = 3
 
 
@@ -51,32 +51,33 @@ def surrogates(
     seed: Whole = 0,
     space: pk.SpaceLike | None = None,
 ) -> Array:
-    """Return surrogates of one or several series.
+    """Generate surrogates of one or several series.
 
     Parameters
     ----------
     series : array-like, shape (n_times,) or (n_times, n_series); NaN is a missing value
     n_surrogates : int
-        Of each series.
+        Number of surrogates of each series.
     method : {"phase", "mirror", "seasonal", "twin", "block", "random"}, default "phase"
         "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random
-        phase: the null hypothesis is a stationary linear process. "mirror" does so with the series and its
-        reverse behind it, and takes the first half: the ends of a slow series, which differ, then meet.
-        "seasonal" keeps the mean cycle of `period` steps and does so with what is left. "twin" walks along
-        the attractor and goes on from a point or from any that has the same neighbours: another trajectory
-        of the same, also nonlinear, dynamics. "block" joins blocks of successive values. "random" shuffles,
-        which destroys all autocorrelation: a test against it mistakes autocorrelated series for coupled
-        ones.
+        phase: the null hypothesis is a stationary linear process. "mirror" does the same for the series
+        followed by its reverse, and uses the first half of the result, so that the different ends of a slow
+        series cause no jump. "seasonal" keeps the mean cycle of `period` steps and does the same for the
+        residuals. "twin" is a random walk along the attractor, which continues from a point or from any point
+        with the same neighbours: another trajectory of the same dynamics, linear or not. "block" joins blocks
+        of successive values. "random" shuffles, which destroys all autocorrelation: a test against it
+        mistakes autocorrelated series for coupled ones.
     period : int, optional
         Steps of a cycle, for "seasonal".
     block : int, optional
-        Steps of a block; the square root of the number of times, rounded up, if not given.
+        Steps of a block; by default the square root of the number of times, rounded up.
     E, tau : int
-        Embedding in which twins are sought; E may be one for each series.
+        Embedding for "twin"; E may be one number per series.
     segments : Segments or array-like, shape (n_times,), optional
-        Replicates one behind the other, as in `simplex`: each has surrogates of itself. NaN in none of them.
+        Replicates one after the other, as in `simplex`: surrogates are generated for each separately. Times
+        outside all of them are NaN.
     seed : int, default 0
-        Surrogate k of series c is the same whatever is made beside it, and on every space.
+        Surrogate k of series c does not depend on the other surrogates and series, or on the space.
     space : str or Space, optional
 
     Returns
@@ -87,7 +88,8 @@ def surrogates(
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument. "phase", "mirror", "seasonal" and "twin" want complete series.
+        An argument is invalid; the message names it. "phase", "mirror", "seasonal" and "twin" require
+        complete series.
 
     References
     ----------
@@ -104,17 +106,17 @@ def surrogates(
 
 
 class Surrogates:
-    """Surrogates of some series, each of its own kind, made when they are asked for, on the default space.
+    """Surrogates of several series, each with its kind, generated on request on the default space.
 
     Parameters
     ----------
     columns : ndarray of float64, shape (n_times, n_series)
     kinds : list of (kind, period)
-        Of each series, from `check_kinds`.
+        Kind and period for each series, from `check_kinds`.
     seed, block, E, tau
         As in `surrogates`.
     numbers : array of int, shape (n_series,), optional
-        What tells the random numbers of one series from another's; counted from 0 if not given.
+        Numbers that identify the random streams of the series; by default 0, 1, ...
     segments : Segments, optional
     """
 
@@ -130,8 +132,8 @@ class Surrogates:
                 self.parts.append((slice(begin, end), _OfKind(columns[begin:end, slot], *form)))
 
     def fill(self, table, first, n, width):
-        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
-        on.
+        """Store surrogates first, ..., first + n - 1 of each series c in the columns of `table` from c *
+        width on.
         """
         if self.partly:
             pk.deep_copy(table, math.nan)
@@ -147,7 +149,7 @@ class Surrogates:
 
 
 class _OfKind:
-    """Surrogates of one kind; `slot` is where in a table each series goes."""
+    """Surrogates of one kind; `slot` is the position of each series in a table."""
 
     def __init__(self, columns, method, period, seed, block, E, tau, numbers, slot):
         self.method, self.seed = method, check_seed(seed)
@@ -169,7 +171,7 @@ class _OfKind:
     def _transform(self, columns, period):
         if self.method == "mirror":
             columns = np.concatenate([columns, columns[::-1]])
-        # of whole cycles, so that surrogates of the rest have none of the season, as the rest itself
+        # a length of whole cycles, so that surrogates of the residuals have no season, like the residuals
         self.shape = _factors(len(columns), period or 1)
         m = self.shape[0] * self.shape[1]
         rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns[:m], period)
@@ -199,7 +201,7 @@ class _OfKind:
         begin, twins = np.zeros((*prints.shape, 2), np.int32), np.zeros(prints.shape, np.int32)
         for c, (n, row) in enumerate(zip(n_points.tolist(), prints.to_numpy())):
             _, group = np.unique(row[:n], return_inverse=True)
-            size = np.bincount(group[:-1], minlength=group.max() + 1)  # nothing follows the last point
+            size = np.bincount(group[:-1], minlength=group.max() + 1)  # the last point has no successor
             twins[c, : n - 1] = np.argsort(group[:-1], kind="stable")
             begin[c, :n, 0], begin[c, :n, 1] = (np.cumsum(size) - size)[group], size[group]
         return tuple(map(integers, (n_points, self.n_times - n_points, begin, twins)))
@@ -227,9 +229,10 @@ class _OfKind:
 
 
 def check_kinds(columns, method, period, block, name, names=None, cut=None):
-    """(kind, period) for each column: the one asked for, or the one that is right for it if that is None.
+    """Return (kind, period) for each column: the requested one, or by the column's traits if `method` is
+    None.
 
-    cut : Segments, each of which has surrogates of itself; or None
+    cut : Segments whose surrogates are generated separately, or None
     """
     parts = [columns[b:e] for b, e in cut.windows] if cut else [columns]
     if method is None:
@@ -246,13 +249,13 @@ def check_kinds(columns, method, period, block, name, names=None, cut=None):
 
 
 def in_words(kinds) -> str:
-    """Return the kinds of surrogates of some series, each once: "phase and seasonal (12 steps)"."""
+    """Return kinds of surrogates in words, without repetition: "phase and seasonal (12 steps)"."""
     found = [f"{kind} ({period} steps)" if period else kind for kind, period in kinds]
     return " and ".join(sorted(set(found), key=found.index))
 
 
 def check_surrogates(columns, method, period, block, name, names=None):
-    """Refuse surrogates that cannot be made of these columns."""
+    """Raise if surrogates of this kind cannot be generated for the columns."""
     check_choice(method, "surrogate", SURROGATES)
     n_times = len(columns)
     if method in COMPLETE and np.isnan(columns).any():
@@ -284,15 +287,14 @@ def block_length(n_times, block):
 
 
 def mean_cycle(columns, period):
-    """Return the mean of each step of the cycle, less that of the whole series, shape (period,
-    n_series)."""
+    """Return the mean of each step of the cycle minus the mean of the series, shape (period, n_series)."""
     rhythm = np.stack([columns[k::period].mean(axis=0) for k in range(period)])
     return rhythm - columns.mean(axis=0)
 
 
 def _factors(n_times, period):
-    """(a, b) with the largest a b <= n_times of whole periods where b / a is small: the length of the
-    transform, in two steps.
+    """Return (a, b) with the largest a b <= n_times that is a multiple of the period and has a small b / a:
+    the length of the transform, which is computed in two steps.
     """
     for m in range(n_times - n_times % period, 0, -period):
         a = next(a for a in range(int(np.sqrt(m)), 0, -1) if m % a == 0)

@@ -1,4 +1,4 @@
-"""The embedding dimension by a sweep."""
+"""Simplex skill for a range of embedding dimensions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from .segments import Replicates, Windows
 
 @dataclass(frozen=True)
 class Dimensions(Tabled):
-    """Simplex skill for each embedding dimension. Of several targets, these are the first axis of `rho`, and
-    of `best`.
+    """Simplex skill for each embedding dimension. Several targets are the first axis of `rho` and of `best`.
 
     Attributes
     ----------
     E : ndarray of int, shape (E_max,)
     rho : ndarray, shape (E_max,)
     best : int, or ndarray of int, shape (n_targets,)
-        The smallest E of the largest rho; 0 where there is none.
+        The smallest E with the largest rho; 0 if there is no finite rho.
     targets : list of str, or None
-        Names of several targets, where they have any.
+        Names of several targets; None if they have none.
     """
 
     E: np.ndarray
@@ -62,12 +61,12 @@ def embedding_dimension(
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
 ) -> Dimensions:
-    """Simplex skill for E = 1 to E_max, from one pass over the distances, and the best E.
+    """Compute the simplex skill for E = 1 to E_max by one pass over the distances, and the best E.
 
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns)
-        Of several columns, a point is E lags of each.
+        With several columns, a point is E lags of each.
     E_max : int, default 20
         The largest embedding dimension that is tried.
     columns, tau, Tp, target, points, exclusion_radius, lib, pred, valid, segments, dtype, space
@@ -99,7 +98,7 @@ def embedding_dimension(
 
 
 def _skill(problem, target, observed):
-    """rho of one target by E, shape (E_max,); its launches are kept for the next series."""
+    """Return rho of one target by E, shape (E_max,); launches are reused for the next series."""
     n_columns = problem.columns.shape[1]
     column, lag = by_lag(n_columns, problem.E, problem.tau)
     arrays = {"source": problem.masked, "target": target}

@@ -1,4 +1,4 @@
-"""Results of a test of a whole cross map, and p-values adjusted for their number."""
+"""Results of a test of all pairs of a cross map, and p-values adjusted for their number."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = ran
 
 @dataclass(frozen=True)
 class CrossMapTest(Result):
-    """Skill of every pair, and how often surrogates of the target do as well.
+    """Skill of every pair, and the number of surrogates of the target with at least that skill.
 
     Attributes
     ----------
     rho : ndarray, shape (n_libraries, n_targets)
         As from `cross_map`.
     p_values : ndarray, shape (n_libraries, n_targets)
-        NaN where there is nothing to test; `reasons` says why.
+        NaN for pairs that cannot be tested; `reasons` has the reason.
     n_better, n_tried : ndarray of int, shape (n_libraries, n_targets)
-        Surrogates that did at least as well as the target, and those that have a skill and were tried.
+        Number of surrogates with at least the target's skill, and number of those with a finite skill.
     reasons : ndarray of int8, shape (n_libraries, n_targets)
-        Places in `REASONS`; 0 where there is a p-value.
+        Indices in `REASONS`; 0 for pairs with a p-value.
     libraries, targets : list of str
     surrogate : str
-        The kinds that were taken, in words.
+        The kinds of the surrogates in words.
     n_surrogates, stop_after : int
     n_max : int
-        Surrogates of the pairs that went on; `n_surrogates` if none did.
+        Surrogates of the pairs that received more than `n_surrogates`; `n_surrogates` if there are none.
     E : ndarray of int, shape (n_libraries, n_targets), or None
         The embedding dimension of each pair.
     """
@@ -67,11 +67,11 @@ class CrossMapTest(Result):
 
     @property
     def n_tests(self) -> int:
-        """Number of pairs that have a p-value."""
+        """Number of pairs with a p-value."""
         return int(np.isfinite(self.p_values).sum())
 
     def adjusted(self, method: Adjustment = "bh") -> np.ndarray:
-        """p-values adjusted for the number of tests, see `adjust`.
+        """Return p-values adjusted for the number of tests, see `adjust`.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class CrossMapTest(Result):
         Returns
         -------
         ndarray, shape (n_libraries, n_targets)
-            NaN where there is no test.
+            NaN for pairs that were not tested.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class CrossMapTest(Result):
         return adjust(self.p_values, method)
 
     def rejected(self, fdr: float = 0.05, method: Adjustment = "bh") -> np.ndarray:
-        """Reject pairs whose skill exceeds that of surrogates, with a false discovery rate of `fdr`.
+        """Return True for the pairs whose skill exceeds that of surrogates, at a false discovery rate `fdr`.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class CrossMapTest(Result):
         return self.adjusted(method) <= check_share(fdr, "fdr")
 
     def n_needed(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
-        """Count the pairs that must have the smallest possible p-value before any is rejected.
+        """Return the number of pairs that must have the smallest possible p-value for any to be rejected.
 
         Parameters
         ----------
@@ -135,11 +135,11 @@ class CrossMapTest(Result):
         return int(np.ceil(tests / (fdr * (self.n_max + 1)) * (1 - 1e-12)))
 
     def unmatched(self) -> np.ndarray:
-        """Return pairs that no surrogate has matched: p is as small as their number allows."""
+        """Return True for the pairs that no surrogate has matched, whose p-value is the smallest possible."""
         return (self.reasons == TESTED) & (self.n_better == 0)
 
     def n_wanted(self, fdr: float = 0.05, method: Adjustment = "bh") -> int:
-        """Return surrogates with which the pairs that none has matched are all rejected, if none does.
+        """Return the number of surrogates at which all unmatched pairs are rejected if they remain unmatched.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class CrossMapTest(Result):
         Returns
         -------
         int
-            0 if they are rejected by now, or there is no such pair.
+            0 if they are already rejected, or there is no such pair.
 
         Raises
         ------
@@ -165,10 +165,10 @@ class CrossMapTest(Result):
         return int(np.ceil(tests / (fdr * unmatched.sum()) * (1 - 1e-12))) - 1
 
     def drivers(self, fdr: float = 0.05, method: Adjustment = "bh") -> list[str]:
-        """Name who drives whom, a sentence for each pair that is rejected, the largest skill first.
+        """Return a sentence "Y drives X" for each rejected pair, the largest skill first.
 
-        The history of what is driven holds its driver: where library X predicts target Y better than
-        surrogates of Y, Y drives X.
+        The history of a driven series contains information about its driver: if library X predicts target Y
+        better than surrogates of Y, Y drives X.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class CrossMapTest(Result):
         ]
 
     def summary(self, fdr: float = 0.05, method: Adjustment = "bh") -> str:
-        """Summarise the test: tests, rejections, what was not tested and why, what would tell more.
+        """Summarise the test: tests, rejections, untested pairs with reasons, and surrogates needed for more.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class CrossMapTest(Result):
         Returns
         -------
         str
-            Lines.
+            Lines of text.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class CrossMapTest(Result):
         return "\n".join(lines)
 
     def to_xarray(self, method: Adjustment = "bh") -> Any:
-        """Return all of it as an xarray Dataset with names.
+        """Return all results as an xarray Dataset with the names of libraries and targets.
 
         Parameters
         ----------
@@ -302,7 +302,7 @@ class CrossMapTest(Result):
         return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
 
     def _values(self, method):
-        """Name the numbers of each pair that tables hold."""
+        """Return the columns of tables, by name: the numbers of each pair."""
         values = {"rho": self.rho, "p": self.p_values, "q": self.adjusted(method)}
         return values | {"n_tried": self.n_tried, "reason": self.reasons}
 
@@ -313,16 +313,15 @@ def _harmonic(n, method):
 
 
 def adjust(p_values: npt.ArrayLike, method: Adjustment = "bh") -> Array:
-    """p-values adjusted for their number: what is at most q is rejected with a false discovery rate of q.
+    """Adjust p-values for their number: to reject those of at most q has a false discovery rate of q.
 
     Parameters
     ----------
     p_values : array-like, of any shape
-        NaN is no test, and stays.
+        NaN is not a test, and is returned unchanged.
     method : {"bh", "by"}
-        "bh" (Benjamini and Hochberg) holds for independent tests and those that depend positively, as is
-        common for pairs with a target in common; "by" (Benjamini and Yekutieli) for any dependence, and
-        rejects less.
+        "bh" (Benjamini and Hochberg) is valid for independent or positively dependent tests, as are most
+        pairs with a common target; "by" (Benjamini and Yekutieli) for any dependence, with fewer rejections.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Traits of a series that decide which surrogates are right for it: a season, rare bursts, a drift."""
+"""Traits of a series that determine the default kind of its surrogates: a season, rare bursts, a drift."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..shared.warned import warn
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
 LINE = 0.001  # false-alarm rate of a line in a smooth spectrum, over all frequencies of all series
-LINE_SHARE = 0.05  # of the variance, below which a line is no season
-OCTAVES = 0.6  # to either side of a frequency, whose powers say what a smooth spectrum would hold there
+LINE_SHARE = 0.05  # smallest share of the variance in the line of a season
+OCTAVES = 0.6  # to either side of a frequency: the range whose powers estimate a smooth spectrum there
 FEWEST_BESIDE = 6
-SAME_VALUE = 0.3  # share of one and the same value
-# this share of the times holds that share of the squares about the median (normal: 0.16)
+SAME_VALUE = 0.3  # smallest share of the times with one value in an intermittent series
+# smallest share of the squares about the median in the given share of the times (normal distribution: 0.16)
 BURST_TIMES, BURST_SHARE = 0.025, 0.5
-# Dickey and Fuller's statistic, above which a unit root is not refuted at 10 %
+# Dickey and Fuller's statistic above which a unit root is not rejected at 10 %, and lags of the test
 UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 
@@ -31,11 +31,12 @@ class Traits(Result):
     Attributes
     ----------
     period : int
-        Steps of a cycle that stands out of the spectrum as a line; 0 if none does.
+        Steps of a cycle with a significant line in the spectrum; 0 if there is none.
     intermittent : bool
-        One value holds 30 % of the times, or 2.5 % of the times half of the squares about the median.
+        True if 30 % of the times have the same value, or 2.5 % of the times contribute half of the squares
+        about the median.
     drifting : bool
-        An augmented Dickey-Fuller test does not refute a random walk at 10 %.
+        True if an augmented Dickey-Fuller test does not reject a random walk at 10 %.
     """
 
     period: int
@@ -44,14 +45,14 @@ class Traits(Result):
 
 
 def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
-    """Traits of a series, of what is known of it.
+    """Determine the traits of a series from its known values.
 
     Parameters
     ----------
     series : ndarray of float, shape (n_times,)
         NaN is a missing value.
     n_series : int, default 1
-        Series of the table: chance shows a season in one of 1,000 tables.
+        Number of series in the table: by chance, a season is found in one of 1,000 tables.
 
     Returns
     -------
@@ -65,8 +66,8 @@ def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
 
 
 def _season(x, line):
-    """Return steps of a cycle: the period of the highest line, and of those that are left once its cycle
-    is taken away. A season of any shape has lines at shares of its period, too, whose multiple it is.
+    """Return the steps of a cycle: the least common multiple of the period of the highest line and of those
+    found after its cycle is removed, since a season of any shape has lines at fractions of its period.
     """
     season = found = _period(x, line)
     while found:
@@ -80,13 +81,13 @@ def _season(x, line):
 
 
 def _period(x, line):
-    """Return the period of the highest line in the spectrum, by how far it exceeds the median of its
-    neighbours; 0 if it may be chance.
+    """Return the period of the line in the spectrum with the largest ratio to the median of its neighbours; 0
+    if it is not significant.
     """
     n = len(x)
     power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n))) ** 2
     power[0] = 0.0
-    lines = np.convolve(power, np.ones(5), mode="same")  # a window spreads a line over its neighbours
+    lines = np.convolve(power, np.ones(5), mode="same")  # the window spreads a line over adjacent frequencies
     tall = np.flatnonzero(lines >= LINE_SHARE * power.sum())
     best, where = 0.0, 0
     for k in tall[(tall >= FEWEST_CYCLES) & (tall <= n / SHORTEST_PERIOD)].tolist():
@@ -97,7 +98,7 @@ def _period(x, line):
         level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0
         if level > 0.0 and power[k] / level > best:
             best, where = power[k] / level, k
-    if best < 1.5 * np.log(n / (2.0 * line)):  # half more, since the level is an estimate, too
+    if best < 1.5 * np.log(n / (2.0 * line)):  # a margin of half, since the level is an estimate
         return 0
     around = slice(where - 1, where + 2)
     return max(2, int(round(n * power[around].sum() / (np.arange(len(power))[around] * power[around]).sum())))
@@ -110,7 +111,7 @@ def _is_intermittent(x):
 
 
 def _drifts(x):
-    """Augmented Dickey-Fuller test with a constant."""
+    """Return True if an augmented Dickey-Fuller test with a constant does not reject a unit root."""
     steps, p = np.diff(x), UNIT_ROOT_LAGS
     wanted = steps[p:]
     given = np.column_stack(
@@ -124,14 +125,14 @@ def _drifts(x):
 
 
 def default_kinds(parts, names, name):
-    """(kind of surrogates, period) for each column, by its traits; those that leave doubts are warned of.
+    """Return (kind of surrogates, period) for each column by its traits, with a warning for doubtful ones.
 
-    parts : ndarrays, shape (n_times, n_series), of the segments; a season or a drift is one that most have
+    parts : ndarrays of the segments, shape (n_times, n_series); a season or drift must be in most of them
     """
     kinds = [_kind_of(columns, len(names)) for columns in zip(*(part.T for part in parts))]
     drifting = [label for label, (kind, _) in zip(names, kinds) if kind == "mirror"]
     periods = [period for _, period in kinds if period]
-    if periods:  # it may be in others, too, and too weak to be found: for those without it nothing is lost
+    if periods:  # others may have the season too weakly to be detected; it does no harm to series without it
         shared = max(set(periods), key=periods.count)
         kinds = [("seasonal", shared) if kind == ("phase", None) else kind for kind in kinds]
     if drifting:
@@ -144,12 +145,12 @@ def default_kinds(parts, names, name):
 
 
 def _kind_of(columns, n_series):
-    """(kind of surrogates, period) for the segments of a series."""
+    """Return (kind of surrogates, period) for the segments of a series."""
     found, whole = [traits(column, n_series) for column in columns], np.concatenate(columns)
     periods = [one.period for one in found]
     period, shortest = max(set(periods), key=periods.count), min(map(len, columns))
     if np.isnan(whole).any() or (found[0] if len(found) == 1 else traits(whole)).intermittent:
-        return "block", None  # takes gaps, and bursts, along
+        return "block", None  # blocks preserve gaps and bursts
     if period and shortest >= 3 * period:
         return "seasonal", period
     return "mirror" if 2 * sum(one.drifting for one in found) > len(found) else "phase", None

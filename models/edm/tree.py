@@ -1,5 +1,4 @@
-"""Neighbours by a k-d tree on the host, where points lie so that it is faster than meeting every
-candidate."""
+"""Neighbours by a k-d tree on the host, if it is faster than the distances of all pairs."""
 
 import time
 import timeit
@@ -11,25 +10,25 @@ import portable as pk
 from ..shared.launches import launch
 from . import point_kernels
 
-FEWEST = 4000  # candidates and points: below, the kernel is always faster
+FEWEST = 4000  # smallest number of candidates and points for a tree: below, the kernel is always faster
 MOST_DIMS = 10
-SAMPLE = 64  # points whose search is timed
-KERNEL = 128, 512  # points that the kernel is timed with, twice, for the first time may compile
+SAMPLE = 64  # points of the timed search by a tree
+KERNEL = 128, 512  # points of the timed searches by the kernel; each is run twice, as the first may compile
 
 
 def may_serve(n_candidates, n_points, n_coordinates):
-    """Tell whether a tree might be faster, as far as known before points are laid out."""
+    """Return True if a tree may be faster, by the numbers of candidates, points and coordinates."""
     return min(n_candidates, n_points) >= FEWEST and n_coordinates <= MOST_DIMS
 
 
 def build(candidates, points, k, workers, search):
-    """Return a tree if it will be faster than the kernel, else None; known by timing both on a few points.
+    """Return a tree if it will be faster than the kernel, else None, by timing both on a few points.
 
-    How fast a tree is depends on the dimension of the set on which the points lie, which the series decides,
-    not E.
+    The speed of a tree depends on the dimension of the set that contains the points, a property of the
+    series rather than of E.
 
     candidates, points : shape (n_coordinates, n)
-    search : callable (n), which searches for so many points by the kernel, and waits for it
+    search : callable (n), which searches for n points by the kernel, and returns when it has finished
     """
     try:
         from scipy.spatial import cKDTree
@@ -46,8 +45,8 @@ def build(candidates, points, k, workers, search):
 
 
 def kernel_ns(search, n_points):
-    """Nanoseconds that the kernel would take for so many points, from its times for fewer: a line through
-    the last two."""
+    """Return the estimated nanoseconds of the kernel for n_points points, by a line through the times for
+    two smaller numbers."""
     few, more = (
         min(timeit.repeat(lambda: search(n), timer=time.perf_counter_ns, number=1, repeat=2)) for n in KERNEL
     )
@@ -55,10 +54,10 @@ def kernel_ns(search, n_points):
 
 
 def nearest(tree, candidates, points, times, point_times, radius, k, workers):
-    """Return distances and times of the k nearest, the bits that the kernel gives: ties in the order of
+    """Return distances and times of the k nearest, bit-identical to those of the kernel: ties in the order of
     times.
 
-    times, point_times : of candidates and points; candidates within `radius` of a point are left out
+    times, point_times : times of candidates and points; candidates within `radius` of a point are excluded
     """
     n = candidates.shape[1]
     distances, found = np.empty((points.shape[1], k)), np.empty((points.shape[1], k), np.int64)
@@ -75,7 +74,8 @@ def nearest(tree, candidates, points, times, point_times, radius, k, workers):
         d[abs(times[near] - point_times[open_rows, None]) <= radius] = np.inf
         order = np.lexsort((near, d), axis=1)[:, :k]
         d, near = np.take_along_axis(d, order, axis=1), np.take_along_axis(near, order, axis=1)
-        # Others at the farthest distance may not have been met: more are asked for where one was taken.
+        # The tree may have left out candidates that tie at the farthest distance, so the query is repeated
+        # with more neighbours if the k-th is at that distance.
         done = (d[:, -1] < farthest * (1 - 1e-12)) | (asked == n)
         distances[open_rows[done]], found[open_rows[done]] = d[done], times[near[done]]
         open_rows, asked = open_rows[~done], 4 * asked
