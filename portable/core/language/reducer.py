@@ -148,8 +148,8 @@ def _with_index(value, index):
 
 
 def _first(before, after, a, b):
-    """Return the state with the smaller number in the order `before`; NaN precedes all numbers, and ties
-    (also of two NaN) go to the lower index."""
+    """Return the state that comes first; `before` and `after` state whether a's number precedes or follows
+    b's. NaN precedes all numbers, and ties (also of two NaN) go to the lower index."""
     nan, number, lower = a[0] != a[0], b[0] == b[0], a[1] <= b[1]
     take = before | where(after, False, (nan & number) | (lower & (nan | number)))
     return where(take, a[0], b[0]), where(take, a[1], b[1])

@@ -106,7 +106,7 @@ def clamp(x, low, high):
 
 
 def power(t):
-    """Return 2^n from t, a sum with T.ONE, whose low bits hold n plus the exponent bias."""
+    """Return 2^n from t, a sum with T.ONE; its low bits contain n plus the exponent bias."""
     return from_bits(bits(t) << T.DIGITS)
 
 

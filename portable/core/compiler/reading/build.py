@@ -173,7 +173,7 @@ class Build(Operations):
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def refuse(self, node, message):
-        """Raise LanguageError at a node whose syntax kernels do not have."""
+        """Raise LanguageError at a node with syntax outside the kernel language."""
         self.fail(node, message, LanguageError)
 
     def _unsupported(self, node, text=""):
@@ -315,7 +315,7 @@ class Build(Operations):
             self.put(Set(variable, v, home, self.block, self.loop_here(), at=at or self.at))
 
     def place_of(self, name, view, node):
-        """Return the number of a view in the list of views that a name may hold."""
+        """Return the number of a view in the list of views that a name may denote."""
         options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
         if (
             not view.options

@@ -232,7 +232,7 @@ class Here(NamedTuple):
         here = self.under(live if self.mask is None else b.and_(self.mask, live))
         if block.parted_from(node.body):
             return here
-        more = b.append_basic_block("more")  # a pack whose lanes have all returned is done
+        more = b.append_basic_block("more")  # skipped by a pack if all its lanes have returned
         b.cbranch(self.ops.any_lane(here.mask), more, here.call.exit_block)
         b.position_at_end(more)
         return here._replace(alive=True)

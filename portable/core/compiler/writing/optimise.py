@@ -1,4 +1,4 @@
-"""Run LLVM's optimiser, configured for code whose lanes are already vectors or threads."""
+"""Run LLVM's optimiser, configured for code in which lanes are already vectors or threads."""
 
 import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef
@@ -67,8 +67,8 @@ def _builder(tm, level):
 
 
 def _free(manager):
-    """Free a pass manager. llvmlite 0.50 does not: its class inherits first from one whose `_dispose` does
-    nothing."""
+    """Free a pass manager. llvmlite 0.50 does not, since its class inherits first from ObjectRef, and
+    `_dispose` of that class does nothing."""
     if type(manager)._dispose is ObjectRef._dispose:
         NewPassManager._dispose(manager)
     manager.close()
