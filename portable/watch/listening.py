@@ -1,4 +1,4 @@
-"""Whoever listens is told when kernels begin and end."""
+"""Listeners: functions that are called when kernels begin and end."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ Listener = Callable[[str, str, Any], None]
 
 @contextlib.contextmanager
 def listening(listener: Listener, into_graphs: bool = False, copies: bool = False) -> Iterator[Listener]:
-    """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
+    """Call `listener(phase, what, launch)` for every event inside the block: `with
+    pk.listening(tell): ...`
 
-    Launches of other threads are not heard.
+    Launches of other threads are not reported.
 
     Parameters
     ----------
     listener : callable (phase, what, launch)
-        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label,
-        reducers and scan; a replayed graph is one event and tells its label, its space and its `launches`,
-        pairs whose first is a launch.
+        phase is "begin" or "end", what is "kernel". A launch has the attributes policy, kernel, args, space,
+        label, reducers and scan; a replayed graph is one event and has label, space and `launches`, pairs
+        whose first is a launch.
     into_graphs : bool
-        Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
+        Graphs run launch by launch inside the block, each an event: slower, and each with a separate time.
     copies : bool
-        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill)
-        and to, and its size in bytes.
+        Report copies, too: what is "copy", and the third argument has the memories of source ("" for a fill)
+        and target, and the size in bytes.
 
     Yields
     ------

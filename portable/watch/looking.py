@@ -1,4 +1,4 @@
-"""The words of kernels that look on, `print` and `breakpoint`, read into the typed tree."""
+"""The words of kernels for observation, `print` and `breakpoint`, read into the typed tree."""
 
 import ast
 
@@ -16,7 +16,7 @@ def only_checked(build, node):
 
 
 def read_breakpoint(build, node):
-    """Return a debugger's prompt, which knows the text's variables."""
+    """Return the node of a debugger's prompt, which has access to the source's variables."""
     only_checked(build, node)
     seen = dict(build.frame.direct) | {name: build.read(name, node) for name in build.frame.variables}
     return build.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))

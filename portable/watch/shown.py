@@ -1,4 +1,4 @@
-"""A typed tree as a text that people read: `print(pk.explain(...).tree)`."""
+"""A typed tree as readable text: `print(pk.explain(...).tree)`."""
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ..core.language.types import named
@@ -46,7 +46,7 @@ class _Shown:
                     self.lines.append("  " * (depth + deeper) + part)
 
 
-# ---- what is shown of a node: lines and blocks, with how much deeper they stand
+# ---- display of a node: lines and blocks, with their indentation relative to it
 def _operation(of, o):
     what = getattr(o.attr, "name", o.attr) if not isinstance(o.attr, (Loop, View, type(None))) else ""
     words = [o.op, str(what), of(o.view) if o.view else "", ", ".join(map(of, o.args))]
@@ -109,5 +109,5 @@ _PARTS = {
     Loop: _loop,
     Leave: _leave,
     Call: _call,
-    Rejoin: lambda of, s: (),  # masks alone
+    Rejoin: lambda of, s: (),  # only masks
 }

@@ -7,7 +7,7 @@ from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, 
 
 
 def _reach(x, index, site, how):
-    """Note an access, whose index is an integer, or a tuple unless x has one dimension; the cell."""
+    """Record an access, whose index is an integer, or a tuple unless x has one dimension; return the cell."""
     run = x.run
     run.left -= 1
     if run.left < 0:
@@ -56,15 +56,16 @@ def ahead(bound):
 
 
 def stopped(names, site):
-    """The debugger's prompt at a place of the text, whose variables have these names; views are NumPy
-    arrays."""
+    """Open the debugger's prompt at a place of the source, with these names of variables; views are NumPy
+    arrays.
+    """
     names = {name: v.array if isinstance(v, Watched) else v for name, v in names.items()}
     text = compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec")
     exec(text, names)
 
 
 def atomic(x, index, site, *values, op):
-    """Return an atomic operation, whose values are of x's dtype; the old element."""
+    """Perform an atomic operation, whose values are of x's dtype; return the old element."""
     cell = _reach(x, index, site, _HOW.get(op, UPDATE))
     old = x.get(index)
     new, dtype = words.ATOMICS[op](old, *values), x.dtype.name

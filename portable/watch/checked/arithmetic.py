@@ -1,7 +1,7 @@
 """Numbers of the checked space: bools, integers and float64 are Python's own, float32 is NumPy's.
 
-Python's operators do most of what kernels say; here is the rest: what they do at their edges, and what is
-then noted.
+Most operations of kernels are Python's operators; this module has the others: overflow and other edge cases,
+and their findings.
 """
 
 import math
@@ -102,7 +102,7 @@ def called(foreign, *args):
 
 
 def printed(texts, *numbers):
-    """print(...) of texts and, where there is none, of numbers."""
+    """Implement print(...) of strings and, without any, of numbers."""
     numbers = iter(numbers)
     print(*(next(numbers) if text is None else text for text in texts))  # noqa: T201
 

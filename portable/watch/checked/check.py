@@ -1,4 +1,4 @@
-"""pk.check: a launch on copies of its arguments in the checked space, and what it found."""
+"""pk.check: run a launch on copies of its arguments in the checked space, and report its findings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self):
-        import html  # a millisecond of its own
+        import html  # imported here: it takes a millisecond
 
         def cell(value):
             return f"<td>{html.escape(str(value))}</td>"
@@ -105,13 +105,13 @@ def check(
         Nothing that the caller holds is changed. Views of a GPU are copied to the host. The policy's space is
         not used.
     reducer : Reducer or tuple of Reducers, optional
-        For kernels that return contributions; what they return is left alone without one.
+        For kernels that return contributions; without one, returned values are ignored.
     seeds : sequence of int, optional
-        A schedule each. 0 runs indices and members in order; any other number interleaves them at accesses.
-        What is ordered before what does not depend on it, unless the kernel's course does. Not given: 0, and
-        1 as far as the launch is small.
+        One schedule each. 0 runs indices and members in order; any other number interleaves them at accesses.
+        The ordering of accesses does not depend on it, unless the kernel's control flow does. Default: 0, and
+        1 if the launch is small enough.
     team_sizes : sequence of int, default (1, 2, 7, 32)
-        The launch is repeated with teams of these sizes, as far as it is small; results must agree within
+        The launch is repeated with teams of these sizes, if it is small enough; results must agree within
         rounding. The policy's own size runs first. Not used by other policies.
 
     Returns
@@ -125,7 +125,7 @@ def check(
 
     Notes
     -----
-    docs/checked.md tells what is found, and what is not.
+    docs/checked.md lists the defects that are found, and those that are not.
 
     Examples
     --------

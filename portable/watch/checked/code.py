@@ -1,5 +1,5 @@
-"""A typed tree as a Python function that watches what it does: one line an operation, and the place in the
-user's text of each line.
+"""A typed tree as a Python function that checks its operations: one line an operation, and the place of each
+line in the user's source.
 
     x[i] += a        becomes        v7 = load(p1, p0, 96)
                                     v8 = v7 + p2
@@ -45,7 +45,7 @@ _SCOPE = {
 
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of
 # the dtype common to all, {0:i} an index. By operator, or name, and the result's dtype, or its kind, where
-# these matter. What is not here is `a op b`.
+# these matter. Other operations are `a op b`.
 _TEXTS = {
     "cast": "{0:=}",
     "trunc": "{0:=}",
@@ -135,7 +135,7 @@ def _place(text, node):
 
 
 class _Argument:
-    """An argument of an operation, formatted as `_TEXTS` says."""
+    """An argument of an operation, formatted by the rules of `_TEXTS`."""
 
     def __init__(self, code, o, number):
         self.code, self.o, self.number = code, o, number
@@ -179,7 +179,7 @@ class Code:
     def kernel(self, tree):
         """Write the body of the function, and return the results, unless the first call does."""
         first, results = tree.root.body[0], [] if tree.result is None else flat(tree.result)
-        self.own = first if results == [*first.outputs] else None  # the call whose results are the kernel's
+        self.own = first if results == [*first.outputs] else None  # the call with the kernel's results
         with self.inside():
             self.block(tree.root.body)
             self.result(results, self.to)
@@ -221,7 +221,7 @@ class Code:
         return t.strong(dtype, self.float_dtype)
 
     def get(self, o, dtype=None, what=None):
-        """Return the text of a number as one of `dtype`; `what`: what it has to fit."""
+        """Return the text of a number as one of `dtype`; `what`: the name of the type that it must fit."""
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
             return self.literal(t.meant(o.const, o.dtype, to, self.float_dtype), to)
@@ -229,8 +229,9 @@ class Code:
         return x if own == to else self.converted(x, own, to, what or to)
 
     def converted(self, x, own, to, what):
-        """Return the text of a number of dtype `own` as one of another; what does not fit is found, as
-        `what`."""
+        """Return the text of a number of dtype `own` as one of another; a number that does not fit is a
+        finding, with `what` as the type's name.
+        """
         if to == "bool":
             return f"({x} != 0)"
         if to in ("float16", "bfloat16"):
@@ -242,7 +243,7 @@ class Code:
         (low, high), (least, most) = t.bounds(to), (0, 0) if t.is_float(own) else t.bounds(own)
         if low <= least <= most <= high and most:
             return x
-        if most and (to in t.UNSIGNED or own in t.UNSIGNED):  # what has no sign is meant to wrap
+        if most and (to in t.UNSIGNED or own in t.UNSIGNED):  # unsigned integers wrap by definition
             return f"({x} & {high})" if to in t.UNSIGNED else f"converted({x}, {to!r})"
         return f"run.fitted({x}, {to!r}, {what!r}, {site_of(*self.place)})"
 
@@ -332,8 +333,9 @@ class Code:
         )
 
     def call(self, s):
-        """A function's text in the place of its call; as a function of its own if it returns from several
-        places."""
+        """Inline a function's text at its call; or define it as a nested function if it has several
+        returns.
+        """
         self.texts.append(s.text)
         apart = not s.text.single_return and s is not self.own
         if apart:
@@ -342,7 +344,7 @@ class Code:
         with self.inside() if apart else nullcontext():
             self.block([*s.setup, *s.body.body])
         if not (apart or s.text.single_return):
-            self.say("return")  # behind it are names of results that nobody asks for
+            self.say("return")  # followed by names of results that are never read
         if apart:
             results = "".join(f"{self.variable(o.attr)}, " for o in s.outputs)
             self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
@@ -434,7 +436,9 @@ class Code:
         return facts
 
     def held(self, name, text, word, dtype, args):
-        """An integer operation whose result may be beyond its type: it wraps, or is found."""
+        """Emit an integer operation whose result may overflow its type: it wraps if unsigned, else it is a
+        finding.
+        """
         low, high = t.bounds(dtype)
         if dtype in t.UNSIGNED:
             self.say(f"{name} = ({text}) & {high}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# What a finding may be, in the order in which a report lists them: what may have caused the rest comes first.
+# The kinds of findings, in the order of a report: possible causes of the others come first.
 KINDS = {
     "divergent barrier": "a barrier or collective that some members do not reach",
     "out of bounds": "an index beyond the view, its scratch or its private array",
@@ -46,7 +46,7 @@ class Finding:
     line : int
         Where the defect shows. Of two accesses the one that comes later in the kernel's course.
     message : str
-        What happened, and what to do about it.
+        The defect and its remedy.
     view : str or None
         The label of the memory concerned: a view's label, else the name of the parameter or variable.
     index : tuple of int or None

@@ -1,6 +1,6 @@
 """A launch at work: a kernel's Python at every index, with each access noted and looked into.
 
-`run` raises what it finds; a `Run` by itself hands it back.
+`run` raises its findings; a `Run` used directly returns them.
 """
 
 import array
@@ -93,7 +93,7 @@ class Run(Numbers):
             yield group
 
     def _visit(self, member, results):
-        """One member's way through the kernel; what it raises is a finding."""
+        """Run one member through the kernel; its exceptions become findings."""
         try:
             first = (Team(member, member.group, self),) if self.team_size else self.places[member.index]
             result = self.code.function(self, *first, *self.args)
@@ -116,11 +116,11 @@ class Run(Numbers):
             out.array[index] = converted(prefix, out.array.dtype.name)
 
     def enter(self, member, left):
-        """The schedule goes on with a member."""
+        """Switch to a member, chosen by the schedule."""
         self.member, self.left = member, left
         self.segments.append((len(self.trace), member.lane, member.index, member.epoch, member.phase))
 
-    # ---- what goes wrong
+    # ---- findings
     def name_of(self, lane):
         """Return a lane in words."""
         if self.team_size:
@@ -194,7 +194,7 @@ class Run(Numbers):
         )
 
     def _failed(self, error, member):
-        """A lane cannot go on."""
+        """Record the finding of a lane that cannot continue."""
         place = self.text.file, self.text.line
         for frame, line in traceback.walk_tb(error.__traceback__):
             place = frame.f_globals[PLACES][line - 1] if PLACES in frame.f_globals else place
@@ -214,8 +214,9 @@ class Run(Numbers):
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
 
     def look_at_reducers(self, values, in_order=False):
-        """Note reducers whose combination of the first contributions depends on the grouping or (unless
-        `in_order`) on the order."""
+        """Record reducers whose combination of the first contributions depends on the grouping or (unless
+        `in_order`) on the order.
+        """
         with np.errstate(all="ignore"):
             first = [] if None in values else list(_states(self, values[:_TRIED]))
         for folding, states in first:
@@ -268,7 +269,8 @@ def run(compiled, policy, args, scan=None, outs=()):
     """Return the results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`;
     CheckError with all that was found.
 
-    An index of a box is its place counted row by row. A team contributes what its member 0 returns.
+    An index of a box is its place counted row by row. A team's contribution is the return value of its member
+    0.
     """
     if outs:
         compiled.entry(DEFAULT_TEAM_SIZE).results.addresses(outs, 0)  # or they are refused
@@ -292,14 +294,14 @@ def _raise(launch):
 
 
 def combined(launch, values):
-    """Return the results of a reduction from what each index returned."""
+    """Return the results of a reduction from the return values of the indices."""
     with np.errstate(all="ignore"):
         results = [folding.result(folding.total(states)) for folding, states in _states(launch, values)]
     return launch.entry.paired(results, complex)
 
 
 def _states(launch, values):
-    """(reducer, the states of what each index returned) of each reducer."""
+    """Yield (reducer, its states from the return values of the indices) for each reducer."""
     first, place = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0
     for folding in launch.entry.foldings:
         part = slice(place, place + folding.n)
@@ -308,8 +310,9 @@ def _states(launch, values):
 
 
 def _run_scan(compiled, policy, args, inclusive):
-    """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total
-    as a one-tuple."""
+    """Write the prefixes of a kernel's return values into the last argument, one index after the other;
+    return the total as a one-tuple.
+    """
     (folding,) = compiled.entry(DEFAULT_TEAM_SIZE).foldings
     total = folding.neutral
 
@@ -325,6 +328,6 @@ def _run_scan(compiled, policy, args, inclusive):
 
 
 def _number(value, leaf, code):
-    """Return an argument as the checked space's numbers are; views as they are."""
+    """Return an argument as a number of the checked space; views unchanged."""
     value = value.value if isinstance(value, static) else value
     return number(value, code.strong(leaf.dtype)) if isinstance(leaf, Operation) else value

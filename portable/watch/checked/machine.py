@@ -1,4 +1,4 @@
-"""The space "checked", as machines/contract.py wants it."""
+"""The space "checked", as machines/contract.py requires."""
 
 from ...core.machines.contract import Backend
 

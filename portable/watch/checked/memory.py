@@ -1,12 +1,12 @@
-"""Memory under watch: views that note every access, and the numbers by which they are told apart.
+"""Monitored memory: views that record every access, and the numbers that identify their elements.
 
 Every byte that a launch can reach has a number, its cell: arguments that overlap share cells, scratch has
-cells of its own in each team. An access appends one integer to the run's trace:
+separate cells in each team. An access appends one integer to the run's trace:
 
     cell << 23 | site << 3 | how    how: READ, WRITE; atomically: UPDATE, REPLACE (does not read), SWAP
                                     (compares first)
 
-Everything else about races is worked out from the trace afterwards (races.py). Bounds are looked at here.
+All other facts about races are derived from the trace afterwards (races.py). Bounds are checked here.
 """
 
 import bisect
@@ -20,7 +20,7 @@ from ...core.arrays.view import View, mark_unwritten
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
 ALIGN = 64
-_MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
+_MARK32 = 0x7FF5FACE  # the contents of unwritten memory (view.UNWRITTEN), in four bytes
 _MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 
 
@@ -55,7 +55,7 @@ def replaced(arg, arrays):
 
 
 class Fault(BaseException):
-    """A lane cannot go on: (kind, message, label, index)."""
+    """An error that stops a lane: (kind, message, label, index)."""
 
 
 class Watched:
@@ -85,7 +85,8 @@ class Watched:
     )
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
-        self.last = root and root.last  # of an index that messages tell: a complex number's part is not
+        # for an index that messages show: the part of a complex number is not shown
+        self.last = root and root.last
         if array.dtype.kind == "c":
             array, self.last = in_parts(array), -1
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
@@ -117,7 +118,7 @@ class Watched:
         return cell
 
     def part(self, index):
-        """Return a view of what a tuple of integers and slices leaves, of the same memory."""
+        """Return a view of the part that a tuple of integers and slices selects, in the same memory."""
         cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if i.__class__ is slice:
@@ -157,12 +158,12 @@ class Watched:
 
 
 class Memory:
-    """The cells of one run: who owns which."""
+    """The cells of one run, and their owners."""
 
     def __init__(self):
         self.top = ALIGN
         self._starts, self._owners = [], []  # first cells, ascending; the views over them
-        self.undefined = []  # pairs of cells: what nobody has written when the run begins
+        self.undefined = []  # pairs of cells: memory unwritten at the beginning of the run
 
     def claim(self, n_bytes):
         """Return the first of so many new cells."""
@@ -185,8 +186,9 @@ class Memory:
         return views[0], None
 
     def watch(self, arrays, run):
-        """Watched views of arrays of the caller, (label, array) pairs; those that share memory share
-        cells."""
+        """Return monitored views of the caller's arrays, (label, array) pairs; arrays that share memory share
+        cells.
+        """
         watched = [None] * len(arrays)
         for low, high, members in _together([array for _, array in arrays]):
             first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
@@ -239,7 +241,7 @@ def _together(arrays):
 
 
 def unwritten(shape, dtype):
-    """Return a new array of memory that nobody has written."""
+    """Return a new array of unwritten memory."""
     array = np.empty(shape, dtype)
     mark_unwritten(array.reshape(-1).view(np.uint8))
     return array

@@ -1,15 +1,15 @@
-"""Races and reads of unwritten memory, from the trace of a run: by what is ordered before what, not by what
-happened first.
+"""Races and reads of unwritten memory, from the trace of a run: by the ordering of accesses, not by the order
+in which they happened.
 
 Two accesses are ordered if one lane made both, or if they are of one team and a barrier lies between (their
-`epoch` differs). A reduce, scan or broadcast (their `phase` differs) lets nobody go on before all have come,
-so what was read before it is not disturbed by what is written after it; but it shows nobody what others
-wrote. Nothing orders teams, or the indices of a range: the next launch does. Two accesses of one element in
-no order race if one writes, unless both are atomic, or one is a read that its lane's compare-and-swap looks
-at again.
+`epoch` differs). A reduce, scan or broadcast (their `phase` differs) lets no member continue before all have
+arrived, so reads before it are not disturbed by writes after it; but it does not make writes visible to other
+members. Teams, and the indices of a range, are unordered within a launch. Two unordered accesses of one
+element race if one writes, unless both are atomic, or one is a read that its lane's compare-and-swap checks
+again.
 
-NumPy narrows the trace down to elements that several lanes reach and one writes; only those that look wrong
-are looked at in Python, a few for each combination of places in the text.
+NumPy narrows the trace down to elements that several lanes access and one writes; only suspicious ones are
+examined in Python, a few for each combination of places in the source.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Accesses(NamedTuple):
 
 
 def look(run):
-    """Note in `run.notes` what its trace shows."""
+    """Record in `run.notes` the findings of its trace."""
     if not run.trace:
         return
     all_of = _columns(run)
@@ -90,8 +90,9 @@ def _races(run, all_of):
 
 
 def _compact(cells, top):
-    """(numbers below a bound, the bound) for cells; the cells themselves where they are not many more than
-    accesses."""
+    """Return (numbers below a bound, the bound) for cells; the cells themselves where they are not many more
+    than accesses.
+    """
     if top < 16 * len(cells) + (1 << 20):
         return cells, top
     known, number = np.unique(cells, return_inverse=True)
@@ -99,8 +100,9 @@ def _compact(cells, top):
 
 
 def _suspects(some):
-    """(bounds of groups of accesses that may race, whether they are of one team), for one team and between
-    teams."""
+    """Yield (bounds of groups of accesses that may race, True if they are of one team), for one team and
+    between teams.
+    """
     first, end = _runs(some.cell)
     yield np.stack([first, end])[:, _conflicts(some.how, some.team, first)], False
     first, end = _runs(some.cell, some.team, some.epoch, some.phase)
@@ -169,7 +171,7 @@ def _race(group, a, b, same_team):
     ):
         return False
     if READ in (group.how[a], group.how[b]) and max(group.how[a], group.how[b]) > WRITE:
-        # what it read is looked at again by its compare-and-swap
+        # its compare-and-swap checks again the value that it read
         reader = group.lane[a if group.how[a] == READ else b]
         if ((group.lane == reader) & (group.how == SWAP)).any():
             return False
@@ -198,7 +200,9 @@ def _note(run, all_of, group, a, b, same_team, times):
 
 
 def _in_turn(all_of, group, a, b, same_team):
-    """Return the plain one beside an atomic first, else the later in the kernel's course."""
+    """Return the plain access first and the atomic one second, else the later one in the kernel's course
+    first.
+    """
     atomic = group.how[a] > WRITE, group.how[b] > WRITE
     if atomic[0] == atomic[1]:
         return (a, b) if _later(all_of, group, a, b, same_team) else (b, a)
@@ -239,7 +243,7 @@ def _later(all_of, group, a, b, same_team):
 
 
 def _unwritten(run, all_of, racing):
-    """Note reads of cells that nobody had written; not where a race already says why."""
+    """Record reads of unwritten cells; not where a race already explains them."""
     if not run.memory.undefined and not run.scratch_cells:
         return
     bad = _early_reads(run, all_of)
@@ -262,7 +266,7 @@ def _unwritten(run, all_of, racing):
 
 
 def _early_reads(run, all_of):
-    """Return the accesses that read a cell which began undefined and which nobody had written."""
+    """Return the accesses that read a cell which began undefined and was never written before."""
     undefined = np.zeros(run.memory.top, bool)
     for cells in run.memory.undefined:
         undefined[cells] = True

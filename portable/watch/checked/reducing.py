@@ -85,8 +85,9 @@ class Folding:
         return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
 
     def broken_laws(self, states, in_order):
-        """(kind of finding, message) of what neighbouring states say against the reducer: combinations that
-        differ by more than rounding."""
+        """Yield (kind of finding, message) for violations of the reducer's laws by neighbouring states:
+        combinations that differ by more than rounding.
+        """
         with np.errstate(all="ignore"):
             states = [self.combine(*self.neutral, *s) for s in states]
             for a, b, c in zip(states, states[1:], states[2:]):

@@ -1,8 +1,8 @@
 """Schedule members as greenlets, switched at collectives and, under a seed, at accesses.
 
-Seed 0 runs indices, teams and members in their order, and switches only where members meet. Any other seed
-draws which of several indices or teams in flight goes on, and after how many accesses the next one does: by
-Python's own generator, so that a seed is the same schedule everywhere.
+Seed 0 runs indices, teams and members in their order, and switches only at collectives. Any other seed draws
+which of several indices or teams in flight continues, and after how many accesses the next one does: by
+Python's generator, so that a seed is the same schedule everywhere.
 """
 
 import contextvars
@@ -57,7 +57,7 @@ class Schedule:
     Parameters
     ----------
     run : Run
-        Is told who runs (`run.enter`) and of groups that cannot go on (`run.diverged`).
+        Receives the running member (`run.enter`) and groups that cannot continue (`run.diverged`).
     seed : int
     kind : {"index", "team"}
     """

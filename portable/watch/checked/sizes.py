@@ -1,4 +1,4 @@
-"""Test whether results depend on the team size, which is the machine's choice."""
+"""Test if results depend on the team size, which the machine chooses."""
 
 import numpy as np
 

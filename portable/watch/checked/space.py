@@ -1,4 +1,4 @@
-"""The space "checked" as a backend: a kernel's typed tree as Python that watches what it does."""
+"""The space "checked" as a backend: a kernel's typed tree as Python that checks its operations."""
 
 import functools
 
@@ -18,8 +18,9 @@ REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
 
 class Entry(entry.Entry):
-    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is
-    read-only."""
+    """A kernel for teams of one size. `apart`: compile even if members diverge before a collective, or write
+    to read-only arrays.
+    """
 
     step, identity = 1, ""
 
@@ -82,7 +83,7 @@ class _Launches(contract.Launches):
     interprets, _one = True, Lock()
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
-        # Now that nobody forks: its import would stay half done there
+        # Imported now, when no thread forks: in a child its import would stay incomplete
         from . import interpreter  # noqa: F401
 
         compiled = Compiled(kernel, policy_kind, specs, reducers)

@@ -1,4 +1,6 @@
-"""The team as a member's Python sees it, and what its collectives answer once all members have arrived."""
+"""The team as a member's Python code uses it, and the results of its collectives once all members have
+arrived.
+"""
 
 import itertools
 import math
@@ -77,7 +79,7 @@ class Team:
 
 
 class Group:
-    """Members that run together: a team, or one index alone.
+    """Members that run together: a team, or a single index.
 
     Its members meet at collectives. When all have arrived, each gets the answer; where some cannot, the group
     is over.
@@ -93,7 +95,7 @@ class Group:
         return all(m.done or m.place for m in self.members)
 
     def disagreement(self):
-        """(waiting member, other member) where not all stand at the same collective; None if they do."""
+        """Return (waiting member, other member) if not all wait at the same collective; None if they do."""
         waiting = [m for m in self.members if not m.done]
         gone = next((m for m in self.members if m.done), None)
         if gone is not None:

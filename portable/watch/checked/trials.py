@@ -38,7 +38,7 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
     def trial(seed, size=None, limit=None):
         if size is None:
             return Trial(policy, compiled, args, seed, limit)
-        # Scratch that was asked for together with a team size need not do for another.
+        # Scratch requested together with one team size may not suffice for another.
         return Trial(
             dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO
         )
@@ -100,7 +100,7 @@ def _compiled(policy, kernel, args, reducers):
 
 
 def copied(args):
-    """Host copies of arguments; what shares memory still does."""
+    """Return host copies of arguments; arrays that share memory still do."""
     scattered = iter([isinstance(a, ScatterView) for a in _flat(args) if memory.array_of(a) is not None])
     copies = memory.copies([array for _, array in memory.arrays_in(args, [""] * len(args))])
     return memory.replaced(args, (ScatterView(c) if next(scattered) else c for c in copies))
@@ -113,7 +113,7 @@ def _flat(args):
 
 
 class Trial:
-    """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
+    """One run on copies: its findings, the final arrays, and its results."""
 
     def __init__(self, policy, compiled, args, seed, limit=None, bounded=True):
         self.args = copied(args)

@@ -1,1 +1,1 @@
-"""Counting builds: what a launch does, counted while it runs."""
+"""Counting builds: operations and accesses of a launch, counted while it runs."""

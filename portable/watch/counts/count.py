@@ -25,43 +25,43 @@ def count(
     scan: Scan | None = None,
     build: str = "text",
 ) -> dict[tuple[str, str, str], int]:
-    """Run a launch once in a counting build, and tell how often each operation happened.
+    """Run a launch once in a counting build, and return how often each operation happened.
 
     Parameters
     ----------
     policy, kernel, *args : as in parallel_for; on "serial" or "threads", and on "cuda" for build "executed",
-        that of the GPU's
-        own code. The launch happens: what it writes is written.
+        that of the GPU's machine code. The launch takes effect: its output is written.
     reducer : Reducer or tuple of Reducers
         Of a reduction or scan; their combine step then counts once an index.
     scan : "inclusive" or "exclusive", optional
         For build "executed" of a scan, whose output is the last argument.
     build : str
-        "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
-        "touched": the same; and as ("", "touched x", "load") how many elements of argument x, and as ("",
-        "lines x", "load") how many lines of 64 bytes, are read at all, with "store" written, whose ("",
-        "bytes x", "") is an element's size. Arguments that share memory are one: "touched x, y". ("", "moves
-        x", "") is how often an access was to another line than the access before it at the same place of the
-        text; ("", "beyond 65536", "load") how many bytes the workers' caches would fetch, and with "store"
-        write back, if they had so many bytes together and kept what was used last: from a sample. "lanes":
-        the text's operations for packs of lanes, each lane that takes part; and as ("",
-        "issued", "") how many lanes the packs had for all of these operations together, masked off or not.
-        "lanes:32": in packs of so many, and teams have as many members. "touched:lanes", "touched:32": what
-        is touched, by packs so. "banks": as "lanes:32" without "issued"; and as ("", "banks taken", ""), of a
-        sample of the accesses to scratch, how often a GPU's shared memory would be asked, and as ("", "banks
-        least", "") how often if no two words of an access were in one bank. "executed": instructions of the
-        optimised code, also those of the loops around the kernel. Sums of a ScatterView are the text's
-        atomics; executed are those of private copies, where the launch has them.
+        "text": operations of the kernel's source, index by index; a team has one member, which does all the
+        work. "touched": the same; and as ("", "touched x", "load") the number of elements of argument x, and
+        as ("", "lines x", "load") the number of lines of 64 bytes, that are read at all, with "store"
+        written; ("", "bytes x", "") is an element's size. Arguments that share memory are one: "touched x,
+        y". ("", "moves x", "") is the number of accesses to another line than the preceding access at the
+        same place of the source; ("", "beyond 65536", "load") the number of bytes that the workers' caches
+        would fetch, and with "store" write back, if they had so many bytes together and replaced the least
+        recently used line: estimated from a sample. "lanes": the source's operations for packs of lanes,
+        counting each active lane; and as ("", "issued", "") the number of lanes of the packs for all of these
+        operations together, masked off or not. "lanes:32": in packs of 32, and teams have as many members.
+        "touched:lanes", "touched:32": the same as "touched", by such packs. "banks": as "lanes:32" without
+        "issued"; and as ("", "banks taken", ""), for a sample of the accesses to scratch, the number of
+        passes through a GPU's shared memory, and as ("", "banks least", "") that number without bank
+        conflicts. "executed": instructions of the optimised code, also those of the loops around the kernel.
+        Sums of a ScatterView count as atomics in the source's builds; "executed" counts those of private
+        copies, if the launch has them.
 
     Returns
     -------
     dict of (line, operation, type) to int
-        line is "file:line". Of text the operation is a Python operator, a word of the language ("select",
-        "convert"), an access ("load x", "store x", "atomic add x" of the argument x; "load (local)" and "load
-        (scratch)" of arrays made in the kernel) or a function's name, and the type a dtype; what is known at
-        compile time does not count. Executed operations and types are LLVM's; "special exp" is a call of one
-        of the layer's own functions, and "inside exp fma" what such calls did, on a CPU of functions that
-        have no branches.
+        line is "file:line". For builds of the source the operation is a Python operator, a word of the
+        language ("select", "convert"), an access ("load x", "store x", "atomic add x" of the argument x;
+        "load (local)" and "load (scratch)" of arrays made in the kernel) or a function's name, and the type a
+        dtype; values known at compile time do not count. Executed operations and types are LLVM's; "special
+        exp" is a call of one of portable's functions, and "inside exp fma" the operations of such calls, on a
+        CPU of functions without branches.
 
     Raises
     ------

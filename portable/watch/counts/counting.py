@@ -1,6 +1,6 @@
-"""Watches of counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of
-lines and leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says
-what the text became.
+"""Watches of counting builds: `Tally` counts the source's operations as they happen, `Marked` tracks lines
+and keeps portable's functions (exp, random numbers) as calls, so that the optimised code can be attributed to
+the source.
 """
 
 import collections
@@ -20,7 +20,7 @@ from ...core.compiler.writing.values import I64, PTR, Value, ViewValue
 from ...core.compiler.writing.watch import Watch
 
 ISSUED = "", "issued", ""
-# Of a GPU's shared memory: banks, and bytes of a word; every so many accesses are looked at
+# Of a GPU's shared memory: banks, and bytes of a word; one in SAMPLED accesses is examined
 WORDS, BANK, SAMPLED = 32, 4, 17
 PASSES = "banks taken", "banks least"
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
@@ -34,7 +34,7 @@ class Reached(Watch):
 
     def access(self, here, view, indices, ways, locate):
         located = how, _ = locate()
-        if how not in ("contiguous", "pairs"):  # side by side where one index alone differs and counts by one
+        if how not in ("contiguous", "pairs"):  # contiguous if only one index varies, in steps of one
             terms = *view.prefix, *zip(indices, view.strides)
             apart = [(v.step, stride) for v, stride in terms if v.kind != UNIFORM]
             one_by_one = apart == [(here.ops.step, itemsize(view.dtype))]
@@ -64,12 +64,12 @@ class Named(Watch):
 class Tally(Named):
     """Counts each line, operation and dtype, in registers until the entry's end. Nothing counts but visits.
 
-    Of a pack each lane that takes part counts one. A block of code with one mask has one counter, of its
-    runs: `kept` are (how often one run counts what, the counter's place).
+    Each active lane of a pack counts one. A basic block with one mask has one counter, of its executions:
+    `kept` are (the counts of one execution, the counter's place).
 
     Parameters
     ----------
-    look : what looks at accesses: None, Touching or Banks
+    look : the class that examines accesses: Touching or Banks; or None
     packs : counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off
         or not
     """
@@ -77,7 +77,7 @@ class Tally(Named):
     def __init__(self, look, packs, entry):
         self.look, self.packs = look and look(), packs
         self.branches, self.silent = entry.width == 1, False
-        self.pairs = look is not Touching  # which looks at pairs lane by lane
+        self.pairs = look is not Touching  # Touching examines pairs lane by lane
 
     def opened(self, code, function):
         self.counters, self.added = [], {}
@@ -87,8 +87,7 @@ class Tally(Named):
                 self.look.opened(self, code, function)
 
     def done(self, code):
-        """Add all counters, in their order, to the numbers of the block's, whoever else does so at the same
-        time."""
+        """Add all counters, in their order, to the numbers of the block's, atomically."""
         function, b = code.module.globals["entry"], code.b
         code.block = function.args[0]
         blocks = (block for block in function.blocks if block.terminator)
@@ -152,12 +151,13 @@ class Tally(Named):
 
     def _new(self, ops, what, *kept):
         self.counters.append((collections.Counter(), ops.slot(I64)))
-        self.added[what] = *self.counters[-1], kept  # whose ids no other thing gets
+        self.added[what] = *self.counters[-1], kept  # kept alive, so that their ids are not reused
         return self.counters[-1]
 
     def counter(self, ops, what):
-        """Return the place of a counter of what is no operation: of accesses to another line than the one
-        before at the same place of the text, say."""
+        """Return the place of a counter of other events than operations: accesses to another line than the
+        preceding one at the same place of the source, for example.
+        """
         if what not in self.added:
             self._new(ops, what)[0]["", what, ""] = 1
         return self.added[what][1]
@@ -171,8 +171,9 @@ class Tally(Named):
 
 
 def _does_nothing(ops, o):
-    """Return True if an operation is none of its own (a float's // and % count where their text is
-    emitted)."""
+    """Return True if an operation is not counted (a float's // and % count where their implementation is
+    emitted).
+    """
     first = o.args[0] if o.args else None
     if o.op in ("cast", "whole"):
         return ops.strong(first.dtype) == ops.strong(o.dtype)
@@ -193,7 +194,7 @@ def _n_lanes(here, all_lanes):
 
 
 def _places(here, how, pointer, size):
-    """(addresses, bits of those that take part) of the lanes; of what is the same for all, of one."""
+    """Return (addresses, bits of the active ones) of the lanes; of a uniform address, of one."""
     ops, b, n = here.ops, here.b, 1 if how == "uniform" else here.ops.W
     whole = ir.IntType(ops.W)
     live = whole(-1) if here.mask is None else b.bitcast(here.mask, whole)
@@ -212,14 +213,15 @@ def _places(here, how, pointer, size):
 class Touching:
     """Marks each element of an argument that is read, and each that is written, in maps of a byte an element.
 
-    And how often each place of the text goes on from a line of memory to another, a sample of which it
-    records; of a pack lane by lane, or elements side by side at once. The block's counters begin with the
-    addresses of a trace and of maps, two for each view among the arguments: `n_words`.
+    Also counts how often each place of the source moves from one line of memory to another, and records a
+    sample of the lines; of a pack lane by lane, or contiguous elements at once. The block's counters begin
+    with the addresses of a trace and of maps, two for each view among the arguments: `n_words`.
     """
 
     def opened(self, tally, code, function):
-        """Take what is known of the views: of each the addresses (reading, writing) of its map's byte for
-        element 0."""
+        """Load the facts of the views: for each the addresses (reading, writing) of its map's byte for
+        element 0.
+        """
         ops, b, self.about = code.ops, code.b, {}
         self.views = [v for v in flat(tuple(code.args)) if isinstance(v, ViewValue)]
         self.n_words = 1 + 2 * len(self.views)
@@ -232,7 +234,7 @@ class Touching:
             self._about(tally, ops, view, *both, samples, function.args[3])
 
     def _about(self, tally, ops, view, reading, writing, samples, worker):
-        """Keep what is known of a view at a place, behind which are its counters."""
+        """Store the facts of a view at a place, followed by its counters."""
         b, n = ops.b, KNOWN + 1 + self.record.n_samples
         about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))
         places = [b.gep(about, [I64(k)], I64) for k in range(n)]
@@ -260,11 +262,11 @@ class Touching:
 
 
 class Banks:
-    """Samples accesses to scratch: words that the lanes of a pack, a GPU's warp, take of one bank, one after
-    the other, of which the bank with most decides; and how often there would be one alone.
+    """Samples accesses to scratch: words that the lanes of a pack, a GPU's warp, read from one bank in
+    succession, where the most loaded bank decides; and their number without conflicts.
 
-    As NVIDIA documents it: 32 banks hold successive words of four bytes, and give one word at a time, to as
-    many lanes as want it; of elements of 8 or 16 bytes half or a quarter of a warp is served at once.
+    By NVIDIA's documentation: 32 banks hold successive words of four bytes, and serve one word at a time, to
+    all lanes that request it; for elements of 8 or 16 bytes half or a quarter of a warp is served at once.
     """
 
     def opened(self, tally, code, function):
@@ -290,8 +292,9 @@ class Banks:
 
 
 class _Passes:
-    """Writes, into a function of its own, how many words of an access come one after the other: of the places
-    of n lanes and the bits of those that take part (that number, and what it would be without conflicts)."""
+    """Emits a separate function that counts the passes of an access: from the addresses of n lanes and the
+    bits of the active ones (their number, and that without conflicts).
+    """
 
     def __init__(self, module, n, unit):
         self.n, self.bits, self.at_once = n, ir.IntType(n), WORDS * BANK // unit
@@ -325,7 +328,7 @@ class _Passes:
         return most
 
     def first(self, word, live):
-        """Bits of the lanes that want a word which no lane before them wants at the same time."""
+        """Return bits of the lanes that request a word which no preceding lane requests at the same time."""
         b, first = self.b, self.bits(0)
         for k in range(self.n):
             before = self.bits((1 << k) - (1 << k // self.at_once * self.at_once))
@@ -335,7 +338,7 @@ class _Passes:
         return first
 
     def alike(self, values, k, among, which):
-        """Bits of those lanes that have the value of lane k."""
+        """Return bits of those lanes that have the value of lane k."""
         same = self.b.icmp_unsigned("==", values, self.all(self.b.extract_element(values, I64(k))))
         return self.b.and_(self.b.and_(self.b.bitcast(same, self.bits), among), which)
 
@@ -390,7 +393,7 @@ class Marked(Named):
         self.at(ops, "")
 
     def own(self, here, name, text, args, float_dtype):
-        """Call a function with the text's code, which the optimiser does not look into."""
+        """Call a separate function with a function's code, which the optimiser does not inline."""
         ops = here.ops
         args = [
             Value(v.dtype, VARYING, ops.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v
@@ -408,7 +411,7 @@ class Marked(Named):
 
 
 def _define(outer, text, args, label, float_dtype):
-    """Return the function of a special, and what it gives."""
+    """Return the function of a special, and its results."""
     ops = outer.ops
     lower = Emitter(ops.target, ops.W, float_dtype, bool(ops.flags), outer.kernel_name)
     known = tuple(described(v, None) for v in args)
@@ -421,8 +424,9 @@ def _define(outer, text, args, label, float_dtype):
 
 
 def _fill(function, lower, text, args):
-    """Return code of a function that returns what a text gives, emitted by `lower`; its arguments are
-    those whose numbers are not known."""
+    """Emit the code of a function that returns a source's result, by `lower`; its arguments are the numbers
+    that are not constant.
+    """
     builder = Builder(function.append_basic_block("begin"))
     start = builder.append_basic_block("start")
     builder.branch(start)

@@ -1,11 +1,11 @@
-"""Counting builds on the CPU: what a launch does, counted while it runs. Never the build that is timed.
+"""Counting builds on the CPU, which count a launch's operations; never the build that is timed.
 
-text       operations of the text, one index after the other: a team has one member
-touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many
-           are written
-lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
-banks      the same for packs of 32; and, of a sample of the accesses to scratch, how often a GPU's shared
-           memory would be asked, and how often if no two words were in one bank
+text       operations of the source, one index after the other: a team has one member
+touched    the same; and the numbers of elements, and of lines of memory, of its arguments that are read, and
+           that are written
+lanes      the same for packs: only active lanes count; and the number of all lanes of the packs
+banks      the same for packs of 32; and, for a sample of the accesses to scratch, the number of passes
+           through a GPU's shared memory, and that number without bank conflicts
 executed   instructions of the optimised code, by line
 """
 
@@ -83,7 +83,7 @@ _LOOKS = {"touched": Touching, "banks": Banks}
 
 
 def counting_entry(kernel, policy_kind, specs, reducers, build):
-    """Return the entry of a counting build, whose watch counts."""
+    """Return the entry of a counting build, with a watch that counts."""
     name, _, width = {"banks": "banks:32"}.get(build, build).partition(":")  # of a GPU's warp
     if name == "executed":
         return entry_of(kernel, policy_kind, specs, reducers, Marked, target=Unwatched)
@@ -123,10 +123,10 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
 
 @locks.alone
 def _compiled(kernel, policy_kind, specs, reducers, build):
-    """(entry, what counts, function) of a counting build, made once."""
+    """Return (entry, its counts, function) of a counting build, compiled once."""
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
-        stop.known()  # what is counted may look for Ctrl-C
+        stop.known()  # a counted kernel may poll for Ctrl-C
         kernel.compiled[key] = _made(kernel, policy_kind, specs, reducers, build)
     return kernel.compiled[key]
 
@@ -140,7 +140,7 @@ def listing(space, kernel, policy, policy_kind, specs, reducers):
     return _assembly(kernel, policy_kind, specs, reducers)
 
 
-@functools.lru_cache(16)  # who counts launch after launch reads it each time
+@functools.lru_cache(16)  # repeated counts read it each time
 def _assembly(kernel, policy_kind, specs, reducers):
     entry = entry_of(kernel, policy_kind, specs, reducers)
     return engine.assembly(entry.text, kernel.name)

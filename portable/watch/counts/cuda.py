@@ -49,7 +49,9 @@ class _Executed(Executed):
 
 
 def ptx(entry, capability, name, allocate):
-    """PTX of an entry with counters at the address that `allocate` gives for so many bytes; what counts."""
+    """Return the PTX of an entry with counters at the address that `allocate` gives for so many bytes; and
+    its counts.
+    """
     machine, counts = engine.machine(capability), _Executed(entry)
     text = str(optimise(entry.text, machine, name))
     n_counters = sum(function.n_counters for function in counts.functions(text)[1].values())

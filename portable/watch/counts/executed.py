@@ -1,9 +1,10 @@
-"""Executed counts on every machine: optimised LLVM code with a counter in each basic block, and what a block
-does.
+"""Executed counts on every machine: optimised LLVM code with a counter in each basic block, and the
+operations of a block.
 
-A block's instructions are known when the code is; a count of the block's runs times these is exact. What an
-instruction does is asked of LLVM; its printed line is kept beside, for counters are put between lines, and
-names a few things that LLVM's C interface does not. Machines differ in where the counters lie.
+A block's instructions are known from the code; multiplying them by the number of the block's executions is
+exact. LLVM provides an instruction's operation; its printed line is kept too, since counters are inserted
+between lines, and since it names a few things that LLVM's C interface does not. Machines differ in the places
+of the counters.
 """
 
 import collections
@@ -13,7 +14,7 @@ import llvmlite.binding as llvm
 from .counting import SPECIAL
 
 _TERMINATORS = "ret", "br", "switch", "unreachable"
-# of what fills or copies memory: what it does with each byte
+# of calls that fill or copy memory: the operations on each byte
 _BYTES = {
     "llvm.memset": ("store",),
     "llvm.memcpy": ("load", "store"),
@@ -46,7 +47,7 @@ class Function:
 
     @property
     def body(self):
-        """(line, instruction) pairs, as they are printed; None for lines that begin none."""
+        """Yield (line, instruction) pairs, as they are printed; None for lines that begin no instruction."""
         instructions = (i for block in self.value.blocks for i in block.instructions)
         for line in self.lines[1:]:
             begins = line.startswith("  ") and line[2:3] not in (" ", "]", ";", "#")
@@ -54,12 +55,15 @@ class Function:
 
     @property
     def n_counters(self):
-        """One for each basic block, and for what fills or copies memory."""
+        """The number of counters: one for each basic block, and one for each call that fills or copies
+        memory.
+        """
         return sum(i is not None and (i.opcode in _TERMINATORS or bool(_moved(i))) for _, i in self.body)
 
     def special(self):
-        """(name, instructions) of a special function; none of one that branches, for which way it goes is
-        not seen."""
+        """Return (name, instructions) of a special function; no instructions if it branches, since the path
+        is not recorded.
+        """
         mix = collections.Counter(
             found
             for line, i in self.body
@@ -69,18 +73,19 @@ class Function:
 
 
 class Executed:
-    """An entry's optimised code with counters; `mixes` holds what each block does, in their order.
+    """An entry's optimised code with counters; `mixes` holds the operations of each block, in their order.
 
-    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k.
-    What fills or copies memory has a counter of its own, which grows by the bytes.
+    A machine's subclass implements `instrumented(text)`, which inserts `bump(k)`, lines of code, at the end
+    of block k. A call that fills or copies memory has a separate counter, which is increased by the bytes.
     """
 
     def __init__(self, entry):
         self.entry = entry
 
     def functions(self, text):
-        """Return the code in parts, as a list, and {k: Function} of those that are functions; lines of the
-        kernel become known."""
+        """Return the code in parts, as a list, and {k: Function} for the parts that are functions; records
+        the kernel's lines.
+        """
         self.mixes, self.lines = [], {}
         parts, defined = [[]], {}
         module = llvm.parse_assembly(text)
@@ -148,29 +153,29 @@ class Executed:
 
 
 def _callee(call):
-    """Return the name of what a call calls, which is its last operand."""
+    """Return the name of the function that a call calls, which is its last operand."""
     *_, callee = call.operands
     return callee.name
 
 
 def _moved(instruction):
-    """Return the name of what an instruction that fills or copies memory does with each byte; else
-    nothing."""
+    """Return the operations on each byte of an instruction that fills or copies memory; () for others."""
     if instruction.opcode != "call":
         return ()
     return _BYTES.get(".".join(_callee(instruction).split(".")[:2]), ())
 
 
 def _short(callee):
-    """ "special exp of float64 varying": what is called, and with what."""
+    """Format a callee as "special exp of float64 varying": the function and its arguments."""
     words = callee.split(" ")
     return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
 
 
 def _does(instruction, line):
-    """(name, type) of an instruction: what it does, and to what; None for what costs nothing.
+    """Return (name, type) of an instruction: its operation, and the type operated on; None if it costs
+    nothing.
 
-    Which atomic operation it is stands in its line alone.
+    The kind of an atomic operation is only in its printed line.
     """
     name, operands = instruction.opcode, list(instruction.operands)
     if name == "call":

@@ -1,5 +1,6 @@
-"""Explain a kernel's code: packed or scalar, registers and spills, and the lines whose memory accesses are
-not contiguous."""
+"""Explain a kernel's code: packed or scalar, registers and spills, and the lines with non-contiguous memory
+accesses.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Explanation:
     facts : dict of str
     accesses : list of Access
     tree : str
-        The typed tree: every operation with its dtype, and whether it is uniform, linear or varying between
+        The typed tree: every operation with its dtype, and its kind: uniform, linear or varying between
         lanes.
     """
 
@@ -58,7 +59,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self):
-        import html  # a millisecond of its own
+        import html  # imported here: it takes a millisecond
 
         rows = "".join(
             f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows()

@@ -1,5 +1,6 @@
-"""The function that a counting build calls for each access to an argument: it marks what is touched, and
-takes a sample of the accesses to lines of memory."""
+"""The function that a counting build calls for each access to an argument: it marks the touched elements, and
+samples the accesses to lines of memory.
+"""
 
 import contextlib
 
@@ -8,24 +9,24 @@ from llvmlite import ir
 from ...core.compiler.writing.values import I8, I64
 
 LINE = 64  # bytes that a cache moves at once
-# Of a recorded access: its line, from bit STORES on whether it reads (1) and writes (2), then the worker
+# Layout of a recorded access: its line, from bit STORES on 1 for a read and 2 for a write, then the worker
 STORES, WORKER = 46, 48
-# Of a sample, after the number of accesses that were picked: where its limit is, on another line, and where
-# its records begin; and what accesses are called that found no room
+# Layout of a sample, after the number of accesses that were picked: the place of its limit, on another line,
+# and that of its records; and the name of the count of accesses that found no room
 LIMIT, RECORDS, LATE = 8, 16, "late "
 KNOWN = 5  # numbers that are known of a view, before counters
 HASH = 0x9E3779B97F4A7C15  # of a line: the upper bits of its product, Knuth's multiplicative hashing
 
 
 class Recorder:
-    """Writes the function that marks what an access of a pack touches, and records a sample: one for each
-    vector of addresses, and for each number of elements side by side.
+    """Emits the function that marks the elements of a pack's access, and records a sample: one for each
+    vector of addresses, and for each number of contiguous elements.
 
-    It marks the elements in both maps (which may be one). If a line is another than the one before, it counts
-    a move, and records the line, with what else is known, in each of the samples whose limit the line's hash
-    of so many bits is below. A sample is the number of accesses that were picked, its limit, and records,
-    with room for so many; the next one's limit is lower. Of a full one each worker counts for itself, in a
-    counter LATE: one number for all would go from core to core.
+    It marks the elements in both maps (which may be one). If a line differs from the preceding one, it counts
+    a move, and records the line, with the other known facts, in each of the samples whose limit exceeds the
+    line's hash of `bits` bits. A sample is the number of accesses that were picked, its limit, and records,
+    with space for `room`; the next one's limit is lower. Accesses to a full sample are counted for each
+    worker, in a counter LATE: one shared counter would move from core to core.
     """
 
     def __init__(self, module, bits, n_samples, room):
@@ -37,10 +38,11 @@ class Recorder:
         return self._made[n]
 
     def _function(self, n):
-        """`n` is a number of elements side by side, told by the first one's address, or the type of all
-        lanes' addresses, told with the bits of those that take part. Then come what is known of the view,
-        numbers of 64 bits (an element's size as a shift, addresses of both maps and of the samples, the
-        worker; then counters: of moves, and LATE), the place of the last line, and 1 to read, 2 to write."""
+        """`n` is a number of contiguous elements, passed by the first one's address, or the type of all
+        lanes' addresses, passed with the bits of the active ones. The further arguments are the facts of the
+        view, numbers of 64 bits (an element's size as a shift, addresses of both maps and of the samples, the
+        worker; then counters: of moves, and LATE), the place of the last line, and 1 to read, 2 to write.
+        """
         together, pointer = isinstance(n, int), ir.PointerType()
         types = [*([I64] if together else [n, ir.IntType(n.count)]), pointer, pointer, I64]
         name = f"record.{n}" if together else f"record.lanes.{n.count}"
@@ -114,7 +116,7 @@ class Recorder:
         b.position_at_end(end)
 
     def _pick(self, b, record, picked, records, late):
-        """Code that records an access where there is room."""
+        """Emit code that records an access if there is room."""
         room = b.icmp_unsigned("<", b.load(picked, typ=I64), I64(self.room))
         with b.if_else(room) as (there, full):
             with there:

@@ -1,9 +1,9 @@
 """Bytes that caches of many sizes would have fetched and written back, from a sample of a launch's accesses.
 
-The build that marks what is touched also records accesses to lines of memory, of lines that a hash of their
-address picks (Waldspurger et al.: Efficient MRC construction with SHARDS, FAST 2015). How many other lines
-were touched since a line's last access, its reuse distance (Mattson et al., IBM Systems Journal 9, 1970),
-says which caches still hold it: those of more lines, if they keep what was used last.
+The build that marks touched elements also records accesses to lines of memory, for lines selected by a hash
+of their address (Waldspurger et al.: Efficient MRC construction with SHARDS, FAST 2015). The number of other
+lines touched since a line's last access, its reuse distance (Mattson et al., IBM Systems Journal 9, 1970),
+determines the caches that still hold it: those of more lines, under least-recently-used replacement.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from .recording import LIMIT, LINE, RECORDS, STORES, WORKER
 
 SAMPLES, LESS = 6, 4  # each of a fourth of the lines before it
 EVENTS, LINES = 1 << 14, 1 << 12  # recorded of each at most; picked by the first, near enough
-ENOUGH = 32  # picked lines in a cache, from which on a sample tells of it
+ENOUGH = 32  # picked lines in a cache, from which on a sample represents it
 HASHED = 24  # bits of a line's hash
 CAPACITIES = [1 << k for k in range(12, 28)]  # bytes, of each worker's cache
 
@@ -25,7 +25,7 @@ class Trace:
     n_lines : int
         That the launch's arguments have.
     n_workers : int
-        That share the launch out, and the caches.
+        The number of workers of the launch, and of caches.
     """
 
     def __init__(self, n_lines, n_workers):
@@ -38,11 +38,12 @@ class Trace:
         """{("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES together, fetch
         and write back.
 
-        `touched` lines there are, `lines` those that are read, and those that are written. What a cache holds
-        at the end counts as written back; a line that is only written is not fetched.
+        `touched` is the number of lines, `lines` the numbers of those that are read, and of those that are
+        written. The dirty lines in a cache at the end count as written back; a line that is only written is
+        not fetched.
 
-        A cache is told of by the smallest sample of which it holds enough, and which was never full; or, if
-        all of these were, by the begin of the next larger one.
+        A cache is estimated from the smallest sample of which it holds enough lines, and which was never
+        full; or, if all of these were full, from the beginning of the next larger one.
         """
         last = next((k for k, s in enumerate(self.samples) if s[0] <= EVENTS), SAMPLES - 1)
         shares, samples, result = self.samples[: last + 1, LIMIT] / (1 << HASHED), {}, {}
@@ -79,8 +80,9 @@ class _Sample:
 
 
 class _Worker:
-    """Accesses of one worker, line by line: whether each is the first, how many other lines were touched
-    since the one before, and whether it reads and writes."""
+    """Accesses of one worker, line by line: True for each that is the first, the number of other lines
+    touched since the preceding one, and its kind, read or write.
+    """
 
     def __init__(self, records, share):
         line = records & np.uint64((1 << STORES) - 1)
@@ -97,8 +99,9 @@ class _Worker:
         return self._stays(self.first | (self.distance >= n_lines)) - self.once
 
     def _stays(self, begins):
-        """Stays of lines in a cache, which begin where told, in which they are read, and in which
-        written."""
+        """Count residencies of lines in a cache, given their beginnings: those with a read, and those with a
+        write.
+        """
         return np.logical_or.reduceat(self.ways, np.flatnonzero(begins), axis=1).sum(axis=1)
 
 

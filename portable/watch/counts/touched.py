@@ -19,8 +19,8 @@ class Marks:
     Attributes
     ----------
     addresses : list of int
-        That of the trace, and of each view the addresses of both maps, less what the map's first element is
-        numbered.
+        The address of the trace, and for each view the addresses of both maps, less the number of the map's
+        first element.
     """
 
     def __init__(self, entry, views, words, n_workers):

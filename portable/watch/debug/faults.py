@@ -1,10 +1,10 @@
-"""The debug build: a watch that looks at indices, divisors, shifts, scratch arrays and, if asked, NaN.
+"""The debug build: a watch that checks indices, divisors, shifts, scratch arrays and, if requested, NaN.
 
-What it looks at is a SITE, a number that `Sites` knows the meaning of. The first fault of a launch is written
-to eight words: whether there is one, its site, the number, its limit, the lane, and the indices of the launch
-at lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel goes on to
-the barriers where others wait: an access that is outside reads zero or writes to a place that nobody reads,
-and what a basic block has found is told of at its end, so that its loads need not wait for one another.
+Each check is a SITE, a number that `Sites` maps to its description. The first fault of a launch is written to
+eight words: 1 if there is one, its site, the number, its limit, the lane, and the indices of the launch at
+lane 0. On a machine that can leave a kernel in the middle it then ends. On others the kernel continues to the
+barriers where other members wait: an access outside reads zero or writes to a place that is never read, and
+the faults of a basic block are reported at its end, so that its loads need not wait for one another.
 """
 
 import functools
@@ -22,8 +22,8 @@ from ...core.language.types import LINEAR, UNIFORM, VARYING
 from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Value, word
 from ...core.compiler.writing.watch import Watch
 
-_RARELY, _MOST = [1, 1 << 20], 32  # looks that are told of together
-_LOOK = 64  # trips of a `while` between two looks whether there is a fault
+_RARELY, _MOST = [1, 1 << 20], 32  # checks that are reported together
+_LOOK = 64  # iterations of a `while` between two tests for a fault
 # operations at which members wait for one another, or hand values on
 _MEETING = {"barrier", "broadcast", "append", "tally", "combine", "before"}
 _OF_NUMBERS = {"binary", "math", "intrinsic"}  # operations that may make NaN
@@ -32,7 +32,7 @@ _OF_NUMBERS = {"binary", "math", "intrinsic"}  # operations that may make NaN
 class Debug(Watch):
     """Looks at the code of an entry; `nan`: for NaN too."""
 
-    branches, fault_bytes = True, N_BYTES  # an operand that is not wanted is not looked at
+    branches, fault_bytes = True, N_BYTES  # an operand that is not evaluated is not checked
 
     def __init__(self, nan, entry):
         self.nan, self.identity = nan, f" debug {nan}"
@@ -43,15 +43,16 @@ class Debug(Watch):
         entry = code.entry
         self.leaves = code.target.leave is not None
         if function.name == "entry":
-            self.waiting, self.spares = {}, {}  # block -> what is to be told of at its end
-        self.facts = None, {}, {}  # a block: what its variables hold, and looks at indices from one base
+            self.waiting, self.spares = {}, {}  # block -> the checks to be reported at its end
+        self.facts = None, {}, {}  # a block: values of its variables, and checks of indices from one base
         self.memory = self.fault_place(code)
         if entry.policy_kind == "team":
             self.scratch_limit = code.extra("scratch_bytes")
 
     def fault_place(self, code):
         """Return the address of a fault's words: in the block, of a reduction before its partial states;
-        where a kernel goes on, what the block says."""
+        where a kernel continues after a fault, the address stored in the block.
+        """
         place = code.word(code.block, code.entry.fault_word())
         if not self.leaves:
             return code.b.load(place, PTR)
@@ -80,7 +81,7 @@ class Debug(Watch):
             b.store(b.icmp_signed("!=", found, I64(0)), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, I1))))
 
-    # ---- what is looked at
+    # ---- checks
     def access(self, here, view, indices, ways, locate):
         ops = here.ops
         if ways == 3 and not self.leaves:
@@ -103,8 +104,9 @@ class Debug(Watch):
         return how, ops.b.select(ok, pointer, spare)
 
     def index(self, here, view, k, v):
-        """Return the index of a part of a view; the first one instead of one outside, where the kernel
-        goes on."""
+        """Return the index of a part of a view; the first one instead of one outside, if the kernel
+        continues.
+        """
         ok = self._index(here, view, k, v)
         if self.leaves or ok is None:
             return v
@@ -112,7 +114,7 @@ class Debug(Watch):
         return Value("int", v.kind, here.b.select(ok, here.ops.get(v, "int"), I64(0)))
 
     def _inside(self, here, view, indices):
-        """Look at the indices of an access; whether all are inside, None if it must be."""
+        """Check the indices of an access; return the condition that all are inside, None if they must be."""
         found = [self._index(here, view, k, v) for k, v in enumerate(indices)]
         found = [ok for ok in found if ok is not None]
         if self.leaves or not found:
@@ -134,7 +136,9 @@ class Debug(Watch):
         return b.gep(self.spares[b.function], [I64(8 * ops.W * use)], I8)
 
     def _index(self, here, view, k, v):
-        """Look at one index; whether it is inside (an i1, or one a lane), None if it must be."""
+        """Check one index; return the condition that it is inside (an i1, or one a lane), None if
+        it must be.
+        """
         ops, b, extent = here.ops, here.b, view.shape[k]
         if here.own or v.const is not None and isinstance(extent, int) and 0 <= v.const < extent:
             return None
@@ -143,15 +147,16 @@ class Debug(Watch):
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or ops.W == 1 or v.step < 1 or not self.leaves:
             return self._among(here, v, n, site)
-        end = ops.larger(b.sub(n, I64(v.step * (ops.W - 1))), 0)  # the first tells of all
+        end = ops.larger(b.sub(n, I64(v.step * (ops.W - 1))), 0)  # the first lane decides for all
         with b.if_then(b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._among(here, v, n, site)
-            if here.mask is None:  # a lane is outside: nothing of this is for the loops that stand around it
+            # a lane is outside: lets LLVM discard this path when it optimises the loops around it
+            if here.mask is None:
                 b.unreachable()
         return None
 
     def _among(self, here, v, n, site):
-        """Return whether an index, or each lane's, is one of n; else report it."""
+        """Return the condition that an index, or each lane's, is below n; report a fault otherwise."""
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
         if not self.leaves and ops.W == 1:
@@ -165,13 +170,14 @@ class Debug(Watch):
         return ok
 
     def _with_others(self, b, x, n):
-        """Return whether an index is inside, together with those of this block that lie at constant
-        distances from it: only their ends are checked."""
+        """Return the condition that an index is inside, together with those of this block at constant
+        distances from it: only their ends are checked.
+        """
         base, k = _parted(x)
         known = self._facts(b)[1]
         key = base, n.constant if isinstance(n, ir.Constant) else n
         if key not in known:
-            ends = [ir.IRBuilder.add(b, base, I64(k)) for _ in range(2)]  # whose operands may change
+            ends = [ir.IRBuilder.add(b, base, I64(k)) for _ in range(2)]  # their operands may change
             known[key] = b.and_(*(b.icmp_unsigned("<", end, n) for end in ends)), ends
         ok, ends = known[key]
         for end, choose in zip(ends, (min, max)):
@@ -210,21 +216,21 @@ class Debug(Watch):
 
     def operation(self, here, o, args, emit):
         if o.op in _MEETING and here.b.block in self.waiting:
-            self._go_on(here.b, {})  # others may go on with what was not read or written
+            self._go_on(here.b, {})  # other members may proceed past an access that was skipped
         result = emit(here, o, *args)
         if self.nan and o.op in _OF_NUMBERS and not here.own:
             self._look_for_nan(here, o, result, args)
         return result
 
     def _look_for_nan(self, here, o, result, operands):
-        """Look whether a result is NaN, and no operand is."""
+        """Check that a result is not NaN, unless an operand is."""
         if result.const is not None or not t.is_float(result.dtype):
             return
         ops, b, x = here.ops, here.b, here.ops.get(result)
         found = some = b.fcmp_unordered("uno", x, x)
         if isinstance(x.type, ir.VectorType):
             some = ops.any_lane(found if here.mask is None else ops.masked(here.mask, found))
-        with b.if_then(some, likely=False):  # whether operands are NaN is looked at only here
+        with b.if_then(some, likely=False):  # operands are tested for NaN only here
             fine = b.not_(found)
             for v in operands:
                 if v.const is None and t.is_float(v.dtype):
@@ -241,13 +247,15 @@ class Debug(Watch):
             if not self.leaves:  # an array of nothing: each of its accesses is left out
                 made.shape[0] = here.b.select(ok, word(made.shape[0]), word(0))
 
-    # ---- what becomes of it
+    # ---- reports
     def _require(self, here, ok, number, limit, kind, name, dimension=0):
-        """Code goes on if `ok`, an i1 or one a lane, holds for all live lanes; else the first is told of."""
+        """Continue if `ok`, an i1 or one a lane, holds for all live lanes; else report the first lane that
+        fails.
+        """
         ops, b = here.ops, here.b
         site = self.sites.add(ops.line, kind, name, dimension, here.where is not None)
         if not self.leaves:
-            # told of at the end of this block, which ends soon where many wait
+            # reported at the end of this block, which ends early after many checks
             if len(self.waiting.get(b.block, ())) == _MOST:
                 self._go_on(b, self.facts[2])
             visit = here.where, ops.W, self.memory
@@ -263,14 +271,14 @@ class Debug(Watch):
         b.position_at_end(good)
 
     def _go_on(self, b, looks):
-        """End a block whose looks wait. What its variables hold stays, and these looks."""
+        """End a block with pending checks. The values of its variables remain known, and the given checks."""
         more, known = b.append_basic_block("more"), self._facts(b)[0]
         b.branch(more)
         b.position_at_end(more)
         self.facts = more, known, looks
 
     def _tell_at_end(self, ops, block, looks):
-        """Put behind a block, at its end, what its looks have found."""
+        """Append the report of a block's failed checks to its end."""
         good, faulty = end_taken(block), block.function.append_basic_block("faulty")
         b = ops.b = Builder(block)
         fine = {ok: _of_all(b, ok) for ok, *_ in looks}
@@ -288,8 +296,8 @@ class Debug(Watch):
         b.branch(good)
 
     def _tell_first(self, ops, looks, bad):
-        """Tell of the first that does not hold: by selects and one call, since code that is hardly ever run
-        takes room where instructions are kept."""
+        """Report the first check that fails: by selects and one call, since code that is hardly ever run
+        occupies the instruction cache."""
         b, chosen, visit = ops.b, None, looks[0][-1]
         for (ok, number, limit, site, *_), wrong in zip(looks[::-1], bad[::-1]):
             own = isinstance(ok.type, ir.VectorType)
@@ -309,7 +317,7 @@ class Debug(Watch):
 
 
 def _bad(here, ok):
-    """Return whether a check fails for a live lane; and the lanes in bits, or None."""
+    """Return the condition that a check fails for a live lane; and the lanes in bits, or None."""
     ops, b, bits = here.ops, here.b, None
     if isinstance(ok.type, ir.VectorType):
         bad = b.not_(ok) if here.mask is None else b.select(here.mask, b.not_(ok), ops.full(I1, 0))
@@ -324,7 +332,7 @@ def _bad(here, ok):
 
 
 def _alone(b, look, fine):
-    """Return whether a check fails for an index by itself, which was checked together with others."""
+    """Return the condition that a check fails for this index, which was checked together with others."""
     ok, number, limit, _, kind, _ = look
     if kind == "index" and not isinstance(ok.type, ir.VectorType):
         return b.icmp_unsigned(">=", number, limit)
@@ -332,7 +340,7 @@ def _alone(b, look, fine):
 
 
 def _of_all(b, ok):
-    """Return whether a condition holds in all lanes."""
+    """Return the condition that `ok` holds in all lanes."""
     if not isinstance(ok.type, ir.VectorType):
         return ok
     bits = b.bitcast(ok, ir.IntType(ok.type.count))
@@ -340,7 +348,7 @@ def _of_all(b, ok):
 
 
 def _words(ops, visit, bits, number, limit, site):
-    """Site, number, limit, and the lane or member, of what does not hold in the lanes of `bits`."""
+    """Return site, number, limit, and the lane or member, of the first failure among the lanes of `bits`."""
     b, lane = ops.b, word(0)
     if bits is not None:  # the first of them
         lane = ops.call(f"llvm.cttz.i{ops.W}", [bits, I1(1)], bits.type)
@@ -365,7 +373,7 @@ def _first(ops, v):
 
 
 def _meets(block):
-    """Return True if members meet in a block: those that have left would be waited for."""
+    """Return True if a block has a collective: it would wait for members that have left."""
     return any(
         node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
         for node in block.body

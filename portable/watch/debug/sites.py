@@ -20,10 +20,10 @@ class Fault:
     Attributes
     ----------
     kind : "index", "division by zero", "shift", "NaN" or "scratch"
-    kernel, file, line : where it is in the text
+    kernel, file, line : its place in the source
     view : the argument's or variable's name, or the operator
     number, limit : the index and its extent; the dividend and 0; the shift's count and its type's bits; the
-        bytes of scratch wanted and given
+        bytes of scratch requested and available
     index : of the launch: a tuple of integers; for teams the league rank
     member : the team's member, else None
     """
@@ -101,8 +101,9 @@ class Sites:
 
 
 def teller(module, behind):
-    """void portable_fault(memory, 7 words): keep them, if they are the first, in eight words: the memory's
-    own, or those whose address lies so many bytes behind its beginning."""
+    """Emit void portable_fault(memory, 7 words): store them, if they are the first, in eight words: those at
+    `memory`, or those whose address is stored `behind` bytes after its beginning.
+    """
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, *[I64] * 7]), "portable_fault")
     function.linkage = "internal"
     for name in ("noinline", "cold"):
@@ -134,7 +135,7 @@ def spare_word(b, use, pointer_type):
 
 
 def end_taken(block):
-    """Take a block's end to a block of its own, which is given."""
+    """Move a block's terminator to a new block, and return that."""
     good, end = block.function.append_basic_block("good"), block.instructions.pop()
     good.instructions.append(end)
     block.terminator, good.terminator, end.parent = None, end, good
