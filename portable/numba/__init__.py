@@ -1,4 +1,5 @@
-"""numba beside the layer: our functions and launches in its code, its functions and threads in ours.
+"""Interoperation with numba: portable's functions and launches in numba's code, numba's functions and threads
+in portable's.
 
     functions   @pk.function and kernels, called by code that numba compiles
     launches    parallel_for, parallel_reduce, parallel_scan in that code
@@ -6,7 +7,7 @@
     threads     the space "numba"
     device      the same on a GPU, with numba-cuda
 
-Nothing of numba is imported before the program has imported it, or asks for one of these.
+No part of numba is imported before the program has imported it, or uses one of these.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from ..core.language.kernel import Kernel
 
-_VERSION = "0.68"  # whose LLVM is ours
+_VERSION = "0.68"  # its LLVM is the one that portable uses
 
 
 @functools.cache
@@ -60,7 +61,7 @@ def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
 
     Returns
     -------
-    numba-cuda's dispatcher, whose first argument is the number of indices; any grid covers them
+    numba-cuda's dispatcher, which takes the number of indices first; any grid covers them
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""PTX of a function as a block of inline assembly, which any LLVM takes: what calls it has no call left.
+"""PTX of a function as a block of inline assembly, which any LLVM accepts: the calling code
+contains no call.
 
-The device's assembler inlines neither across files nor functions of one text, so the text itself is what goes
-over: registers and labels get names of their own, parameters become operands.
+The device's assembler inlines neither across files nor functions of one file, so the function's body itself
+is inserted: registers and labels get unique names, parameters become operands.
 """
 
 import re
@@ -24,7 +25,7 @@ def block(ptx, name, inputs, outs):
 
     Returns
     -------
-    str, or None if the function needs what stands outside of it: tables, other functions
+    str, or None if the function refers to tables or other functions
     """
     head, _, rest = ptx.partition("\n{\n")
     body = re.sub(r"//.*$", "", rest[: rest.index("\n}")], flags=re.M)
@@ -86,7 +87,7 @@ def calling(name, inputs, out):
 
 
 def rounded(body):
-    """Return the block with each sum and product rounded as it stands: none fuses with the caller's."""
+    """Return the block with each sum and product rounded separately: none fuses with the caller's."""
     return re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", body)
 
 

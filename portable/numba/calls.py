@@ -1,4 +1,4 @@
-"""Functions that numba compiles, called in kernels as they are: numba's code, types and bits.
+"""Functions that numba compiles, called in kernels unchanged: numba's code, types and bits.
 
 A call is a loop over the lanes of a pack around numba's function, which LLVM inlines, and turns into vector
 code where it can. A lane in which the function raises gets NaN, an integer 0.
@@ -84,7 +84,7 @@ class Foreign:
 
     # ---- code for this machine
     def emit(self, here, values):
-        """Call it at a place, in all lanes that live; what the operation gives. On a GPU by numba-cuda."""
+        """Call it at a place, in all live lanes; return the operation's result. On a GPU by numba-cuda."""
         if here.ops.target.straight:
             from . import device
 
@@ -103,7 +103,7 @@ class Foreign:
         return numbers[0] if self.n_results is None else tuple(numbers)
 
     def _called(self, here, values):
-        """Return the call, in all lanes that live."""
+        """Return the call, in all live lanes."""
         ops, W = here.ops, here.ops.W
         masked = W > 1 and here.mask is not None
         mask = [Value("bool", VARYING, here.mask)] if masked else []
@@ -179,8 +179,9 @@ class Foreign:
 
 
 def linked(target, text, links):
-    """Return an IR text with the texts of the functions that it calls, kept to itself; on a GPU these are
-    PTX, which LLVM hands on as it is and puts in front."""
+    """Return IR linked with the IR of the functions that it calls, as internal symbols; on a GPU these are
+    PTX, which LLVM passes on unchanged before its own output.
+    """
     if target.straight:
         lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
         escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
@@ -221,7 +222,7 @@ def _place(b, kind, value):
 
 
 def _loaded(b, struct, places):
-    """Return a struct of what is in memory at these places."""
+    """Return a struct of the values in memory at these places."""
     result = ir.Constant(struct, ir.Undefined)
     for number, (place, element) in enumerate(zip(places, struct.elements)):
         result = b.insert_value(result, b.load(place, typ=element), number)
@@ -230,7 +231,9 @@ def _loaded(b, struct, places):
 
 @contextlib.contextmanager
 def _loop(b, n):
-    """Yield a loop over k = 0, ..., n - 1 around the block: k, and where the next trip begins."""
+    """Yield a loop over k = 0, ..., n - 1 around the block: k, and the block that begins the next
+    iteration.
+    """
     begin, head, following, done = b.block, *(b.append_basic_block(name) for name in ("head", "next", "done"))
     b.branch(head)
     b.position_at_end(head)

@@ -1,6 +1,6 @@
-"""numba-cuda beside the space "cuda": functions go both ways as blocks of inline assembly.
+"""Interoperation of numba-cuda and the space "cuda": functions go both ways as blocks of inline assembly.
 
-What is made here is for the oldest device that numba-cuda has, and runs on all newer ones.
+Code generated here is for the oldest device that numba-cuda supports, and runs on all newer ones.
 """
 
 import functools
@@ -46,7 +46,9 @@ def _module(name):
 
 @functools.cache
 def _block(linked):
-    """(assembly, types of its results) of a function of ours, whose arguments are words in registers."""
+    """Return (assembly, types of its results) of a function of portable's, whose arguments are words in
+    registers.
+    """
     inputs = [kind for spec in flatten(linked.signature.specs) for kind in _words(spec)]
     outs = [I32 if kind == I1 else kind for kind in linked.llvm]
     with compiling:
@@ -162,8 +164,9 @@ def emit(here, foreign, values):
 
 
 def _as_text(ptx, name, own):
-    """Return a function with its tables and helpers as part of another text: headless, by names of its
-    own."""
+    """Return a function with its tables and helpers as part of other PTX: without header, and with unique
+    names.
+    """
     text = re.sub(r"^\s*(\.version|\.target|\.address_size).*$|//.*$", "", ptx, flags=re.M)
     declared = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)", text)
     declared += re.findall(

@@ -1,8 +1,8 @@
 """@pk.function, and a kernel at one index, called by functions that numba compiles.
 
-The text is typed and emitted by the layer's compiler, one lane wide, into a library of numba's own kind that
-numba links to the caller, where LLVM inlines it. In a module of its own, numba's fastmath=True does not reach
-its instructions.
+The source is typed and emitted by portable's compiler, one lane wide, into a library of numba's type that
+numba links to the caller, where LLVM inlines it. It is a separate module, so numba's fastmath=True does not
+affect its instructions.
 """
 
 import functools
@@ -37,7 +37,7 @@ class Linked:
 
     Attributes
     ----------
-    result : numba's type of what it returns
+    result : numba's type of its result
     """
 
     def __init__(self, written, args):
@@ -54,7 +54,7 @@ class Linked:
         self._take_results(tree.result)
 
     def _specs(self, text, args):
-        """Return the types of all arguments: of those that are given, and constants for the others."""
+        """Return the types of all arguments: of the given ones, and constants for the others."""
         optional = len(text.params) - len(args)  # arguments that are not given
         if not 0 <= optional <= len(text.defaults):
             raise ShapeError(
@@ -103,7 +103,7 @@ class Linked:
         return lower.links
 
     def library(self, codegen):
-        """Return this function alone, as numba's code generator takes it."""
+        """Return a library with only this function, for numba's code generator."""
         if codegen not in self.libraries:
             library = self.libraries[codegen] = codegen.create_library(self.name)
             module = library.create_ir_module(self.name)
@@ -117,7 +117,7 @@ class Linked:
         return self.libraries[codegen]
 
     def call(self, context, builder, kinds, values):
-        """Call it at the builder's place; numba's value of what it returns."""
+        """Call it at the builder's place; return numba's value of its result."""
         if type(context).__module__.startswith("numba.cuda"):
             from . import device
 
@@ -141,13 +141,14 @@ class Linked:
 
 
 def name_of(written, identity):
-    """Return the name of code: it says all that the code was made from."""
+    """Return the name of code, which identifies the sources that it was made from."""
     return f"portable.{written.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 class Unchanged:
-    """Function that numba calls on taking code from its cache. It travels with the code and compares our
-    sources: numba compares the caller's file alone."""
+    """Function that numba calls when it loads code from its cache. It is stored with the code and compares
+    portable's sources: numba compares only the caller's file.
+    """
 
     def __init__(self, made):
         self.made = made
@@ -162,7 +163,7 @@ class Unchanged:
 def _unchanged(kind, made_from, name):
     made = kind(*made_from)
     if made.name != name:
-        raise FileNotFoundError(f"{made.written.name} has changed")  # so numba makes its code anew
+        raise FileNotFoundError(f"{made.written.name} has changed")  # makes numba compile again
     return Unchanged(made)
 
 
@@ -190,7 +191,7 @@ register_model(Written)(models.OpaqueModel)
 
 @unbox(Written)
 def nothing_native(kind, obj, c):
-    """Return what holds nothing at run time."""
+    """Return the native value of an object without run-time data."""
     return NativeValue(c.context.get_dummy_value())
 
 
@@ -204,7 +205,7 @@ def _typeof(written, context):
 
 
 def type_of(written):
-    """Make the type by which numba knows a function or kernel."""
+    """Return a new numba type for a function or kernel."""
     linked = functools.cache(functools.partial(Linked, written))
 
     def refuse(kws):
@@ -220,8 +221,9 @@ def type_of(written):
 
 
 def callable_as(key, linked, refuse=lambda kws: None):
-    """Return a template, and code, by which numba calls what `linked(number of arguments)` makes of their
-    types."""
+    """Return a template, and code, for numba to call the result of `linked(number of arguments)` for given
+    types.
+    """
 
     class Template(AbstractTemplate):
         prefer_literal = True  # loops over a literal argument unroll

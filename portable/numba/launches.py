@@ -77,7 +77,7 @@ class Launch:
 
     Attributes
     ----------
-    result : numba's type of what it returns
+    result : numba's type of its result
     """
 
     def __init__(self, word, args, options):
@@ -120,7 +120,7 @@ class Launch:
 
     def _compile(self, kind, specs):
         with dispatch.compiling:
-            # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+            # numba's code either handles Ctrl-C and the floating-point state itself or not at all
             self.entry = entry_of(self.written, kind, specs, self.reducers, target=Unwatched)
             if self.pattern == "for" and not writes(self.written.portable_text):
                 dispatch.refuse_results(self.written)
@@ -137,7 +137,7 @@ class Launch:
         self.result = types.Tuple(parts) if self.several else parts[0] if parts else types.none
 
     def _reducers(self, given, kind):
-        """Return the reducers, and whether a tuple of results is wanted."""
+        """Return the reducers, and True if the result is a tuple."""
         if self.pattern == "for":
             return (), False
         several = isinstance(given, types.BaseTuple)
@@ -215,7 +215,7 @@ class Launch:
         return self._read(context, b, results)
 
     def _block(self, context, b, policy, kinds, values):
-        """Return the argument block, and the addresses of the results, which stand at its end."""
+        """Return the argument block, and the addresses of the results, which are at its end."""
         signature, n_results = self.entry.signature, len(self.numbers)
         scratch = b.add(policy["scratch_bytes"], I64(self.entry.scratch_static))
         known = policy | {"scratch_bytes": scratch}
@@ -272,7 +272,7 @@ class Launch:
         return parts[0] if parts else context.get_dummy_value()
 
 
-# ---- what a launch does, in numba's own language; backends/cpu/space.py says the same in Python
+# ---- the work of a launch, in numba's language; core/machines/cpu/space.py has the same in Python
 @intrinsic
 def _poke(typingctx, place, k, word):
     """Write a word of the argument block."""
@@ -368,7 +368,7 @@ def _emitted(word, context, builder, sig, values):
 def _teach(word):
     class Template(AbstractTemplate):
         key = word
-        prefer_literal = True  # for `inclusive` alone
+        prefer_literal = True  # only for `inclusive`
 
         def generic(self, args, kws):
             given = [*args, *(v if name == "inclusive" else types.unliteral(v) for name, v in kws.items())]

@@ -1,4 +1,4 @@
-"""The space "numba", as machines/contract.py wants it: our code on numba's threads."""
+"""The space "numba", as machines/contract.py requires: portable's code on numba's threads."""
 
 from ..core.machines.cpu.machine import Serial
 from ..core.places.place import Space
@@ -7,7 +7,8 @@ from . import missing, most_threads
 
 class _Numba(Serial):
     """The threads of numba's prange: at most "numba:4" of those that NUMBA_NUM_THREADS and set_num_threads
-    leave."""
+    allow.
+    """
 
     def space(self, name, number):
         return None if number == 0 else Space(name, n_threads=number or most_threads())

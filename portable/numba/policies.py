@@ -1,4 +1,4 @@
-"""Policies made inside numba's functions: named tuples of one layout, whose types say which policy it is."""
+"""Policies made inside numba's functions: named tuples of one layout, whose types identify the policy."""
 
 from collections import namedtuple
 

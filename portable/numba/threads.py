@@ -1,9 +1,9 @@
-"""numba's own threads, those of its prange, under our launches: whichever layer numba has chosen.
+"""numba's threads, those of its prange, under portable's launches: for any threading layer of numba's.
 
-A launch deals its chunks to workers, each to the one that is free first. Where numba's threads may not be
-asked, the calling thread does all the work itself, to the same bits: in the child of a fork, to which GNU's
-OpenMP gives none; on the workqueue, which ends the process when two ask, if another launch is there, and for
-callers without Python's lock (a prange may be around them).
+A launch distributes its chunks to workers, each to the first free one. Where numba's threads may not be used,
+the calling thread does all the work itself, with the same bits: in the child of a fork, to which GNU's OpenMP
+gives none; on the workqueue, which ends the process at two concurrent requests, if another launch is running,
+and for callers without Python's lock (they may be inside a prange).
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from ..core.machines.cpu import engine
 from ..errors import SpaceUnavailableError
 
 I64, PTR = ir.IntType(64), ir.PointerType()
-ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as backends/cpu/lower.py makes them
+ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as core/machines/cpu/lower.py emits them
 MOST = 2**62  # threads: as many as numba has
 CHUNKS_A_THREAD = 8  # more of them, and all end nearer to each other
 _int = types.int64
 
-# Who may ask for threads: everybody (0), one at a time who holds Python's lock (1), nobody (2). As functions:
-# code in numba's cache finds them by name, where an address would not be theirs in another process.
+# Callers that may request threads: all (0), one at a time that holds Python's lock (1), none (2). As
+# functions: code in numba's cache finds them by name, whereas an address would be invalid in another process.
 _ASKING = """
 @who = internal global i64 0
 @busy = internal global i64 0
@@ -68,7 +68,7 @@ def ready():
     """Start numba's threads; also called before a launch's code is loaded from numba's cache."""
     try:
         numba.get_num_threads()
-    except ValueError as error:  # in several lines, the first of which says what is wrong
+    except ValueError as error:  # in several lines, the first of which gives the reason
         layer = os.environ.get("NUMBA_THREADING_LAYER", numba.config.THREADING_LAYER)
         raise SpaceUnavailableError(
             f"space 'numba': numba cannot load its threads' layer '{layer}': {' '.join(str(error).split())}"
@@ -89,7 +89,7 @@ def _say(who):
     _told[:] = [who]
 
 
-_told = []  # who may ask, once the code was told
+_told = []  # the mode of requests, once it has been set
 _orphaned = []  # not empty in the child of a fork that numba's threads did not come along to
 
 
@@ -177,8 +177,9 @@ def _dealt(n, function, block, begin, end, chunk):
 
 @njit(nogil=True)
 def share(most, function, block, begin, end, chunk):
-    """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone. Of a
-    negative chunk so many times as much that a thread takes CHUNKS_A_THREAD."""
+    """Distribute [begin, end) over at most `most` of the threads that the user allows numba; a single chunk
+    runs in the calling thread. A negative chunk is multiplied so that a thread takes CHUNKS_A_THREAD of them.
+    """
     if chunk < 0:
         chunk *= -max(1, (end - begin) // (CHUNKS_A_THREAD * most * -chunk))
     if end - begin <= chunk:
@@ -237,18 +238,19 @@ class Pool:
         """numba starts its threads with its first parallel code."""
 
     def run(self, function, block, begin, end, chunk):
-        """Call `function` for every chunk of [begin, end), and wait; between many chunks Python hears of
-        Ctrl-C."""
+        """Call `function` for every chunk of [begin, end), and wait; between groups of many chunks Python
+        handles Ctrl-C.
+        """
         step = 64 * self.n_threads * abs(chunk)
         for low in range(begin, end, step):
             _compiled()[1](self.n_threads, function, block, low, min(low + step, end), chunk)
 
 
 def _in_the_child():
-    with contextlib.suppress(ValueError):  # no parallel code has run: the child will start threads of its own
+    with contextlib.suppress(ValueError):  # no parallel code has run: the child will start its threads itself
         if numba.threading_layer() == "omp":
             _orphaned[:] = [True]
-    if _told:  # anew: who was busy is not here
+    if _told:  # reset: the busy thread does not exist here
         _say(2 if _orphaned else _told[0])
 
 

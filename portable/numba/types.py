@@ -26,7 +26,7 @@ _LITERALS = types.IntegerLiteral, types.BooleanLiteral
 def specs_of(written, names, args, weak=False):
     """Return the types of arguments, as compiler/signature.py has them.
 
-    weak : numbers of 64 bits are Python's at a launch, which take the type of what they meet
+    weak : True if numbers of 64 bits are Python's at a launch, which take the type of the other operand
     """
     specs = []
     for name, kind in zip(names, args):
@@ -95,7 +95,7 @@ def block(context, builder, specs, kinds, values, single, more=()):
     """Return an argument block on the caller's stack, with `more` words behind the arguments, None for an
     open one.
 
-    single : whether weak floats are float32 there
+    single : True if weak floats are float32 there
     """
     laid = []
     for spec, kind, value in zip(specs, kinds, values):

@@ -1,4 +1,4 @@
-"""The layer's words, pk.exp, pk.fma, pk.atomic_add and so on, called by numba's functions as they stand."""
+"""portable's words, pk.exp, pk.fma, pk.atomic_add and so on, called by numba's functions unchanged."""
 
 import functools
 
