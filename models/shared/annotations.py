@@ -1,4 +1,4 @@
-"""Names for annotations of what the methods take, shared by the families."""
+"""Types for annotations of the methods' arguments, shared by the families."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Shaped(Protocol):
 
 Whole: TypeAlias = Union[int, "np.integer[Any]"]
 Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
-Label: TypeAlias = Union[str, Whole]  # of a column: its name, or its number
+Label: TypeAlias = Union[str, Whole]  # the name or the number of a column
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
-Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several work side by side
-# a distributed.Client, or "local"; dask is imported only where one is given
+Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several are used in parallel
+# a distributed.Client, or "local"; dask is imported only if one is given
 ClientLike: TypeAlias = Any
 TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table of pandas or xarray
-# also what is larger than memory: Zarr and dask arrays, Parquet files by their name, readers
+# also arrays larger than memory: Zarr and dask arrays, names of Parquet files, readers
 LargeLike: TypeAlias = Union[npt.ArrayLike, Shaped, PathLike]
 Windows: TypeAlias = Union[Sequence[int], Sequence[Sequence[int]], "npt.NDArray[np.integer[Any]]"]
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 ArrayLike: TypeAlias = npt.ArrayLike
-ArrayOrView: TypeAlias = Any  # a View where the argument is one
-Function: TypeAlias = Callable[..., Any]  # of the user, or a kernel function
-NumberOrArray: TypeAlias = Any  # an array where several series, targets or filters are asked for
-TableOrArray: TypeAlias = Any  # a table of pandas or xarray where the argument is one
+ArrayOrView: TypeAlias = Any  # a View if the argument is one
+Function: TypeAlias = Callable[..., Any]  # a user's function, or a kernel function
+NumberOrArray: TypeAlias = Any  # an array for several series, targets or filters
+TableOrArray: TypeAlias = Any  # a table of pandas or xarray if the argument is one

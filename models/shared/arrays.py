@@ -1,4 +1,4 @@
-"""Arrays of users where a kernel reaches them."""
+"""Copies of users' arrays in memory that a kernel can access."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import portable as pk
 
 from .annotations import Array
 
-_LARGE = 4 << 20  # bytes of a copy that is worth a thread's start
-_KEPT = 128 << 10  # bytes of an array whose memory the layer keeps for the next one
+_LARGE = 4 << 20  # smallest copy in bytes for which a thread is started
+_KEPT = 128 << 10  # smallest array in bytes whose memory is reused
 
 
 def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
-    """Return an array as a view that a space reaches (the default space if None).
+    """Return an array as a view that a space can access (the default space if None).
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.Vie
     Returns
     -------
     View
-        Of the array's own memory where the space reaches it, elsewhere a copy; row-major, but for a View
-        that already is there.
+        A view of the array's memory if the space can access it, else a copy; row-major, except for a View
+        that the space can already access.
     """
     host = array if isinstance(array, pk.View) else pk.asview(np.ascontiguousarray(array), space="serial")
     device = pk.create_mirror_view(host, pk.default_space() if space is None else space)
@@ -38,12 +38,12 @@ def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.Vie
 
 
 class Copying:
-    """A copy that a thread makes while the caller goes on: what is launched until `wait` does not read the
-    target. Small copies are made at once.
+    """A copy by a thread, while the caller continues. Kernels launched before `wait` must not read the
+    target. Small copies are performed immediately.
 
     Parameters
     ----------
-    target, source : View or ndarray, as of `pk.deep_copy`
+    target, source : View or ndarray, arguments of `pk.deep_copy`
     """
 
     def __init__(self, target: Array | pk.View, source: Array | pk.View) -> None:
@@ -56,7 +56,7 @@ class Copying:
         thread.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Until the copy is there.
+        """Wait until the copy is complete.
 
         Raises
         ------
@@ -74,8 +74,8 @@ class Copying:
 
 
 def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """Return an array of no certain elements; a large one has the memory of one that is gone, as the
-    system hands out new memory page by page.
+    """Return an uninitialised array. A large one reuses the memory of a deleted array, since the system
+    provides new memory page by page, which is slow.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
     -------
     ndarray
     """
-    array = np.empty(shape, dtype)  # of a large one no page is touched
+    array = np.empty(shape, dtype)  # does not touch the pages of a large array
     return array if array.nbytes < _KEPT else pk.empty(shape, dtype, "serial").to_numpy()
 
 
 def host_array(view: pk.View) -> Array:
-    """Return the elements of a view on the host, where a large array has the memory of one that is gone.
+    """Return the elements of a view on the host; a large array reuses the memory of a deleted one.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def host_array(view: pk.View) -> Array:
     Returns
     -------
     ndarray
-        The view's own memory where the host reaches it, elsewhere a copy.
+        The view's memory if the host can access it, else a copy.
     """
     near = pk.create_mirror_view(view)
     if near is not view:
@@ -109,7 +109,8 @@ def host_array(view: pk.View) -> Array:
 
 
 class Together:
-    """Small arrays of the host in a space, by one copy for each dtype there and back: on a GPU each waits.
+    """Small host arrays in a space, copied together by dtype in both directions, since each copy to or from a
+    GPU has a latency.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class Together:
     Attributes
     ----------
     views : dict of View
-        Of the same names and shapes, row-major; those of one dtype lie behind each other in one memory.
+        Views of the same names and shapes, row-major; those of one dtype are contiguous in one allocation.
     """
 
     def __init__(self, arrays: dict[str, Array], space: pk.SpaceLike | None = None) -> None:
@@ -136,7 +137,7 @@ class Together:
             self._wholes[dtype] = whole
 
     def to_numpy(self) -> dict[str, Array]:
-        """Return all of them as they are now, in memory of their own.
+        """Return copies of all views on the host.
 
         Returns
         -------
@@ -148,7 +149,7 @@ class Together:
 
 
 def as_view(array: Any) -> pk.View | None:
-    """Return the View of an array whose results are wanted as Views.
+    """Return an array as a View if it is in a device's memory or a View, so that results should be Views.
 
     Parameters
     ----------
@@ -157,8 +158,8 @@ def as_view(array: Any) -> pk.View | None:
     Returns
     -------
     View or None
-        Of a View, and of another library's array on a device, the memory itself; None for all else, which
-        is taken to the host.
+        A view of the same memory for a View and for another library's array on a device; None for all others,
+        which are processed on the host.
     """
     if isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__"):
         return pk.asview(array)

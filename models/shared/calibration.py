@@ -1,4 +1,4 @@
-"""Simulation-based calibration: are samplers right?
+"""Simulation-based calibration: a test of the correctness of samplers.
 
 Parameters are drawn from priors, data from parameters, and posteriors from data. If the sampler draws from
 the exact posterior, the rank of the true value among L independent draws is uniform on 0..L.
@@ -22,7 +22,7 @@ from .extras import need
 from .processes import map_numbers
 from .shown import Shown
 
-BOXES = 20  # of the histogram of ranks, at most
+BOXES = 20  # largest number of bins in the histogram of ranks
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Ranks(Shown):
     method : str
     ranks : ndarray of int, shape (n_sets, n_params), 0 to n_kept
     n_kept : int
-        Draws that each rank is among, nearly independent.
+        Number of nearly independent draws with which each true value is ranked.
     p_values : dict
-        Of the chi-square test that ranks are uniform, by parameter.
+        p-values of the chi-square test of uniform ranks, by parameter.
     """
 
     method: str
@@ -52,14 +52,14 @@ class Ranks(Shown):
 def rank_truths(
     rank: Callable[[int], tuple], names: Sequence[str], method: str, n_sets: int, n_kept: int, **how: Any
 ) -> tuple[dict[str, Any], list[tuple]]:
-    """Return the fields of `Ranks` over simulated data sets, and what else was found of each set.
+    """Return the fields of `Ranks` for simulated data sets, and the other results of each set.
 
     Parameters
     ----------
     rank : callable (int) -> tuple
-        Of a data set's number: the ranks of its true parameters, and anything else.
+        Returns the ranks of the true parameters of a data set, given its number, and any other results.
     names : sequence of str
-        Of the parameters.
+        Names of the parameters.
     method : str
     n_sets, n_kept : int
     **how

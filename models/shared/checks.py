@@ -1,5 +1,5 @@
-"""Checks of what users pass in, shared by the methods. Each names the argument, what was got and what is
-wanted.
+"""Checks of arguments, shared by the methods. Each message states the argument, its value, and the valid
+values.
 
 A method runs all of its checks before anything is computed or copied to a device.
 """
@@ -18,19 +18,19 @@ from .files import is_same_file
 from .mapped import Streamed, opened
 
 
-_FEW = 64  # numbers that Python looks at sooner than NumPy does
+_FEW = 64  # number of elements below which a test in Python is faster than in NumPy
 
 
 def check_outputs(options, *names, inputs=()):
-    """Refuse, before anything is computed, files of a command whose folders do not exist, those that it
-    reads, and a --plot that Matplotlib has no format for.
+    """Raise, before anything is computed, for output files of a command whose folders do not exist or that
+    are also input files, and for a --plot whose format Matplotlib does not support.
 
     Parameters
     ----------
     options : argparse.Namespace
-        An option that is missing or None asks for no file.
+        An option that is missing or None has no file.
     names, inputs : str
-        Options that name files to be written, and to be read.
+        Names of the options for output files and for input files.
     """
     for name in names:
         path = getattr(options, name, None)
@@ -49,7 +49,7 @@ def check_outputs(options, *names, inputs=()):
 
 
 def refuse_mask(value, name):
-    """Refuse a masked array: NumPy's functions would go on with what is below the mask."""
+    """Raise for a masked array, since NumPy's functions would use the masked values."""
     if hasattr(value, "mask") and hasattr(value, "filled"):
         raise DTypeError(
             f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
@@ -58,9 +58,9 @@ def refuse_mask(value, name):
 
 
 def as_numbers(value, name, n_dims=None):
-    """`value`, an array-like, a View, or what `portable.models.shared.mapped` reads, as a host array of real
-    numbers, with that many dimensions if given."""
-    if type(value) is not np.ndarray:  # most are, of which the rest need not be asked
+    """Return an array-like, a View, or an input of `portable.models.shared.mapped` as a host array of real
+    numbers; raise unless it has n_dims dimensions, if given."""
+    if type(value) is not np.ndarray:  # fast path: most values are arrays
         value = value.to_numpy() if isinstance(value, pk.View) else opened(value, name)
         if isinstance(value, Streamed):
             value = value[:]
@@ -92,7 +92,7 @@ def first_not_finite(array):
 
 
 def check_finite(array, name):
-    """Return the array as float64, refused at its first number that is not finite."""
+    """Return the array as float64; raise, with the index, if a number is not finite."""
     index = first_not_finite(array)
     if index is not None:
         raise FiniteError(
@@ -102,12 +102,12 @@ def check_finite(array, name):
 
 
 def check_numbers(value, name, n_dims=None):
-    """Return an array-like, as `as_numbers` does, as finite float64."""
+    """Return an array-like as float64, like `as_numbers`; raise if a number is not finite."""
     return check_finite(as_numbers(value, name, n_dims), name)
 
 
 def check_count(value, name, least=1, most=None):
-    """Return a whole number between two bounds, both included."""
+    """Return an integer; raise unless it is from `least` to `most`."""
     if value.__class__ is not int and (
         isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral)
     ):
@@ -120,12 +120,12 @@ def check_count(value, name, least=1, most=None):
 
 
 def check_seed(seed):
-    """Return a whole number from 0 to 2^64 - 1."""
+    """Return an integer; raise unless it is from 0 to 2^64 - 1."""
     return check_count(seed, "seed", 0, 2**64 - 1)
 
 
 def check_number(value, name, above=-np.inf, least=-np.inf):
-    """Return a finite number above one bound and not below the other."""
+    """Return a float; raise unless it is finite, > above and >= least."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
     if not np.isfinite(value):
@@ -137,7 +137,7 @@ def check_number(value, name, above=-np.inf, least=-np.inf):
 
 
 def check_share(value, name):
-    """Return a share between 0 and 1."""
+    """Return a float; raise unless it is between 0 and 1."""
     if not 0.0 < check_number(value, name) < 1.0:
         raise InputError(f"{name} is {value}; a share between 0 and 1 is wanted: 0.95 for 95 %")
     return float(value)
@@ -156,7 +156,8 @@ def check_flag(value, name):
 
 
 def check_kind(value, name, kind, wanted):
-    """Refuse another type: `name` must `wanted`, such as "be hawkes.Likelihood"."""
+    """Return a value; raise unless it is of type `kind`: `name` must `wanted`, such as "be
+    hawkes.Likelihood"."""
     if not isinstance(value, kind):
         raise DTypeError(f"{name} must {wanted}, got {type(value).__name__}")
     return value

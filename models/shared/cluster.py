@@ -1,7 +1,7 @@
-"""Shards on a cluster of dask.distributed: a place a worker, whatever happens to workers.
+"""Shards on a cluster of dask.distributed, with one place per worker, tolerant of workers that end.
 
-Dask starts workers, restarts them, moves work from those that died, and shows all of it in the browser.
-What is here asks each worker for the results of neighbouring shards, and gives it what it lacks of the data.
+Dask starts and restarts workers and shows their state in the browser. This module requests the results of
+neighbouring shards from each worker, sends it the data that it lacks, and moves work from workers that ended.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from .annotations import ClientLike, Spaces
 from .extras import need
 from .places import Lost, Place, Sent, shared_out
 
-QUIET = 50  # critical: workers that are being closed say much of what they miss
-ANSWER_S = 30.0  # of a scheduler
-WAIT_S = 60.0  # for the first worker
-_REACH_S = 3.0  # for one that lives to say who it is
-PAUSED_S = 60.0  # for one that may begin nothing
-_LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
-_ATTEMPTS = 5  # at the same work, each after the end of a worker
-_SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
-# client: workers and spaces that are as they should
+QUIET = 50  # log level "critical", since workers that are closed log many errors
+ANSWER_S = 30.0  # timeout for the answer of a scheduler
+WAIT_S = 60.0  # timeout for the first worker
+_REACH_S = 3.0  # timeout for a worker to identify itself
+PAUSED_S = 60.0  # timeout for a worker that dask has paused
+_LOOK_S = 1.0  # interval of checks that a worker without an answer has not ended
+_ATTEMPTS = 5  # largest number of attempts at the same work, each after the end of a worker
+_SHARE = 0.4  # of a worker's memory for data: dask pauses a worker at 0.8, and ends it at 0.95
+# by client: workers and spaces that passed `check_workers`
 _CHECKED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_WATCHING: list[list[float]] = []  # what `watched` fills
+_WATCHING: list[list[float]] = []  # lists that `watched` has yielded, to be extended
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[float]]:
-    """Measure the time that workers work: the rest of a step is the cost of messages.
+    """Measure the computing time of workers; the rest of the time of a step is the cost of messages.
 
     Yields
     ------
     list of float
-        The seconds of the worker that worked longest, of each time that they are asked in the block.
+        For each request in the block, the seconds of the worker that computed longest.
     """
     _WATCHING.append(found := [])
     try:
@@ -59,12 +59,12 @@ def watched() -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def connected(client: ClientLike) -> Iterator[Any]:
-    """Yield the client that was asked for.
+    """Yield the client of an argument `client`.
 
     Parameters
     ----------
     client : distributed.Client, "local" or None
-        "local" is a new one of this machine's cores, `private`, which is closed behind the block.
+        "local" is a new client of this machine's cores by `private`, which is closed after the block.
 
     Yields
     ------
@@ -73,7 +73,7 @@ def connected(client: ClientLike) -> Iterator[Any]:
     Raises
     ------
     DTypeError, InputError
-        What is no client, or one that is closed; distributed is not installed.
+        `client` is not a client, or is closed; distributed is not installed.
     """
     if client is None:
         yield None
@@ -98,12 +98,12 @@ def connected(client: ClientLike) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def connect(cluster: str) -> Iterator[Any]:
-    """Yield a client of what `--cluster` names.
+    """Yield a client for the value of `--cluster`.
 
     Parameters
     ----------
     cluster : str
-        "local", the address of a scheduler, or the file that one wrote.
+        "local", the address of a scheduler, or its scheduler file.
 
     Yields
     ------
@@ -112,7 +112,7 @@ def connect(cluster: str) -> Iterator[Any]:
     Raises
     ------
     InputError
-        No scheduler answers there; distributed is not installed.
+        No scheduler answers at that address; distributed is not installed.
     """
     distributed = _distributed()
     if cluster == "local":
@@ -136,18 +136,19 @@ def connect(cluster: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def private(n_workers: int, processes: bool = True, **options: Any) -> Iterator[Any]:
-    """Start workers of one thread each on this machine, which take work from this process alone.
+    """Start workers with one thread each on this machine, which accept work only from this process.
 
-    Workers of a dask scheduler run the code of whoever reaches its port. So these speak TLS with a key that
-    is made now and lives in the memory of these processes, and the page is on the loopback device.
+    Workers of a dask scheduler execute code from any client that can connect to its port. So these use TLS
+    with a new key that exists only in the memory of these processes, and the dashboard is on the loopback
+    device.
 
     Parameters
     ----------
     n_workers : int
     processes : bool, default True
-        Threads of this process, if not; they listen to none.
+        If False, workers are threads of this process, without a port.
     **options
-        Of `distributed.LocalCluster`.
+        Options of `distributed.LocalCluster`.
 
     Yields
     ------
@@ -176,7 +177,7 @@ def private(n_workers: int, processes: bool = True, **options: Any) -> Iterator[
 
 
 def _reaches_workers(client: ClientLike) -> bool:
-    """Return whether messages need no way through the scheduler, which takes half as long again."""
+    """Return True if messages to workers do not pass through the scheduler, which takes 1.5 times as long."""
     workers = living(client)
 
     async def answers() -> bool:
@@ -188,7 +189,7 @@ def _reaches_workers(client: ClientLike) -> bool:
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the option of commands that may share their work out.
+    """Add the option `--cluster` of commands that can distribute their work.
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def asked_for(options: argparse.Namespace) -> Iterator[None]:
-    """Put the client of `--cluster` into `options.client`, None without it.
+    """Set `options.client` to the client of `--cluster`, or to None without it.
 
     Parameters
     ----------
@@ -227,15 +228,15 @@ def asked_for(options: argparse.Namespace) -> Iterator[None]:
 
 
 class Workers:
-    """A place on each worker of a client; as `sharding.Threads`.
+    """A place on each worker of a client, with the interface of `sharding.Threads`.
 
-    Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler
-    take ten and more. What was on a worker that ended is asked of another one.
+    Places are dask actors, which are called directly: a call takes about 2 ms, a task of the scheduler 10 ms
+    or more. The shards of a worker that ended are requested from another one.
 
     Raises
     ------
     InputError, ClusterError
-        Several spaces are named, something does not pickle, a worker is of another version or without the
+        Several spaces are given, an object does not pickle, or a worker has another version or lacks the
         space.
     """
 
@@ -255,16 +256,16 @@ class Workers:
         self._client, self._make, self._pieces, self._label = client, make, pieces, label
         self._space = None if space is None else str(space)
         self._room, self._places = room, {}
-        _sent(make, "the method"), _sent(pieces[0], "shard 0")  # what does not pickle is refused at once
+        _sent(make, "the method"), _sent(pieces[0], "shard 0")  # raises if they do not pickle
         check_workers(client, self._space)
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
-        """Return the findings of each place; as `sharding.Threads.ask`.
+        """Return the results of each place, like `sharding.Threads.ask`.
 
         Parameters
         ----------
         name, args, reduce, numbers
-            As there.
+            As in `sharding.Threads.ask`.
 
         Returns
         -------
@@ -279,7 +280,7 @@ class Workers:
             return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
-        """None: workers are asked for their sums.
+        """Return None, since sums of workers are requested by `ask`.
 
         Parameters
         ----------
@@ -309,7 +310,7 @@ class Workers:
         )
 
     def _settled(self) -> list[str]:
-        """Return the workers that live, once each has a place."""
+        """Return the running workers, after each has been given a place."""
         for _ in range(_ATTEMPTS):
             workers = living(self._client)
             if not workers:
@@ -331,7 +332,7 @@ class Workers:
             raise ClusterError(f"client has had no worker for {WAIT_S:g} s") from error
 
     def _begin(self, workers: list[str]) -> None:
-        """Give places to workers that have none."""
+        """Create places on workers without one."""
         make = Sent(self._make)
         own, futures = (_RemotePlace, self._space, self._room, len(self._pieces)), {}
         for worker in workers:
@@ -345,7 +346,7 @@ class Workers:
                 self._places[worker] = futures[worker], set()
 
     def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
-        """Return the question to a worker, with the pieces that it lacks."""
+        """Return the request to a worker, with the pieces that it lacks."""
         future, given = self._places[worker]
         wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
         given.update(numbers)
@@ -372,8 +373,7 @@ class Workers:
         return answer
 
     def _answers(self, calls: list[tuple[str, Callable]]) -> list:
-        """Return the findings of workers; None for one that has ended. An error of the method is raised
-        here."""
+        """Return the results of workers, None for one that has ended. An error of the method is raised."""
         sent = self._heard(calls)
         for found in _WATCHING:
             found.append(max((one.seconds for one in sent if one), default=0.0))
@@ -384,10 +384,10 @@ class Workers:
         return values
 
     def _heard(self, calls: list[tuple[str, Callable]]) -> list:
-        """Return each worker's answer to a call, or None if it has ended: dask may wait for it for ever.
+        """Return each worker's answer to a call, or None if it has ended, when dask might wait for ever.
 
-        All are asked, and waited for, by one task in dask's own thread: to and fro between threads for each
-        worker would take longer than to send and read a message.
+        One task in dask's thread sends all requests and waits for the answers: a switch of threads for each
+        worker would take longer than to send and receive a message.
         """
         tasks, paused_s = [], dict.fromkeys((worker for worker, _ in calls), 0.0)
 
@@ -413,7 +413,7 @@ class Workers:
         return [task.result() for task in tasks]
 
     def _is_paused(self, worker: str) -> bool:
-        """Return whether dask lets a worker begin nothing, for want of memory."""
+        """Return True if dask has paused a worker because of its memory."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
         return known.get(worker, {}).get("status") == "paused"
 
@@ -435,7 +435,7 @@ def _ended() -> tuple:
 
 
 def _answering(function: Callable[..., Any]) -> Callable[..., Sent]:
-    """Make a method send what it returns, or the error that it raises: an error of dask's own says that the
+    """Wrap a method to send its result, or the error that it raises, so that an error by dask means that the
     worker has ended."""
 
     def answer(*args: object) -> Sent:
@@ -456,8 +456,7 @@ def _answering(function: Callable[..., Any]) -> Callable[..., Sent]:
 
 
 class _RemotePlace:
-    """A place on a worker, of a space as there is one: by default as many threads as dask gives the
-    worker."""
+    """A place on a worker, with a space of the worker: by default as many threads as dask assigns to it."""
 
     def __init__(self, space: str | None, room: float | None, n_shards: int) -> None:
         from distributed import get_worker

@@ -17,7 +17,8 @@ ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2,
 
 
 def looks_dated(column):
-    """Tell whether a column holds dates: of NumPy, pandas or Python, or text whose first entry is one."""
+    """Return True if a column contains dates: of NumPy, pandas or Python, or strings of which the first is a
+    date."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind == "M":
         return True
@@ -35,14 +36,14 @@ def as_dates(column, name, order=None):
     Parameters
     ----------
     column : array-like
-        datetime64, pandas or Python dates, with or without a time zone, or text: 2026-01-31, 2026/01/31
-        12:30, with Z or an offset such as +01:00 perhaps, 1/31/2026 1:05 PM, 31.1.2026. Those without a zone
-        are taken as they are.
+        datetime64, pandas or Python dates, with or without a time zone, or strings: 2026-01-31, 2026/01/31
+        12:30, optionally with Z or an offset such as +01:00, 1/31/2026 1:05 PM, 31.1.2026. Dates without a
+        zone are not converted.
     name : str
-        For messages.
+        Name of the argument, for messages.
     order : {"year first", "month first", "day first"}, optional
-        Of the parts of dates in text. Where the year comes last and it is not given, the entries must tell:
-        some day above 12.
+        Order of the parts of dates in strings. If the year is last and no order is given, it follows from an
+        entry with a day above 12.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def as_dates(column, name, order=None):
     Raises
     ------
     DTypeError, FiniteError, InputError
-        An entry that is no date, is missing, or that may be read in two ways.
+        An entry is not a date, is missing, or is ambiguous.
     """
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind == "M":
@@ -78,7 +79,7 @@ def as_dates(column, name, order=None):
 
 
 def as_date(value, name):
-    """Return one date and time in UTC, of text, NumPy, pandas or Python."""
+    """Return one date and time in UTC from a string or a date of NumPy, pandas or Python."""
     return as_dates([value] if not isinstance(value, np.datetime64) else np.array([value]), name)[0]
 
 
@@ -99,7 +100,7 @@ def _of_object(entry, name, row):
 
 
 def _of_text(entries, name, order):
-    """Return text: parts by one pattern, then arithmetic on arrays."""
+    """Return strings as dates: split into parts by one pattern, then converted by arithmetic on arrays."""
     dates, clocks = [], []
     for row, entry in enumerate(entries, 1):
         parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
@@ -136,7 +137,7 @@ def _of_text(entries, name, order):
 
 
 def _order(table, year_first, name):
-    """Find the order of day, month and year that the entries tell."""
+    """Determine the order of day, month and year from the entries."""
     if year_first.all():
         return "year first"
     if year_first.any():

@@ -1,4 +1,4 @@
-"""Libraries that only some of the functions need."""
+"""Optional packages, imported when a function requires them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from portable.errors import InputError
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:
-    """That module, or an error that says what to install.
+    """Import and return an optional module; raise with instructions for its installation if it is missing.
 
     Parameters
     ----------
     module : str
     extra : str
-        Of this package, which brings it.
+        Extra of this package that installs it.
     purpose : str
-        What wants it.
+        The purpose that requires it, for the message.
 
     Returns
     -------
@@ -27,7 +27,7 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
     Raises
     ------
     InputError
-        It is not installed.
+        The module is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -44,5 +44,5 @@ def new_figure(width: float = 7.0, height: float = 3.4) -> Any:
 
 
 def axes_or_new(axes: Any, width: float, height: float) -> Any:
-    """Return the axes that were given, or those of a new figure."""
+    """Return `axes`, or those of a new figure if None."""
     return new_figure(width, height).subplots() if axes is None else axes

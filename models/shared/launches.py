@@ -14,12 +14,12 @@ def launch(where: Any, kernel: Any, *args: Any, space: pk.SpaceLike | None = Non
     Parameters
     ----------
     where : policy, int or tuple of int
-        A tuple holds the extents of a range of several dimensions.
+        A tuple is the extents of a range of several dimensions.
     kernel : function marked with @pk.kernel
     *args
         The kernel's arguments after the index.
     space : str or Space, optional
-        Of a range; the default space if not given. A policy has its own.
+        The space of a range, by default the default space. A policy includes its space.
     """
     policy = where
     if isinstance(where, tuple):

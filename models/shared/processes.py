@@ -1,4 +1,4 @@
-"""Jobs that do not know of each other, such as simulated data sets, in processes side by side."""
+"""Independent jobs, such as simulated data sets, in parallel processes."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def map_numbers(
     client: object = None,
     space: str | None = None,
 ) -> list:
-    """[function(0), ..., function(n - 1)], whatever the order in which they end.
+    """Return [function(0), ..., function(n - 1)], computed in parallel.
 
     Parameters
     ----------
     function : callable (int) -> object
-        With jobs above 1 it, and what it returns, must pickle: a function at the top of a module, or a
+        With jobs > 1, it and its results must pickle: a function at the top of a module, or a
         functools.partial of one.
     n : int
     jobs : int, default 1
-        Processes. With 1 this one does the work.
+        Number of processes. With 1, this process computes all.
     description : str
     progress : bool
-        Show a bar.
+        Show a progress bar.
     client : distributed.Client or "local", optional
-        Whose workers do the work in place of `jobs`.
+        A client whose workers are used instead of `jobs`.
     space : str, optional
-        The space that each of those workers must have, for they are asked before work begins.
+        The space that each of those workers must have, which is checked before work begins.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def map_numbers(
     Raises
     ------
     Exception
-        The first that a call raised; calls that have not begun are then left out.
+        The first exception that a call raised; calls that have not begun are cancelled.
     """
     jobs = min(check_count(jobs, "jobs", 1, 1024), max(n, 1))
     shown = {"description": description, "disable": not progress, "total": n, "console": Console(stderr=True)}
@@ -70,6 +70,6 @@ def map_numbers(
 
 
 def space_of(space: object, jobs: int, client: object = None) -> object:
-    """Return the space that each of so many processes, or of the workers of a client, works on: "serial"
-    if they share the cores, unless one was named."""
+    """Return the space of each of `jobs` processes, or of the workers of a client: `space` if given, else
+    "serial" if they share the cores."""
     return "serial" if space is None and (jobs > 1 or client is not None) else space

@@ -1,4 +1,4 @@
-"""The bar that is shown while a long call goes on."""
+"""Progress bar of long calls."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from .checks import check_flag
 
 
 def bar(shown: bool, *columns: str) -> rich.progress.Progress:
-    """Return a bar on standard error: what is done, how much of it, how long the rest will take.
+    """Return a progress bar on standard error, with a description, the completed share, and the remaining
+    time.
 
     Parameters
     ----------
     shown : bool
-        Otherwise nothing is written.
+        If False, nothing is written.
     *columns : str
-        What stands behind it, in rich's words.
+        Further columns after the bar, in the format of rich.
 
     Returns
     -------
@@ -25,7 +26,7 @@ def bar(shown: bool, *columns: str) -> rich.progress.Progress:
     Raises
     ------
     DTypeError
-        `shown`, which users know as `progress`, is no bool.
+        `shown`, the argument `progress` of methods, is not a bool.
     """
     return rich.progress.Progress(
         "[progress.description]{task.description}",

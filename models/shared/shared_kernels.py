@@ -1,18 +1,18 @@
-"""Share kernels between several methods: sums of shards, and a search."""
+"""Kernels shared by several methods: sums of shards, and bisection."""
 
 import portable as pk
 
 
 @pk.kernel
 def add_to(i, left, right):
-    """Add the sums of a shard, or of several, to those of the ones before. 24 bytes."""
+    """Add the sums of one or several shards, `right`, to those of the preceding shards, `left`. 24 bytes."""
     left[i] += right[i]
 
 
 @pk.function
 def first_not_below(values, low, high, wanted):
-    """Return the first place in [low, high), where values rise, whose value is not below the one that is
-    wanted; `high` if all are."""
+    """Return the first index in [low, high) of ascending values whose value is >= wanted; `high` if there is
+    none."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < wanted:

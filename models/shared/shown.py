@@ -11,8 +11,8 @@ _LONGEST = 120  # characters of a value
 
 
 class Shown:
-    """A dataclass that notebooks show as a table: a row for each field; of an array its shape, and its range
-    if it is long."""
+    """A dataclass with an HTML table for notebooks, a row for each field; arrays are shown by their shape,
+    and by their range if they are long."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's that they are about."""
+"""Warnings that are attributed to a line of the user's code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 
 def warn(text: str, kind: type[Warning] = RuntimeWarning) -> None:
-    """Warn at the nearest line that is not of this package, however many functions lie between."""
+    """Give a warning, attributed to the innermost calling line outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals["__name__"].startswith("portable."):
         level, frame = level + 1, frame.f_back
