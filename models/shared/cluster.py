@@ -468,7 +468,7 @@ class _RemotePlace:
 
     @_answering
     def begin(self, make: Sent) -> bool:
-        """Take what makes the method; True."""
+        """Create the place from the factory of its method; return True."""
         self._place = Place(make.value, self._space, self._room, self._n_shards)
         return True
 
@@ -480,7 +480,7 @@ class _RemotePlace:
 
 
 def living(client: ClientLike) -> list[str]:
-    """Return the workers that live, which only a scheduler that lives can tell.
+    """Return the running workers, according to the scheduler.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ def living(client: ClientLike) -> list[str]:
 def each(
     client: ClientLike, function: Callable[[int], Any], n: int, space: str | None = None
 ) -> Iterator[Any]:
-    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free.
+    """Yield function(0), ..., function(n - 1), in that order, each computed by the next free worker.
 
     Parameters
     ----------
@@ -519,19 +519,19 @@ def each(
         It must pickle.
     n : int
     space : str, optional
-        Which each worker must have.
+        The space that each worker must have.
 
     Yields
     ------
     object
-        As `processes.map_numbers`.
+        The results, as of `processes.map_numbers`.
 
     Raises
     ------
     DTypeError
         The function does not pickle.
     ClusterError
-        A worker of other versions, or without the space; worker after worker has ended, or the scheduler is
+        A worker has other versions, or lacks the space; several workers have ended, or the scheduler is
         gone.
     """
     sent = _sent(function, "the function")
@@ -550,19 +550,18 @@ def each(
                 " give workers more of it"
             ) from error
         except FutureCancelledError as error:
-            living(client)  # where the scheduler is gone it says so
+            living(client)  # raises if the scheduler is gone
             raise ClusterError(f"job {number} was cancelled: {error}") from error
         yield found.value
 
 
 def _one(function: Sent, number: int) -> Sent:
-    """On a worker."""
+    """Call the function on a worker."""
     return Sent(function.value(number))
 
 
 def _describe(space: str | None, dask_worker: object = None) -> dict:
-    """Describe a worker, which dask hands over as `dask_worker`, and the reason why it lacks the space, if
-    it does."""
+    """Return the versions on a worker, `dask_worker` by dask, and the reason if it lacks the space."""
     try:
         with pk.use(own_space(space, dask_worker)):
             reason = None
@@ -577,7 +576,7 @@ def _describe(space: str | None, dask_worker: object = None) -> dict:
 
 
 def own_space(space: str | None, worker: Any) -> str:
-    """Return the space of that name on a worker.
+    """Return the space of a name on a worker.
 
     Parameters
     ----------
@@ -587,13 +586,13 @@ def own_space(space: str | None, worker: Any) -> str:
     Returns
     -------
     str
-        By default as many threads as dask gives the worker.
+        By default as many threads as dask assigns to the worker.
     """
     return space or f"threads:{worker.state.nthreads}"
 
 
 def check_workers(client: ClientLike, space: str | None) -> None:
-    """Refuse workers of other versions, and those that lack the space.
+    """Raise if a worker has other versions, or lacks the space.
 
     Parameters
     ----------
@@ -603,12 +602,12 @@ def check_workers(client: ClientLike, space: str | None) -> None:
     Raises
     ------
     ClusterError
-        It names the worker, what it has and what is wanted.
+        The message names the worker, its versions and those required.
     """
     known = _CHECKED.setdefault(client, set())
     new = [worker for worker in living(client) if (worker, space) not in known]
     own, answers = _describe("serial"), {}
-    with contextlib.suppress(KeyError, OSError):  # one has ended: they are asked when they are next looked at
+    with contextlib.suppress(KeyError, OSError):  # a worker has ended: others are checked at the next call
         answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
     now = living(client)
     for worker, found in answers.items():
@@ -630,10 +629,10 @@ def check_workers(client: ClientLike, space: str | None) -> None:
 
 
 def _sent(value: object, name: str) -> Sent:
-    """In transit, or refused by that name."""
+    """Return the object as Sent; raise, naming it, if it does not pickle."""
     try:
         return Sent(value)
-    except PortableError:  # of what is read on the way
+    except PortableError:  # of arrays that are read while they are pickled
         raise
     except Exception as error:
         raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error

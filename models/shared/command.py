@@ -1,8 +1,7 @@
-"""Share the commands' parts between the five families: options taken from the functions that they call,
-and the end of a command.
+"""Parts of the command lines of all families: options derived from functions, output, and exit codes.
 
 An option is a parameter of the function: its name without a leading `n_` and with `-` for `_`, the type and
-the choices of its annotation, its default, and the first sentence of what its docstring says of it.
+the choices of its annotation, its default, and the first sentence of its description in the docstring.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _TOLD = UserWarning, RuntimeWarning
 
 
 def parser(family: str, description: str):
-    """Return the parser of `python -m portable.models.FAMILY`, and what its commands are added to."""
+    """Return the parser of `python -m portable.models.FAMILY`, and the object to which commands are added."""
     made = argparse.ArgumentParser(prog=f"portable {family}", description=description)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     return made, made.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
@@ -65,15 +64,15 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
     Parameters
     ----------
     family : str
-        Its name stands before messages, which are written to standard error, warnings among them.
+        Prefix of messages and warnings on standard error.
     made : argparse.ArgumentParser
     argv : sequence of str or None
-        Those of the process if None.
+        Arguments; those of the process if None.
 
     Returns
     -------
     int
-        What `options.act` returned, 0 for None: 1 means that a check failed; 2 if the request cannot be met;
+        The result of `options.act`, 0 for None; 1 means that a check failed. 2 if the request cannot be met;
         130 after Ctrl-C.
     """
     options, before = made.parse_args(argv), len(written)
@@ -105,7 +104,7 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
 
 
 def _tell_written(options, paths):
-    """Print which files a run wrote, or the option that writes one."""
+    """Print the files that a run wrote, or the option that writes one."""
     if paths:
         print("wrote", ", ".join(dict.fromkeys(printable(str(path)) for path in paths)))
     elif option := next((name for name in ("out", "json") if name in options), ""):
@@ -114,7 +113,7 @@ def _tell_written(options, paths):
 
 @contextlib.contextmanager
 def _warned(family: str) -> Iterator[None]:
-    """Write warnings to standard error, a line each, once all is done."""
+    """Write warnings to standard error, one per line, at the end of the block."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in _TOLD:
             warnings.simplefilter("always", kind)
@@ -134,9 +133,9 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
     function : callable
         Annotated, with a numpydoc docstring.
     names : str
-        Of parameters.
+        Names of parameters.
     changes : dict
-        By a parameter's name: keywords of `add_argument` that replace what the function says.
+        By a parameter's name: keywords of `add_argument` that replace those derived from the function.
     """
     described = parameters_of(function)
     for name in (*names, *changes):
@@ -158,8 +157,8 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
 
 
 def given(options: argparse.Namespace, function: Callable) -> dict:
-    """Return the keyword arguments of a function that the command line holds, its space and its client
-    among them."""
+    """Return the keyword arguments of a function from the command line, including its space and its
+    client."""
     wanted = inspect.signature(function).parameters.values()
     return {
         p.name: getattr(options, p.name) for p in wanted if p.kind is p.KEYWORD_ONLY and p.name in options
@@ -167,7 +166,7 @@ def given(options: argparse.Namespace, function: Callable) -> dict:
 
 
 def progress(to: argparse._ActionsContainer) -> None:
-    """Add --progress and --no-progress, for which standard error being a terminal decides."""
+    """Add --progress and --no-progress; by default there is a bar if standard error is a terminal."""
     to.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -177,17 +176,17 @@ def progress(to: argparse._ActionsContainer) -> None:
 
 
 def add_json(to: argparse._ActionsContainer) -> None:
-    """Add --json, which `write_json` heeds."""
+    """Add --json, for `write_json`."""
     to.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
 
 
 def write_json(options: argparse.Namespace, **found: object) -> None:
-    """Keep results by their names for --json, which `run` writes; NaN and infinities become null there."""
+    """Store results by name for --json, which `run` writes; NaN and infinities become null."""
     options.found = getattr(options, "found", {}) | found
 
 
 def _plain(value):
-    """Return a value as JSON can hold it: fields of dataclasses and entries of arrays."""
+    """Return a value in a form that JSON supports: dataclasses as their fields, arrays as lists."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -204,8 +203,8 @@ def _plain(value):
 
 
 def parameters_of(function: Callable) -> dict[str, str]:
-    """Return the first sentence that a numpydoc docstring says of each parameter, without its full stop;
-    where it says 'As in `other`', that of the other function of the package."""
+    """Return the first sentence of each parameter's description in a numpydoc docstring, without the full
+    stop; for 'As in `other`', that of the other function of the package."""
     text = inspect.getdoc(function) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.M | re.S)
     found = {}
@@ -229,7 +228,7 @@ def _of(function):
 
 
 def _kind(hint, default):
-    """Return the keywords of `add_argument` that say what an option takes."""
+    """Return the keywords of `add_argument` for the type of an option."""
     if isinstance(default, bool):
         return {"action": "store_false" if default else "store_true"}
     if default == ():
@@ -249,7 +248,7 @@ def _kind(hint, default):
 
 
 def _parts(hint):
-    """Return the members of a union, of unions in it too."""
+    """Return the members of a union, including those of nested unions."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return [one for part in typing.get_args(hint) for one in _parts(part)]
     return [hint]

@@ -1,4 +1,4 @@
-"""Dates and times of users' tables as NumPy's: what pandas holds, with time zones or without, and text."""
+"""Conversion of dates and times to NumPy: from pandas, with or without time zones, and from strings."""
 
 import datetime
 import re
@@ -12,7 +12,7 @@ from .checks import check_choice
 _DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
 _CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
 _TEXT = re.compile(rf"\s*{_DAY}{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
-# where year, month and day stand in a row of parts
+# positions of year, month and day in the parts of a date
 ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2, 1]}
 
 

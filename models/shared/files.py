@@ -1,4 +1,4 @@
-"""Files: read with a word for whatever may be wrong with them, written whole or not at all."""
+"""Files: read with a message for every fault, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from portable.errors import DTypeError, InputError, ShapeError, StorageError
 from .annotations import Array, PathLike
 
 _PIECE = 1 << 20  # bytes that are read at a time
-_ROWS = 1 << 16  # of a table that are written at a time
-# What a packed file may grow to: so many times its size, or so many bytes whatever it is. Text of numbers
-# grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its bytes while it is read.
+_ROWS = 1 << 16  # rows of a table that are written at a time
+# Upper bounds of the size of an unpacked file: a multiple of its packed size, and bytes that are always
+# allowed. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its
+# bytes while it is read.
 _MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
 _BROKEN = (
     OSError,
@@ -46,14 +47,14 @@ _BROKEN = (
     zlib.error,
     zipfile.BadZipFile,
     csv.Error,
-)  # what readers raise at bytes that are not theirs
-written: list[Path] = []  # files that took their place, in order: a command tells those of its run
-MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for no number, in capitals
+)  # errors of readers for bytes of another format
+written: list[Path] = []  # completed files, in order: a command prints those of its run
+MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for a missing number, capitals
 
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Name the file in whatever goes wrong while it is read.
+    """Name the file in the message of every error while it is read.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def reading(path: PathLike) -> Iterator[None]:
 
 
 def ordinary(path: PathLike, flags: int) -> int:
-    """Open a file; an opener for `open`. A pipe or a device, which may never end, is refused.
+    """Open a file; an opener for `open`. Pipes and devices, which may never end, are refused.
 
     Raises
     ------
@@ -83,13 +84,13 @@ def ordinary(path: PathLike, flags: int) -> int:
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """Return the content of an ordinary file; else an OSError."""
+    """Return the content of an ordinary file; raise OSError for any other."""
     with open(path, "rb", opener=ordinary) as file:
         return file.read()
 
 
 def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
-    """Refuse what would unpack to more than 100 times what the file holds, and to more than `much`."""
+    """Raise if a file would unpack to more than 100 times its size, and to more than `much` bytes."""
     most = max(much, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
         raise InputError(
@@ -99,7 +100,8 @@ def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
 
 
 def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
-    """Return the ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
+    """Return the ending of a file, such as ".csv" or ".csv.gz"; raise unless it exists and is of one of the
+    kinds."""
     path = Path(path)
     kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     either = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
@@ -117,18 +119,19 @@ def read_csv(
     choose: Callable[[list[str]], list[str]] = list,
     rename: Callable[[list[str]], list[str]] = list,
 ) -> dict[str, list[str]]:
-    """Return columns of a .csv or .csv.gz, as text.
+    """Read columns of a .csv or .csv.gz, as strings.
 
-    Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas
-    become points.
+    Cells are separated by commas; if the header has semicolons and no comma, by semicolons, and decimal
+    commas become points.
 
     Parameters
     ----------
     path : path
     choose : callable
-        Of the header's names those that are wanted, once each; all if not given.
+        Returns the names of the columns to read, without duplicates, from those of the header; by default
+        all.
     rename : callable
-        Of the header's names: what to call the columns instead.
+        Returns new names of the columns from those of the header.
 
     Returns
     -------
@@ -137,8 +140,8 @@ def read_csv(
     Raises
     ------
     InputError
-        It is not UTF-8, holds a NUL, a line has more or fewer cells than the header, a wanted name occurs
-        twice, or anything else is wrong; the message names the line.
+        The file is not UTF-8, has a NUL, a line with more or fewer cells than the header, a requested name
+        twice, or another fault; the message names the line.
     """
     with reading(path):
         check_csv(path)
@@ -167,7 +170,7 @@ def read_csv(
 
 
 def _with_point(cell: str) -> str:
-    """Return a number with a decimal comma as Python writes it; another cell as it is."""
+    """Return a number with its decimal comma replaced by a point; other cells unchanged."""
     whole = cell.strip().replace(",", ".", 1)
     try:
         float(whole)
@@ -177,13 +180,13 @@ def _with_point(cell: str) -> str:
 
 
 def check_csv(path: PathLike, wanted: list[str] | None = None) -> None:
-    """Refuse text that other readers take without a word: with NULs, names twice, packed without measure.
+    """Raise for faults of a CSV file that other readers accept: NULs, duplicate names, excessive compression.
 
     Parameters
     ----------
     path : path
     wanted : list of str, optional
-        Names that must not occur twice, if not all may.
+        Names that must not occur twice; by default all names.
     """
     with reading(path):
         seen, line = 0, 1
@@ -214,12 +217,12 @@ def _check_once(path: PathLike, names: list[str], wanted: list[str]) -> None:
 
 
 def numbers(column: list[str], name: str, path: PathLike) -> Array:
-    """Return a column of text as float64, NaN where a word says that there is no number (`MISSING`).
+    """Return a column of strings as float64, NaN for the words in `MISSING`.
 
     Raises
     ------
     DTypeError
-        Another word, which the message names with its row.
+        Another word, which the message states with its row.
     """
     with contextlib.suppress(ValueError):
         return np.array(column, np.float64)
@@ -235,13 +238,13 @@ def numbers(column: list[str], name: str, path: PathLike) -> Array:
 
 
 def read_npz(path: PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, Array]:
-    """Arrays of an .npz file, never Python objects.
+    """Return arrays of an .npz file, never Python objects.
 
     Parameters
     ----------
     path : path
     choose : callable
-        Of the names of the arrays those that are wanted; all if not given.
+        Returns the names of the arrays to read from all names; by default all.
     """
     with reading(path), open(path, "rb", opener=ordinary) as raw:
         with zipfile.ZipFile(raw) as archive:
@@ -252,7 +255,7 @@ def read_npz(path: PathLike, choose: Callable[[list[str]], list[str]] = list) ->
 
 
 def read_npy(path: PathLike) -> Array:
-    """Return the array of an .npy file, mapped, never Python objects."""
+    """Return the array of an .npy file, memory-mapped, never Python objects."""
     with reading(path):
         os.close(ordinary(path, os.O_RDONLY))
         return np.lib.format.open_memmap(path, "r")
@@ -272,28 +275,28 @@ def replacing(
     shared: bool = False,
     follow: bool = True,
 ) -> Iterator[Path]:
-    """Yield a name beside `path` for a new file, which takes the place of `path` once it is whole and on
+    """Yield a name in the folder of `path` for a new file, which replaces `path` once it is complete and on
     the disk.
 
-    An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where
-    `path` is a link, the file that it points to is replaced, or with `follow=False` the link.
+    After an interruption or on a full disk, `path` is unchanged. The new file has the mode of the old one; if
+    `path` is a link, its target is replaced, or with `follow=False` the link.
 
     Parameters
     ----------
     path : path
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     mark : str, optional
-        Makes the name beside the same every time, for a single writer; else it is random.
+        Makes the temporary name the same every time, for a single writer; else it is random.
     shared : bool
-        Others may make a file there meanwhile, which is left as it is.
+        True if another process may create `path` meanwhile, which is then not replaced.
 
     Raises
     ------
     StorageError
-        The file cannot be written; the message says why.
+        The file cannot be written; the message states the reason.
     InputError
-        `shared`, and a file is there that was not when the block began.
+        `shared`, and another process has created `path` since the block began.
     """
     named, process = Path(path), os.getpid()
     target = Path(os.path.realpath(named)) if follow else Path(os.path.realpath(named.parent), named.name)
@@ -323,7 +326,7 @@ def replacing(
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Return the identity of a file and its time; None if there is none."""
+    """Return the identity and the time of a file; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
@@ -332,7 +335,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 
 def _appear(beside: Path, target: Path, name: str, path: PathLike) -> None:
-    """Give a file its name where no other has it."""
+    """Rename a file, unless its new name exists."""
     try:
         os.link(beside, target)
     except OSError as error:
@@ -350,19 +353,19 @@ def cannot_write(name: str, path: PathLike, error: OSError) -> StorageError:
 
 
 def write(path: PathLike, content: str | bytes | memoryview, name: str = "out", follow: bool = True) -> None:
-    """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
+    """Write a file completely, and to the disk, or leave `path` unchanged; see `replacing`."""
     with replacing(path, name, follow=follow) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
-    """Write columns of equal length by their names, as text; the file is whole or not there.
+    """Write named columns of equal length as CSV, completely or not at all.
 
     Parameters
     ----------
     path : path
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     columns : dict of ndarrays, shape (n_rows,)
 
     Raises
@@ -381,17 +384,17 @@ def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
 
 
 def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLike) -> Path:
-    """Refuse a folder for results that could not be made, or written to, after all has been computed.
+    """Raise if a folder for results cannot be created or written to, before anything is computed.
 
     Parameters
     ----------
     path : path
     name : str
-        Of the option, for messages.
+        Name of the option, for messages.
     files : tuple of str
-        What will be written there.
+        Names of the files that will be written.
     read : path
-        The input, which must be none of them.
+        The input file, which must not be one of them.
     """
     for file in files:
         if is_same_file(read, Path(path) / file):
@@ -410,7 +413,7 @@ def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLi
 
 
 def is_same_file(one: PathLike, other: PathLike) -> bool:
-    """Tell whether two names are of one file, which is there."""
+    """Return True if two names refer to the same existing file."""
     return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
@@ -424,8 +427,8 @@ def sync(path: PathLike) -> None:
 
 
 def allocate_npy(path: PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
-    """Return a new .npy file, mapped. All of its room is taken now: later a full disk could only end the
-    process."""
+    """Create a .npy file, and return its memory map. Its disk space is allocated now, since a write to the
+    map on a full disk would end the process."""
     array = np.lib.format.open_memmap(path, "w+", dtype, shape)
     if hasattr(os, "posix_fallocate"):
         file = os.open(path, os.O_RDWR)
@@ -440,16 +443,16 @@ def allocate_npy(path: PathLike, shape: tuple[int, ...], dtype: type) -> np.memm
 
 
 def check_no_input(path: PathLike, array: object, name: str, what: str) -> None:
-    """Refuse to write to the file that an array is mapped from.
+    """Raise if a file to be written is the one that an array is mapped from.
 
     Parameters
     ----------
     path : path
-        To be written.
+        The file to be written.
     array : object
-        A memory map, a view of one, or anything else, which passes.
+        A memory map or a view of one; any other object passes.
     name, what : str
-        Of the argument that names the file, and of the array.
+        Names of the arguments for the file and for the array.
     """
     while array is not None:
         mapped = getattr(array, "filename", None) if isinstance(array, np.memmap) else None

@@ -1,10 +1,11 @@
-"""Name values, functions and models by all that decides what they do, alike in every process.
+"""Fingerprints of values, functions and models, by everything that determines their behaviour, reproducible
+in every process.
 
-A function is named by its code and constants, defaults, closure, the globals that it names and, of modules,
-the attributes, so on through every function that it reaches. An edited comment, docstring or line number
-changes nothing; an edited constant two calls away does. Functions and classes of Python, NumPy and portable
-are named by their names, those of installed packages by name and version; classes of the methods by name,
-functions of theirs by their code, for these are models.
+The fingerprint of a function includes its code and constants, defaults, closure, the globals and attributes
+of modules that it uses, and recursively those of all functions that it calls. An edited comment, docstring or
+line number does not change it; an edited constant two calls away does. Functions and classes of Python, NumPy
+and portable are identified by name, those of installed packages by name and version; classes of the methods
+by name, but their functions by code, since these are models.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ _DESCRIPTORS = (
     types.ClassMethodDescriptorType,
 )
 _WRAPPING = staticmethod, classmethod, functools.cached_property, property
-_NAMED_ONLY = "numpy", "portable"  # beside Python's own: their release is in the key, or named beside it
+_NAMED_ONLY = "numpy", "portable"  # like Python's own: their release is in the key, or stored next to it
 _SITES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _PIECE = 1 << 24  # bytes of an array that are read for its digest at a time
 _GENERATOR, _COROUTINE = 0x20, 0x80
-_KINDS = 0x04 | 0x08 | _GENERATOR | _COROUTINE  # the flags of a code that change what it does
+_KINDS = 0x04 | 0x08 | _GENERATOR | _COROUTINE  # the flags of a code object that change its behaviour
 
 
 class Unnamed(Exception):
-    """An object that nothing but its address tells from others."""
+    """An object that is distinguished from others only by its address."""
 
 
 def fingerprint(value: object) -> str:
-    """Name a value by all that decides what it does.
+    """Return the fingerprint of a value, by everything that determines its behaviour.
 
     Parameters
     ----------
     value : object
-        Numbers, text, arrays, containers, functions, classes, and objects that `pickle` takes apart.
+        Numbers, strings, arrays, containers, functions, classes, and objects that `pickle` supports.
 
     Returns
     -------
@@ -61,13 +62,13 @@ def fingerprint(value: object) -> str:
     Raises
     ------
     Unnamed
-        It holds or reaches an object that cannot be told from others, such as a lock or an open file.
+        It contains or uses an object that cannot be distinguished from others, such as a lock or open file.
     """
     return _Namer().name(value)
 
 
 def digest(array: np.ndarray | Streamed) -> str:
-    """SHA-256 of an array's numbers, dtype and shape; one larger than memory is read piece by piece."""
+    """Return the SHA-256 of an array's numbers, dtype and shape; one larger than memory is read in pieces."""
     found = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
     rows = max(1, _PIECE // max(1, array[:1].nbytes)) if array.ndim else 1
     for begin in range(0, len(array) if array.ndim else 1, rows):
@@ -76,12 +77,12 @@ def digest(array: np.ndarray | Streamed) -> str:
 
 
 class _Namer:
-    """Names objects once each; one that is met again within itself is the number of steps to it."""
+    """Computes the name of each object once; a recursive reference is represented by the number of steps."""
 
     def __init__(self) -> None:
         self.known: dict[int, str] = {}
         self.within: dict[int, int] = {}
-        self.kept: list[object] = []  # as long as they live, no other object has their addresses
+        self.kept: list[object] = []  # referenced, so that no other object gets their addresses
 
     def name(self, value: object) -> str:
         """Return the name of a value."""
@@ -127,7 +128,7 @@ class _Namer:
         return self.code(value, kind)
 
     def code(self, value: Any, kind: type) -> Iterable[str]:
-        """Note the code of functions, classes and modules."""
+        """Return the parts of functions, classes and modules."""
         if kind is types.CodeType:
             return self.instructions(value, value.co_consts)
         if kind is types.FunctionType:
@@ -156,7 +157,7 @@ class _Namer:
         return self.reduced(value)
 
     def function(self, fn: types.FunctionType) -> Iterable[str]:
-        """Note a function written in Python."""
+        """Return the parts of a function written in Python."""
         named = _named(fn)
         if named is not None:
             return named
@@ -173,7 +174,7 @@ class _Namer:
         return found
 
     def instructions(self, code: types.CodeType, constants: tuple) -> list[str]:
-        """Note the instructions of a code, without its lines and file."""
+        """Return the instructions of a code object, without its lines and file."""
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS
         return [
@@ -184,7 +185,7 @@ class _Namer:
         ]
 
     def attributes(self, value: object, read: set[str], above: list[object]) -> list[str]:
-        """Note the attributes that a function may read of a module, and of modules in it."""
+        """Return the names of the attributes that a function may read of a module, and of modules in it."""
         if type(value) is not types.ModuleType or value in above or _library(value.__name__) is not None:
             return []
         found = []
@@ -194,7 +195,8 @@ class _Namer:
         return found
 
     def cls(self, cls: type) -> Iterable[str]:
-        """Note a class: its bases, methods and other attributes, but those that Python makes."""
+        """Return the parts of a class: bases, methods and other attributes, except those that Python
+        creates."""
         named = _named(cls)
         if named is not None:
             return named
@@ -208,7 +210,7 @@ class _Namer:
         return [cls.__qualname__, *self.each((cls.__bases__, type(cls), own))]
 
     def reduced(self, value: object) -> Iterable[str]:
-        """Note another object, as `pickle` takes it apart."""
+        """Return the parts of any other object, by `pickle`."""
         try:
             take = copyreg.dispatch_table.get(type(value))
             taken = take(value) if take else value.__reduce_ex__(4)
@@ -217,7 +219,7 @@ class _Namer:
         if isinstance(taken, str):
             return type(value).__module__, taken
         make, args, state, items, pairs, *_ = (*taken, None, None, None)
-        if type(state) is dict:  # without what properties have kept of the rest
+        if type(state) is dict:  # without the cached values of properties
             state = {name: item for name, item in state.items() if not _is_kept(type(value), name)}
         return self.each(
             (
@@ -244,7 +246,7 @@ def _is_full(cell: types.CellType) -> bool:
 
 
 def _codes(code: types.CodeType) -> Iterable[types.CodeType]:
-    """Yield a code and those within it."""
+    """Yield a code object and those nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -256,7 +258,7 @@ def _globals(code: types.CodeType) -> set[str]:
 
 
 def _named(value: Any) -> tuple[str, ...] | None:
-    """Return the name of a function or class of a library; None where its code has to tell."""
+    """Return the name of a function or class of a library; None if its code must be compared."""
     module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(path, str):
         return None
@@ -266,7 +268,7 @@ def _named(value: Any) -> tuple[str, ...] | None:
     found: object = sys.modules.get(module)
     for name in path.split("."):
         found = getattr(found, name, None)
-    # by the names of earlier releases, so that what they kept is still known
+    # by the names of earlier releases, so that their checkpoints remain valid
     module = (
         module.replace("portable.models.shared.", "models.").removeprefix("portable.")
         if _is_ours(module)
@@ -280,8 +282,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _library(module: str) -> str | None:
-    """Return the version of the library that a module is of, "" of Python's own; None where it is a
-    program's."""
+    """Return the version of the library of a module, "" for Python's own; None for a program's module."""
     top = module.partition(".")[0]
     if _is_ours(module):
         return None

@@ -1,4 +1,4 @@
-"""Results as notebooks show them: a table of their fields."""
+"""HTML representation of results for notebooks: a table of their fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 
 import numpy as np
 
-_LONGEST = 120  # characters of a value
+_LONGEST = 120  # largest number of characters of a value
 
 
 class Shown:

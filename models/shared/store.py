@@ -1,4 +1,4 @@
-"""Store of what a long job has finished: a folder of sealed parts, from which it goes on to the same bits.
+"""Checkpoints of long jobs: a folder of sealed parts, from which a job resumes with bit-identical results.
 
     with Store(checkpoint, "edm.cross_map", {"tau": tau, "dataset": dataset}) as store:
         part = store.get("rows-00000000")  # None if it is not there, or damaged: then a warning names it
@@ -9,12 +9,13 @@ The folder holds
 
     run.json    the job, its settings (arrays by their digests, functions by their fingerprints): the key of
                 the run; and the release that began it
-    lock        held while a process works here; it says who, for others to be told
+    lock        locked while a process uses the folder; its content identifies the process, for messages
     NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
-    NAME.part   a folder of the same kind, where a job consists of several (`inside`)
+    NAME.part   a folder of the same kind, for one of several parts of a job (`inside`)
 
-Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job
-finds what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
+Settings that only determine the length of the job (draws, rows, cells, iterations) are not in the key: a
+longer job uses the parts of a shorter one. With None in place of a folder nothing is stored, and nothing
+found.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None
 
-# Of what settings and parts mean: a release that computes or keeps something else in a part counts on.
+# Version of settings and parts, increased by a release that computes or stores something else in a part.
 FORMAT = 2
-EVERY_S = 5.0  # between two parts of a job whose parts are as long as one likes
+EVERY_S = 5.0  # seconds between two parts of a job whose parts may have any length
 _SEAL = 65  # bytes at the end of a part: a new line and a digest in hexadecimal
-_SHARE = 20  # a job spends at most one part in so many of its time on keeping what it has
+_SHARE = 20  # a job spends at most 1 / _SHARE of its time on storing parts
 
 
 class Store:
@@ -61,28 +62,28 @@ class Store:
     Parameters
     ----------
     path : str, Path or None
-        The folder, which is made where its parent exists. None: nothing is kept.
+        The folder, which is created if its parent exists. None: nothing is stored.
     job : str
-        Which algorithm, "edm.cross_map" for example.
+        Name of the algorithm, such as "edm.cross_map".
     settings : dict
-        All that the parts depend on: numbers, which JSON has in full, words, lists of these, arrays (in the
-        key by their digests), functions and whatever else `fingerprint` tells apart.
+        Everything on which the parts depend: numbers, which JSON represents exactly, strings, lists of these,
+        arrays (in the key by their digests), functions and other objects that `fingerprint` supports.
     name : str
-        Of the argument that names the folder, for messages.
+        Name of the argument for the folder, for messages.
 
     Raises
     ------
     DTypeError, InputError
-        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run
-        with other settings or of a release with another form (the message names them), or another process
-        works there (the message says which); a setting holds what cannot be told from others.
+        `path` is not a path, has no parent folder, is a file or a folder with other content, belongs to a run
+        with other settings or of a release with another format (the message names them), or is in use by
+        another process (the message identifies it); or a setting has no fingerprint.
     StorageError
         The folder cannot be written to.
 
     Warns
     -----
     RuntimeWarning
-        Another release has begun the run, in the same form.
+        Another release has begun the run, in the same format.
     """
 
     def __init__(self, path: PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
@@ -115,7 +116,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let others work here; in a fork, leave the folder to the process that has it."""
+        """Unlock the folder for other processes; in a fork, leave it to the process that has locked it."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
@@ -123,14 +124,14 @@ class Store:
             is_own = os.path.samestat(os.fstat(lock), self._locked)
         except OSError:
             is_own = False
-        if is_own:  # a daemon closes what is open, and the number may be another file's by now
+        if is_own:  # a daemon closes open files, and the descriptor may be another file's now
             if os.getpid() == self._pid:
-                fcntl.flock(lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
+                fcntl.flock(lock, fcntl.LOCK_UN)  # explicitly, since a fork may have the file open
             os.close(lock)
 
     # ---- parts
     def put(self, part: str, **arrays: Array) -> None:
-        """Keep a part: on the disk when this returns.
+        """Store a part, which is on the disk when this returns.
 
         Raises
         ------
@@ -154,7 +155,7 @@ class Store:
         self._cost = self._written - begin
 
     def get(self, part: str) -> dict[str, Array] | None:
-        """Return the arrays of a part; None if it is not there, or damaged: then with a warning."""
+        """Return the arrays of a part; None if it does not exist, or, with a warning, if it is damaged."""
         if self.path is None:
             return None
         try:
@@ -169,33 +170,33 @@ class Store:
             return {name: file[name] for name in file.files}
 
     def names(self, begin: str = "") -> list[str]:
-        """Return the parts whose names begin so, in ascending order, whole or damaged."""
+        """Return the names of parts with the prefix `begin`, ascending, including damaged parts."""
         if self.path is None:
             return []
         return sorted(file.stem for file in self.path.glob("*.npz") if file.name.startswith(begin))
 
     def due(self) -> bool:
-        """Tell whether some seconds have passed since a part was kept; never where nothing is."""
+        """Return True if it is time to store the next part; always False if nothing is stored."""
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
 
     def chain(self, name: str, n: int, run: Callable[[dict | None, int, int], dict]) -> Iterator[dict]:
-        """Yield the parts of a chain of n steps; each needs only the state that the one before it has
-        left.
+        """Yield the parts of a chain of n steps; each depends only on the state at the end of the preceding
+        part.
 
         Parameters
         ----------
         name : str
-            Of the chain: its parts are called NAME-FIRST_STEP.
+            Name of the chain: its parts are named NAME-FIRST_STEP.
         n : int
-            Steps. A last part from a longer chain may go on beyond them.
+            Number of steps. The last part may extend beyond them if a longer chain stored it.
         run : callable
-            Called with the arrays of the part before (None for the first), the first step and the one to stop
-            at; returns the arrays of a part: `end`, where the next begins, the state there, and what the job
-            wants. It may stop before, say when `due`.
+            Called with the arrays of the preceding part (None for the first), the first step and the end;
+            returns the arrays of a part: `end`, the first step of the next part, the state there, and the
+            results of the job. It may stop earlier, for example when `due`.
 
         Yields
         ------
-        dict of arrays: parts that were kept, and those that were computed because they were not.
+        dict of arrays: stored parts, and newly computed ones.
         """
         at, part = 0, None
         while at < n:
@@ -210,24 +211,24 @@ class Store:
     def rows(
         self, name: str, wanted: Array, compute: Callable[[Array], dict], key: str = "rows"
     ) -> Iterator[dict]:
-        """Yield the parts of a job whose rows do not know of each other.
+        """Yield the parts of a job with independent rows.
 
         Parameters
         ----------
         name : str
-            Which the parts' names begin with, before their first row.
+            Prefix of the parts' names, before their first row.
         wanted : array of int
             Rows, ascending.
         compute : callable
-            Called with the rows that are missing; returns the arrays of a part: some first ones of these
-            rows, and what the job wants of them.
+            Called with the missing rows; returns the arrays of a part: the first of these rows, as many as it
+            has computed, and their results.
         key : str
-            Of the rows in a part.
+            Name of the array of rows in a part.
 
         Yields
         ------
         dict of arrays
-            Parts that were kept, which may be of other rows too, then those that were computed.
+            Stored parts, which may also include other rows, then newly computed ones.
         """
         for part in filter(None, map(self.get, self.names(name))):
             wanted = np.setdiff1d(wanted, part[key])
@@ -292,7 +293,7 @@ class Store:
                 raise self._no_lock(path) from error
             raise cannot_write(self._name, path, error) from error
         self._locked = os.fstat(lock)
-        if not stat.S_ISREG(self._locked.st_mode) or self._locked.st_nlink != 1:  # it is written over
+        if not stat.S_ISREG(self._locked.st_mode) or self._locked.st_nlink != 1:  # its content is overwritten
             os.close(lock)
             raise self._no_lock(path)
         try:
@@ -306,7 +307,7 @@ class Store:
                     "or name another folder"
                 ) from error
             raise StorageError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
-        with contextlib.suppress(OSError):  # on a full disk what was finished can still be read
+        with contextlib.suppress(OSError):  # on a full disk the finished parts can still be read
             os.ftruncate(lock, 0)
             since = time.strftime("%Y-%m-%d %H:%M:%S")
             os.write(lock, f"process {os.getpid()} on {platform.node()} since {since}".encode())
@@ -319,7 +320,7 @@ class Store:
         )
 
     def _check_run(self, run: dict) -> None:
-        """Refuse the folder of another run; note whose it is where it is new."""
+        """Raise if the folder is of another run; write run.json if the folder is new."""
         path = self.path / "run.json"
         try:
             whole = json.loads(read_bytes(path))
@@ -348,7 +349,7 @@ class Store:
         write(path, json.dumps(about, indent=1) + "\n", self._name, follow=False)
 
     def _check_same(self, key: str, found: dict, run: dict, release: object) -> None:
-        """Refuse another run; warn where another release has begun this one."""
+        """Raise if the run differs; warn if another release has begun it."""
         other = f"portable {release}" if release != pk.__version__ else ""
         if key == self.key:
             if other:
@@ -370,30 +371,30 @@ class Store:
 
 
 def inside(path: PathLike | None, part: str) -> Path | None:
-    """Return the folder of one of several stores of a job, in its checkpoint, which is made if its parent
+    """Return the folder of one of several stores of a job in its checkpoint, which is created if its parent
     exists."""
     if path is None:
         return None
-    with Store(path, "several jobs", {}):  # says what is wrong with the folder, and what it is
+    with Store(path, "several jobs", {}):  # checks the folder, and writes its run.json
         return Path(path) / f"{part}.part"
 
 
-NOWHERE = Store(None, "nothing", {})  # keeps nothing
+NOWHERE = Store(None, "nothing", {})  # stores nothing
 
 
 def settings_as_json(settings: dict, name: str) -> dict:
-    """Write settings as JSON has them; with code among them, Python's version, which compiles it its way.
+    """Return settings as JSON; if they include code, with the version of Python, on which bytecode depends.
 
     Parameters
     ----------
     settings : dict
     name : str
-        Of the argument that names the file or folder, for messages.
+        Name of the argument for the file or folder, for messages.
 
     Raises
     ------
     InputError
-        A setting holds what cannot be told from others.
+        A setting has no fingerprint.
     """
     found, with_code = {}, []
     for key, value in settings.items():
@@ -408,7 +409,7 @@ def settings_as_json(settings: dict, name: str) -> dict:
 
 
 def _words(value: object, with_code: list) -> object:
-    """Return a setting as JSON has it; what is no plain value joins `with_code`."""
+    """Return a setting in a form for JSON; values that are not plain are appended to `with_code`."""
     if isinstance(value, (np.ndarray, Streamed)):
         return f"{value.dtype} {value.shape} {digest(value)}"
     if isinstance(value, np.generic) and isinstance(value.item(), (bool, int, float, str)):
@@ -424,7 +425,7 @@ def _words(value: object, with_code: list) -> object:
 
 
 def list_differences(found: dict, run: dict) -> str:
-    """Tell in which settings two runs differ."""
+    """Return the settings in which two runs differ, in words."""
     names = [name for name in run | found if found.get(name) != run.get(name)]
     long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]
     return "; ".join(
