@@ -274,7 +274,7 @@ class Workers:
         Raises
         ------
         ClusterError
-            Worker after worker has ended, or the scheduler is gone.
+            Several workers have ended, or the scheduler is gone.
         """
         with self._client.as_current():
             return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)

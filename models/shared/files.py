@@ -28,8 +28,8 @@ from .annotations import Array, PathLike
 _PIECE = 1 << 20  # bytes that are read at a time
 _ROWS = 1 << 16  # rows of a table that are written at a time
 # Upper bounds of the size of an unpacked file: a multiple of its packed size, and bytes that are always
-# allowed. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times its
-# bytes while it is read.
+# allowed. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times
+# its bytes while it is read.
 _MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
 _BROKEN = (
     OSError,

@@ -1,18 +1,18 @@
-"""Arrays that are read a few rows at a time: memory maps, Zarr and dask arrays, Parquet files; their rows as
-pieces of shards, which travel as the name of where they are.
+"""Arrays that are read a few rows at a time: memory maps, Zarr and dask arrays, Parquet files. Their rows are
+pieces of shards, which are sent to workers as references to files.
 
 A *reader* is an object with `shape`, `dtype` and
 
     rows(begin, end)      an ndarray of these rows
 
-and perhaps
+and optionally
 
-    cuts                  the rows at which what it reads as one begins and ends
-    columns               their names
-    travels(begin, end)   a reader of these rows, under their own numbers, that pickles as little
+    cuts                  the row numbers at which its chunks begin and end
+    columns               the names of the columns
+    travels(begin, end)   a reader of these rows, with the same row numbers, whose pickle is small
 
-Zarr and dask arrays and Parquet files have theirs in `portable.models.shared.readers`, made where one is
-given: nothing is imported before. To a method a reader is an array (`Streamed`) of which it asks slices.
+The readers of Zarr and dask arrays and Parquet files are in `portable.models.shared.readers`, which is
+imported when one is needed. Methods use a reader as an array (`Streamed`), by slices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .readers import Dask, Parquet, Zarr
 
 
 class Mapped:
-    """Rows of a memory-mapped file, which are read where they are wanted; it pickles as the name of the file.
+    """Rows of a memory-mapped file, read in the process that uses them; its pickle has the name of the file.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class Mapped:
     Raises
     ------
     InputError
-        Its file is gone.
+        Its file does not exist.
     """
 
     def __init__(self, array: np.memmap) -> None:
         begin = np.frombuffer(array._mmap, np.uint8).ctypes.data
-        of_map = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # views keep that of the map
+        of_map = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # views have the map's offset
         self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
         self.offset = of_map + array.ctypes.data - begin
         self.nbytes = array.nbytes
@@ -73,7 +73,7 @@ class Mapped:
         Raises
         ------
         InputError
-            The file is not there, or not the one that it was.
+            The file does not exist, or has changed.
         """
         try:
             with open(self.path, "rb") as file:
@@ -91,30 +91,30 @@ class Mapped:
 
 
 class Streamed:
-    """An array whose rows are read where they are wanted, and a little ahead: whole chunks.
+    """An array whose rows are read on access, in whole chunks.
 
-    It has what a method asks of an ndarray: slices, single rows and numbers, rows of a list of numbers. All
-    of these are read when they are asked for.
+    It supports the operations on an ndarray that the methods use: slices, single rows and numbers, and rows
+    by a list of numbers. All of them read the rows immediately.
 
     Parameters
     ----------
     reader : a reader
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     dtype : dtype, optional
-        Which rows are converted to.
+        Type to which rows are converted.
 
     Attributes
     ----------
     shape, dtype, ndim, nbytes
         As of an ndarray.
     columns : list of str or None
-        Names of columns, where the reader has them.
+        Names of columns, if the reader has them.
 
     Raises
     ------
     DTypeError
-        The reader holds no real numbers.
+        The reader's dtype is not one of real numbers.
     """
 
     def __init__(self, reader: Any, name: str, dtype: npt.DTypeLike | None = None) -> None:
@@ -129,7 +129,7 @@ class Streamed:
 
     @property
     def ndim(self) -> int:
-        """Dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
@@ -164,9 +164,9 @@ class Streamed:
         Raises
         ------
         DTypeError, ShapeError
-            The reader gives others than it says it has.
+            The dtype or shape of the rows differs from that of the reader.
         InputError, FiniteError
-            They cannot be read; they are missing.
+            Rows cannot be read; values are missing.
         """
         parts, at = [], begin
         key, first, last, kept = getattr(_AHEAD, "last", ("", 0, 0, None))
@@ -195,8 +195,8 @@ class Streamed:
         return Streamed(Column(self, number), self._name)
 
     def part(self, begin: int, end: int) -> Streamed:
-        """Return the same array for one who wants no other rows than begin .. end - 1: what it takes to
-        read these travels.
+        """Return the array for a user of rows begin .. end - 1 only, whose pickle contains just the data to
+        read these.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Streamed:
         return found
 
     def _whole(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the rows of the chunks that these are in."""
+        """Return the first row and the end of the chunks that contain rows begin .. end - 1."""
         if self._cuts is None or begin >= end:
             return begin, end
         first = int(np.searchsorted(self._cuts, begin, side="right")) - 1
@@ -256,7 +256,7 @@ class Streamed:
         return self._take(np.asarray(key))
 
     def _take(self, at: Array) -> Array:
-        """Return rows of a list of numbers, each chunk read once."""
+        """Return the rows with the numbers `at`; each chunk is read once."""
         at = np.arange(len(self))[at] if at.dtype == bool else at
         order, found = np.argsort(at, kind="stable"), np.empty((len(at), *self.shape[1:]), self.dtype)
         done = 0
@@ -271,18 +271,18 @@ class Streamed:
         return self.rows(0, len(self)).astype(self.dtype if dtype is None else dtype, copy=False)
 
 
-_AHEAD = threading.local()  # `last`: of the array that this thread reads, the rows that it has not yet used
+_AHEAD = threading.local()  # `last`: rows of the array read last by this thread that are not yet used
 
 
 def opened(value: Any, name: str) -> Any:
-    """Return what is too large for memory as an array that is read on demand; anything else as it is.
+    """Return data larger than memory as an array that is read on demand; any other value unchanged.
 
     Parameters
     ----------
     value : zarr.Array, dask.array.Array, pyarrow.dataset.Dataset, the name of a .parquet file or folder, a
     reader, or anything else
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def opened(value: Any, name: str) -> Any:
     Raises
     ------
     DTypeError, ShapeError, InputError
-        It holds no real numbers; sizes of its chunks are not known; files that cannot be read.
+        The values are not real numbers; the sizes of chunks are unknown; files cannot be read.
     """
     if isinstance(value, (str, os.PathLike)) and os.fspath(value).endswith(".parquet"):
         datasets = need("pyarrow.dataset", "files", f"reading '{value}'")
@@ -309,7 +309,7 @@ def opened(value: Any, name: str) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Tell whether it is of a class of a module, without importing that."""
+    """Return True if a value is of a class of a module, without an import of the module."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
@@ -342,7 +342,7 @@ class Column:
 
 
 class Part:
-    """Rows of an array that is streamed, which are read where they are wanted.
+    """Rows of a Streamed array, read in the process that uses them.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ class Part:
 
 
 def rows_of(array: Array | Streamed, begin: int, end: int) -> Array | Mapped | Part:
-    """Return some rows of an array, as a piece holds them.
+    """Return rows of an array in the form of a piece of shards.
 
     Parameters
     ----------
@@ -383,8 +383,8 @@ def rows_of(array: Array | Streamed, begin: int, end: int) -> Array | Mapped | P
 
     Returns
     -------
-    ndarray; Mapped of a memory map; Part of what is streamed
-        A view of the array, or where they are in its file.
+    ndarray; Mapped for a memory map; Part for a Streamed array
+        A view of the array, or a reference to the rows in its file.
     """
     if isinstance(array, Streamed):
         return Part(array, begin, min(end, len(array)))
@@ -395,7 +395,7 @@ def rows_of(array: Array | Streamed, begin: int, end: int) -> Array | Mapped | P
 
 
 def read(rows: Array | Mapped | Part) -> Array:
-    """Return the rows themselves.
+    """Return the rows as an array.
 
     Parameters
     ----------
@@ -408,6 +408,6 @@ def read(rows: Array | Mapped | Part) -> Array:
     Raises
     ------
     InputError
-        Their file is not there, or not the one that it was.
+        Their file does not exist, or has changed.
     """
     return rows.read() if isinstance(rows, (Mapped, Part)) else rows

@@ -1,8 +1,8 @@
-"""The page of a paper: its tables and figures, what was printed beside what was found, in one file of HTML.
+"""Page on the reproduction of a paper: its tables and figures, printed values next to computed ones, as HTML.
 
-A program of docs/papers has a subclass of `Study` with a method for each table and figure; `main` runs
-those that are asked for, at one of four sizes, and writes the page anew after each, so that what was found is
-there when a long one is stopped.
+A program of docs/papers has a subclass of `Study` with a method for each table and figure; `main` runs the
+requested ones at one of four sizes, and rewrites the page after each, so that it is complete up to there if a
+long run is stopped.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .files import write
 SIZES = ("tiny", "quick", "middle", "full")
 NOT_RUN = "not run here"
 _COLORS = 64
-_SAMPLED = 80  # dots an inch of figures with many points
+_SAMPLED = 80  # dots per inch of figures with many points
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A value that a paper prints, and ours.
+    """A value that is printed in a paper, and the computed one.
 
     Attributes
     ----------
     what : str
     printed : float or None
-        None where the paper prints nothing to compare with.
+        None if the paper has no such value.
     ours : float or None
-        None where it was not run; `note` says why.
+        None if it was not computed; `note` has the reason.
     unit, note : str
     """
 
@@ -56,11 +56,11 @@ class Compared:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over what was printed."""
+        """Ratio of the computed value to the printed one."""
         return self.ours / self.printed if self.printed and self.ours is not None else None
 
     def cells(self) -> tuple[str, ...]:
-        """For a table."""
+        """Return the cells of a row of a table."""
 
         def shown(value, missing):
             return missing if value is None else number(value) + f" {self.unit}" * bool(self.unit)
@@ -70,7 +70,7 @@ class Compared:
 
 
 def _few_colors(made):
-    """Return A PNG with a palette, a third as large; by Pillow, which matplotlib comes with."""
+    """Return a figure as a PNG with a palette, a third as large, by Pillow, a dependency of matplotlib."""
     from PIL import Image
 
     small = io.BytesIO()
@@ -79,7 +79,7 @@ def _few_colors(made):
 
 
 def number(value: object) -> str:
-    """Return a number with four digits or all of a whole one, a word as it is."""
+    """Return a number as a string with four digits, integers with all digits; strings unchanged."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -90,14 +90,14 @@ def number(value: object) -> str:
 
 
 class Page:
-    """Parts in the order in which they were added.
+    """A page of parts in the order in which they are added.
 
     Parameters
     ----------
     title, source : str
-        Of the page; which paper it is about.
+        Title of the page, and reference of the paper.
     facts : str
-        How it was made.
+        The command, versions and machine of the run.
     """
 
     def __init__(self, title: str, source: str, facts: str) -> None:
@@ -116,7 +116,7 @@ class Page:
             self.parts.append({"text": " ".join(sentences)})
 
     def compare(self, caption: str, rows: Iterable[Compared]) -> None:
-        """Add a table of what was printed, ours and their ratio."""
+        """Add a table of printed values, computed values, and their ratios."""
         rows, names = list(rows), ("", "printed", "ours", "ours / printed", "")
         self.compared += rows
         self.table(caption, names, [row.cells() for row in rows], words=(4,))
@@ -148,7 +148,7 @@ class Page:
 
 
 class Study:
-    """Settings and page that the sections of one paper share.
+    """Settings and page of the sections on one paper.
 
     Class attributes of a family: `title`, `source`, `settings` (by name of a size), `sections` (heading by
     method). Keyword-only arguments are options of the command line.
@@ -160,7 +160,7 @@ class Study:
     data : path, optional
         Folder of real data; PORTABLE_DATA if not given.
     command : str
-        For the page.
+        Command of the run, for the page.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class Study:
         The settings of that size.
     page : Page
     on_gpu : bool
-        Whether the space has memory of its own.
+        True if the space has separate memory.
     """
 
     title = source = ""
@@ -202,12 +202,12 @@ class Study:
         )
 
     def file(self, *parts: str) -> Path | None:
-        """Return a file of real data, or None where it is not there."""
+        """Return the path of a file of real data, or None if it does not exist."""
         path = None if self.data is None else self.data.joinpath(*parts)
         return path if path is not None and path.exists() else None
 
     def spaces(self) -> list[str]:
-        """List the spaces that are timed: that of the study, and one thread beside several."""
+        """Return the spaces that are timed: one thread and that of the study; on a GPU only the latter."""
         return [self.space] if self.on_gpu or self.space == "serial" else ["serial", self.space]
 
 
@@ -222,7 +222,7 @@ def machine() -> str:
 
 
 def seconds(call: Callable[[], object], repeats: int = 3, space: object = None) -> float:
-    """Return the least time of some calls, after one that compiles."""
+    """Return the shortest time of `repeats` calls, after one that compiles."""
     best = float("inf")
     for k in range(repeats + 1):
         begin = time.perf_counter()
@@ -242,7 +242,7 @@ def example(name: str, folder: str = "docs/examples/papers"):
 
 
 def main(study: type[Study], argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line of the program that holds a study, and exit as `command.run` says."""
+    """Run the command line of a study's program, and exit with the code of `command.run`."""
     name = _name(study)
     made = ArgumentParser(prog=f"python docs/papers/{name}.py", description=study.title)
     made.set_defaults(act=lambda options: run(study, options) and None, size="middle")
@@ -275,18 +275,18 @@ def _name(study):
 
 
 def run(study: type[Study], options: Namespace) -> Study:
-    """Run the sections of a study that options ask for.
+    """Run the sections of a study that the options request.
 
     Raises
     ------
     InputError
-        --only names no section, or the folder of --out is not there.
+        --only has an unknown section, or the folder of --out does not exist.
     """
     wanted = _checked(study, options.only)
     out = Path(options.out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
-    new_figure()  # without matplotlib nothing is computed in vain
+    new_figure()  # raises before the computation if matplotlib is missing
     data = getattr(options, "data", None)
     line = f"python docs/papers/{_name(study)}.py" + f" --{options.size}" * (options.size != "middle")
     line += " --data FOLDER" * bool(data)
@@ -309,7 +309,7 @@ def run(study: type[Study], options: Namespace) -> Study:
 
 
 def _checked(study, only):
-    """Return the sections that are asked for, in the paper's order."""
+    """Return the requested sections, in the order of the paper."""
     for name in only or ():
         if name not in study.sections:
             raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")

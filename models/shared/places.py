@@ -1,4 +1,4 @@
-"""Prepare and use shards at places, and add up their sums by a tree; sharding.py has the rules."""
+"""Places that prepare and process shards, and sums of results by a tree; sharding.py describes the rules."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Node = tuple[int, int, tuple[Any, ...]]  # first shard, one past the last, value
 
 
 class Lost(list[int]):
-    """Numbers of shards whose pieces a place does not have."""
+    """Numbers of the shards whose pieces a place lacks."""
 
 
 class Sent:
-    """An object in transit, as one string of bytes: arrays that dask sends beside a text arrive read-only,
-    and where kernels cannot read them, at addresses that are no multiple of their items' size.
+    """An object to be sent, pickled as one string of bytes. Arrays that dask sends separately arrive
+    read-only, and at addresses that are not aligned to their items, which kernels cannot read.
 
     Parameters
     ----------
     value : object
     seconds : float
-        That it took to find it.
+        Time of its computation.
     """
 
     def __init__(self, value: object, seconds: float = 0.0) -> None:
@@ -38,13 +38,13 @@ class Sent:
 
     @property
     def value(self) -> Any:
-        """The object, read from the text."""
+        """The object, unpickled."""
         from distributed.protocol.pickle import loads
 
         return loads(self._text)
 
     def forget(self) -> None:
-        """Let go of the text, whoever still holds this."""
+        """Delete the bytes, even if other references to this object exist."""
         self._text = b""
 
     def __sizeof__(self) -> int:
@@ -52,16 +52,16 @@ class Sent:
 
 
 class Place:
-    """A space, its method, and the shards that are kept there.
+    """A space with its method and its prepared shards.
 
     Parameters
     ----------
     make : callable (space) -> method
     space : str, Space or None
     room : float or None
-        Bytes of pieces that are kept prepared; all of them if None.
+        Bytes of pieces that are kept prepared; all if None.
     n_shards : int
-        Of all places.
+        Number of shards of all places.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Place:
         ----------
         numbers : range
         pieces : dict of number: piece
-            Those that this place was not given before.
+            Pieces that this place has not received before.
         name, args
-            Of the method.
+            Name and arguments of the method's function.
         reduce : bool
 
         Returns
@@ -119,8 +119,8 @@ class Place:
         Yields
         ------
         list of (first, end, values)
-            The nodes so far, of values that the space holds, `Held`, once what all shards have in common is
-            launched, and after each shard.
+            The nodes so far, whose values are `Held` by the space: after the launches that all shards have in
+            common, and after each shard.
         """
         self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
         self._begin()
@@ -135,12 +135,12 @@ class Place:
             yield stack
 
     def queues(self, name: str, numbers: Sequence[int]) -> bool:
-        """Return whether the sums of some shards can be launched without a wait.
+        """Return True if the sums of some shards can be launched without blocking the caller.
 
         Parameters
         ----------
         name : str
-            Of the method's function.
+            Name of the method's function.
         numbers : range
 
         Returns
@@ -151,12 +151,12 @@ class Place:
         return kept and name in getattr(self._method, "queued", ()) and pk.queued(self.space)
 
     def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-        """Return the method and all shards, or None if there is no room to keep them.
+        """Return the method and all shards, or None if they do not fit into memory.
 
         Parameters
         ----------
         pieces : sequence
-            All of them.
+            The pieces of all shards.
 
         Returns
         -------
@@ -170,8 +170,8 @@ class Place:
             return self._method, [self._shard(k) for k in range(len(pieces))]
 
     def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
-        """Return the nodes of sums whose launches are the same at each call: one graph, when they are
-        asked for once more and all shards are kept."""
+        """Return the nodes of sums whose launches are the same at each call. From the second call on they are
+        replayed as one graph, if all shards are kept."""
         function, shards = getattr(self._method, name), map(self._shard, numbers)
         key = name, numbers[0], numbers[-1]
         if key not in self._graphs:
@@ -207,12 +207,12 @@ class Place:
 
 
 class Held:
-    """Sums on a space, which are added up there: nothing waits for the space until the last of them is there.
+    """Sums in the memory of a space, added up by kernels, without synchronisation until the last of them.
 
     Parameters
     ----------
     view : View
-        Which others are added to.
+        The sum, to which others are added in place.
     """
 
     def __init__(self, view: pk.View) -> None:
@@ -226,7 +226,7 @@ class Held:
 
 
 def on_host(value: object) -> object:
-    """Return a sum of a space as a number or an array."""
+    """Return a sum in the memory of a space as a number or an array."""
     if not isinstance(value, Held):
         return value
     found = value.view.to_numpy()
@@ -234,7 +234,7 @@ def on_host(value: object) -> object:
 
 
 def shared_out(numbers: range, n_places: int) -> list[range]:
-    """Neighbouring numbers for each place, as even as can be.
+    """Divide numbers among places as evenly as possible, each with successive numbers.
 
     Parameters
     ----------
@@ -250,16 +250,16 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
 
 
 def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[Node]:
-    """Return the largest nodes of the tree (1) over what is found of neighbouring shards.
+    """Return the largest nodes of the tree (1) for the results of neighbouring shards.
 
     Parameters
     ----------
     found : iterable of tuples
         The result of each shard.
     first : int
-        The number of the first of them.
+        Number of the first of these shards.
     n_shards : int
-        Of the tree.
+        Number of shards of the tree.
 
     Returns
     -------
@@ -272,8 +272,8 @@ def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[N
 
 
 def additions(n_shards: int) -> list[tuple[int, int]]:
-    """Return the additions of the tree (1) in their order, each as the shard that is added to and the one
-    that is added; the sum is the first shard's in the end.
+    """Return the additions of the tree (1) in order, each as (shard to which is added, shard that is added);
+    the total is finally that of the first shard.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def total(parts: Sequence[Node]) -> tuple[Any, ...]:
     Parameters
     ----------
     parts : sequence of (first, end, values)
-        Of all shards, in their order.
+        Nodes of all shards, in order.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def total(parts: Sequence[Node]) -> tuple[Any, ...]:
 
 
 def _push(stack: list[Node], node: Node, n_shards: int) -> None:
-    """Put a node behind others, and add up neighbours that have the same parent."""
+    """Append a node to a stack, and add up neighbours that have the same parent."""
     stack.append(node)
     while len(stack) > 1:
         (first, middle, left), (_, end, right) = stack[-2:]
@@ -318,7 +318,7 @@ def _push(stack: list[Node], node: Node, n_shards: int) -> None:
 
 @functools.cache
 def _middles(n_shards: int) -> dict[tuple[int, int], int]:
-    """Return the cuts of a tree's nodes, by their ends."""
+    """Return m of (1) for each node (a, b) of the tree, a dict."""
     found, left = {}, [(0, n_shards)]
     while left:
         first, end = left.pop()

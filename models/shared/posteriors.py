@@ -1,5 +1,5 @@
-"""Share between the families' posteriors: convergence of draws, the rest after Ctrl-C, summaries, and
-NetCDF files, by ArviZ."""
+"""Common parts of the families' posteriors: convergence of draws, interrupted runs, summaries, and NetCDF
+files by ArviZ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .shown import Shown
 
 
 MOST_R_HAT, LEAST_ESS_A_CHAIN = 1.01, 100  # Vehtari et al. (2021)
-_FEWEST = 8  # draws of a chain, halves of which have an autocorrelation
+_FEWEST = 8  # smallest number of draws of a chain for autocorrelations of its halves
 
 
 class MixingWarning(RuntimeWarning):
@@ -32,13 +32,13 @@ class MixingWarning(RuntimeWarning):
 
 
 def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
-    """Return a sentence on draws that have not converged, or none; ArviZ is not needed.
+    """Return a sentence on draws that have not converged, or none; ArviZ is not required.
 
     Parameters
     ----------
     draws : dict of names and ndarrays, shape (n_chains, n_draws)
     remedy : str
-        What to do, in the message's words.
+        The recommended remedy, for the message.
 
     Returns
     -------
@@ -73,29 +73,28 @@ def warn(notes: tuple[str, ...]) -> None:
 
 @contextlib.contextmanager
 def mixing_looked_at() -> Iterator[None]:
-    """Silence warnings of mixing within, for callers that look at it themselves."""
+    """Suppress `MixingWarning` within the block, for callers that check convergence themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
         yield
 
 
 def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
-    """Return the same exception, whose attribute `posterior` has what was drawn before it."""
+    """Return the exception with the draws before it in its attribute `posterior`."""
     stop.posterior = posterior  # type: ignore[attr-defined]
     stop.add_note("what was drawn until then is in this exception's attribute `posterior`")
     return stop
 
 
 def r_hat(draws: Array) -> float:
-    """Rank-normalised split R-hat, of draws or of their distances from the median, whichever is larger; NaN
-    of draws that never change."""
+    """Return the larger one of the rank-normalised split R-hat of draws and that of their distances from the
+    median; NaN for constant draws."""
     halves = _halves(draws)
     return max(_r_hat(_normalised(values)) for values in (halves, np.abs(halves - np.median(halves))))
 
 
 def effective(draws: Array) -> float:
-    """Return the bulk effective sample size, of rank-normalised halves of chains; NaN of draws that never
-    change."""
+    """Return the bulk effective sample size, of rank-normalised halves of chains; NaN for constant draws."""
     x = _normalised(_halves(draws))
     n_chains, n = x.shape
     away = x - x.mean(axis=1, keepdims=True)
@@ -120,7 +119,7 @@ def _halves(draws):
 
 
 def _normalised(draws):
-    """Normal scores of the ranks; equal draws share theirs."""
+    """Return the normal scores of the ranks of draws; equal draws have equal scores."""
     values, places, counts = np.unique(draws, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - 0.5 * (counts - 1.0)
     score = NormalDist().inv_cdf
@@ -159,15 +158,16 @@ def summary(draws: Array) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Posterior(Shown):
-    """Draws of parameters by chains, as NetCDF, ArviZ and pandas have them; a family adds what it knows.
+    """Draws of parameters by chains, with conversion to NetCDF, ArviZ and pandas; base of the families'
+    classes.
 
     A family's class has a name, `family`, and a property or field `fixed`, the values of parameters that were
-    not sampled. What else it has to write is in `_about`, and read by `_known`.
+    not sampled. Further content of files is written by `_about`, and read by `_known`.
 
     Attributes
     ----------
     names : tuple of str
-        Of the parameters that were sampled.
+        Names of the sampled parameters.
     draws : ndarray, shape (n_chains, n_draws, n_names), in the parameters' units
     log_likelihood : ndarray, shape (n_chains, n_draws)
     acceptance : ndarray, shape (n_chains,) or (n_chains, n)
@@ -179,7 +179,7 @@ class Posterior(Shown):
     complete : bool
         False if sampling was stopped.
     notes : tuple of str
-        What to know before the draws are used: that they have not converged.
+        Warnings for the use of the draws: that they have not converged.
     """
 
     family: ClassVar[str]
@@ -194,14 +194,14 @@ class Posterior(Shown):
     notes: tuple[str, ...] = ()
 
     def _about(self) -> dict[str, Any]:
-        """Return what JSON can hold and only the family knows."""
+        """Return the family's own fields, in a form for JSON."""
         raise NotImplementedError
 
     @classmethod
     def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
     ) -> tuple[tuple[str, ...], Callable[[Array], dict[str, Any]]]:
-        """Return all parameters' names, and what gives the family's own fields by a first draw."""
+        """Return the names of all parameters, and a function from a first draw to the family's own fields."""
         raise NotImplementedError
 
     def _units(self) -> Mapping[str, str]:
@@ -209,7 +209,7 @@ class Posterior(Shown):
         return {}
 
     def __getitem__(self, name: str) -> Array:
-        """Return the draws of a parameter; of '1/omega' the reciprocals.
+        """Return the draws of a parameter, or their reciprocals for a name such as '1/omega'.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class Posterior(Shown):
         Parameters
         ----------
         n_draws : int
-            About how many; all of them, where there are fewer.
+            Approximate number of draws; all if there are fewer.
 
         Returns
         -------
@@ -252,7 +252,7 @@ class Posterior(Shown):
         Parameters
         ----------
         names : sequence of str, optional
-            Parameters or their reciprocals, such as '1/omega'; all that were sampled, if not given.
+            Parameters or their reciprocals, such as '1/omega'; by default all sampled parameters.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class Posterior(Shown):
         return {name: summary(self[name]) for name in names or self.names}
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame of the draws, a row each, by chain and draw.
+        """Return a DataFrame with one row per draw, indexed by chain and draw.
 
         Returns
         -------
@@ -327,20 +327,20 @@ class Posterior(Shown):
         Parameters
         ----------
         path : str or Path
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------
         InputError
             ArviZ or h5netcdf are not installed.
         StorageError
-            The file cannot be written; one that was there stays.
+            The file cannot be written; an existing file is unchanged.
         """
         write(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Return the Posterior that `save` wrote.
+        """Read a Posterior that was written by `save`.
 
         Parameters
         ----------
@@ -353,8 +353,8 @@ class Posterior(Shown):
         Raises
         ------
         InputError
-            It cannot be read, or holds something else; parameters of a user's own triggering function, which
-            a file cannot hold.
+            The file cannot be read, or has other content; or its parameters are of a user's triggering
+            function, which a file cannot contain.
         """
         with read(path, cls.family) as (draws, attributes, stats):
             fixed, priors = (
@@ -384,7 +384,7 @@ class Posterior(Shown):
 
 
 def write(posterior: Any, path: PathLike) -> None:
-    """Write what `posterior.to_arviz()` gives; a file that is there is replaced when all is written.
+    """Write the result of `posterior.to_arviz()`; an existing file is replaced once the new one is complete.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any
     Raises
     ------
     InputError
-        It cannot be read, or holds something else; h5netcdf or xarray is not installed.
+        The file cannot be read, or has other content; h5netcdf or xarray is not installed.
     """
     need("h5netcdf", "arviz", "NetCDF files")
     xarray = need("xarray", "arviz", "NetCDF files")

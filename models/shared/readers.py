@@ -1,4 +1,4 @@
-"""Readers of what is larger than memory: Zarr and dask arrays, and Parquet files; see
+"""Readers of data larger than memory: Zarr and dask arrays, and Parquet files; see
 `portable.models.shared.mapped`."""
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .files import reading
 
 
 class Held:
-    """Array of a reader in memory, under their own numbers.
+    """Rows of a reader in memory, with the same row numbers.
 
     Parameters
     ----------
     reader : a reader of `portable.models.shared.mapped`
     begin, end : int
-        They are read now.
+        Rows, which are read immediately.
     """
 
     def __init__(self, reader: Any, begin: int, end: int) -> None:
@@ -30,7 +30,7 @@ class Held:
         self._begin, self._rows = begin, reader.rows(begin, end)
 
     def rows(self, begin: int, end: int) -> Array:
-        """Return rows within these, as a reader's `rows` in `portable.models.shared.mapped`.
+        """Return some of these rows, like `rows` of a reader in `portable.models.shared.mapped`.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class Held:
 
 
 class Zarr:
-    """A reader of a Zarr array, which pickles as its name; one in memory, as the rows that are wanted.
+    """A reader of a Zarr array, whose pickle has the array's name; for an array in memory, the required rows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Zarr:
     def __init__(self, array: Any) -> None:
         self._array, self.shape, self.dtype = array, array.shape, array.dtype
         self.cuts = [*range(0, self.shape[0], array.chunks[0]), self.shape[0]] if self.shape else None
-        self._away = False  # whether this was sent here
+        self._away = False  # True if this object was sent to a worker
 
     def rows(self, begin: int, end: int) -> Array:
         """Return rows as a reader's `rows` in `portable.models.shared.mapped`.
@@ -70,7 +70,7 @@ class Zarr:
         Raises
         ------
         InputError
-            A chunk cannot be read; on a worker, there is another array of that name, or none.
+            A chunk cannot be read; on a worker, an array of that name does not exist, or differs.
         """
         with reading(str(self._array.store_path)):
             if self._away:
@@ -78,7 +78,7 @@ class Zarr:
             return self._array[begin:end]
 
     def _check_same(self) -> None:
-        """Chunks that are not there are taken for fill values: the array must be the one that was given."""
+        """Raise unless the array is the original one, since missing chunks are read as fill values."""
         import zarr
 
         try:
@@ -115,21 +115,21 @@ class Zarr:
 
 
 class Dask:
-    """A reader of a dask array, whose chunks are computed in the thread that wants them; it pickles as their
+    """A reader of a dask array, whose chunks are computed in the thread that reads them; its pickle has their
     tasks.
 
     Parameters
     ----------
     array : dask.array.Array
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     first : int
         The number of its first row.
 
     Raises
     ------
     ShapeError, InputError
-        Chunks of unknown sizes; those of a cluster's memory (`persist`).
+        The sizes of chunks are unknown; chunks are in the memory of a cluster (`persist`).
     """
 
     def __init__(self, array: Any, name: str, first: int = 0) -> None:
@@ -162,7 +162,7 @@ class Dask:
         Raises
         ------
         DTypeError
-            A chunk is of another dtype than the array says, which putting them together would hide.
+            The dtype of a chunk differs from the array's, which a concatenation would hide.
         """
         import dask
         from dask.array.core import slices_from_chunks
@@ -171,7 +171,7 @@ class Dask:
         chunks = dask.compute(*(some.blocks[at] for at in np.ndindex(some.numblocks)), scheduler="sync")
         found = np.empty(some.shape, self.dtype)
         for place, chunk in zip(slices_from_chunks(some.chunks), chunks):
-            if type(chunk) is not np.ndarray:  # of a device, sparse, or with a mask that would be lost
+            if type(chunk) is not np.ndarray:  # on a device, sparse, or masked
                 raise DTypeError(
                     f"{self._name}: a chunk from row {begin + place[0].start} on is a"
                     f" {type(chunk).__name__}; arrays of NumPy are wanted"
@@ -202,26 +202,26 @@ class Dask:
 
 
 class Parquet:
-    """A reader of Parquet files of columns of numbers, which pickles as their names.
+    """A reader of Parquet files with columns of numbers, whose pickle has the files' names.
 
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
-        Of one file or more, their rows one after the other.
+        One or several files, their rows one after the other.
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
 
     Attributes
     ----------
     columns : list of str
-        But for those that pandas kept a frame's index in.
+        Names of the columns, without those of an index of pandas.
     dtype : dtype
-        Which NumPy gives a table of such columns.
+        The common NumPy dtype of the columns.
 
     Raises
     ------
     InputError, DTypeError, ShapeError
-        It is not of files; a column holds no numbers, or in one file others than in another; no rows.
+        The dataset is not of files; a column is not numeric, or its types in the files differ; no rows.
     """
 
     def __init__(self, dataset: Any, name: str) -> None:
@@ -250,7 +250,7 @@ class Parquet:
         self.dtype = np.result_type(*(one.to_pandas_dtype() for one in types))
 
     def _check_columns(self, fragment: Any, types: list[Any], first: str) -> None:
-        """All columns hold numbers, of the same type as those of the first file."""
+        """Raise unless all columns are numeric, with the same types as in the first file."""
         pa = need("pyarrow", "files", "Parquet files")
         for column, kind in zip(self.columns, types):
             own = fragment.physical_schema.field(column).type
@@ -278,7 +278,7 @@ class Parquet:
         Raises
         ------
         InputError
-            A file cannot be read, or is not the one that it was.
+            A file cannot be read, or has changed.
         FiniteError
             A value is missing.
         """

@@ -1,4 +1,4 @@
-"""Results in files of arrays and text: what is read is never run."""
+"""Results in files of arrays and text, from which no code is ever executed."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _PACKAGE = __name__.rpartition(".shared.")[0]  # of the families
 
 
 class Saved:
-    """Something that is saved and loaded: by its fields, arrays, numbers, text, and lists, tuples, dicts,
-    dataclasses and other Saved of these.
+    """Base of objects that are saved and loaded by their fields: arrays, numbers, strings, and lists, tuples,
+    dicts, dataclasses and other Saved of these.
     """
 
     def _fields(self) -> dict[str, Any]:
-        """Return what a file holds, by name."""
+        """Return the fields that a file contains, by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
     def _of(cls, fields: dict[str, Any]) -> Self:
-        """Make it from what `_fields` returned; a ValueError where that does not fit together."""
+        """Create the object from the result of `_fields`; raise ValueError if the fields are inconsistent."""
         return cls(**fields)
 
     @classmethod
     def _part(cls, held: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what is of this class in what a file holds, or None."""
+        """Return the fields of an object of this class within those of a file, or None."""
         return held if held["class"] == _name(cls) else None
 
     @classmethod
     def _earlier(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self | None:
-        """Read a file of a release that wrote such files in a form of their own; None if it is none."""
+        """Read a file in the format of an earlier release; None if it has another format."""
         return None
 
     def save(self, path: PathLike) -> None:
@@ -49,12 +49,12 @@ class Saved:
         Parameters
         ----------
         path : str or Path
-            Replaced once all is written.
+            An existing file is replaced once the new one is complete.
 
         Raises
         ------
         InputError
-            A part is neither array, number, nor text.
+            A field is not an array, number, or string, or composed of these.
         StorageError
             The file cannot be written.
         """
@@ -65,7 +65,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read the result that `save` wrote.
+        """Read a result that was written by `save`.
 
         Parameters
         ----------
@@ -73,12 +73,12 @@ class Saved:
 
         Returns
         -------
-        of the class that `load` is asked of
+        object of this class
 
         Raises
         ------
         InputError
-            The file holds something else, or is damaged.
+            The file has other content, or is damaged.
         """
         arrays = read_npz(path)
         try:
@@ -101,11 +101,11 @@ class Saved:
 
 
 class Result(Saved, Shown):
-    """A dataclass that is saved and loaded, and that notebooks show."""
+    """Base of dataclasses that can be saved, loaded, and shown in notebooks."""
 
 
 def _name(kind):
-    """Return where a class is found below the families' package: in its family's face if that shows it."""
+    """Return the import path of a class below the families' package: its family, if that exports it."""
     parts, name = kind.__module__.removeprefix(f"{_PACKAGE}.").split("."), kind.__name__
     places = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
     return next(f"{place}.{name}" for place in places if getattr(_module(place), name, None) is kind)
@@ -116,7 +116,7 @@ def _module(place):
 
 
 def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a value as JSON has it, its arrays among the others."""
+    """Return a value in a form for JSON; its arrays are added to `arrays`."""
     if isinstance(value, np.ndarray):
         name = f"array {len(arrays)}"
         arrays[name] = value.astype(str) if value.dtype == object else value
@@ -136,7 +136,7 @@ def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the value that was given to `_out`."""
+    """Return the value from the result of `_out`."""
     if not isinstance(value, dict):
         return value
     if "array" in value:

@@ -1,5 +1,5 @@
-"""Data in shards: prepared where they are used, their small results put together in an order that the data
-alone fix.
+"""Data in shards, prepared where they are used, and the sums of their results in an order that depends only
+on the data.
 
     shards = Shards(make, pieces, client=client, space=space)
     shards.map("labels", components)         # a result of each shard, in the order of the shards
@@ -8,19 +8,20 @@ alone fix.
 A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a
 worker of a cluster (`portable.models.shared.cluster`). `make(space)` gives a place its method, an object with
 
-    prepare(piece)                       what the method wants of a piece, in the space of the place
-    NAME(shards, *args)                  takes prepared shards, gives an iterator of a result for each
-    queued                               names of those that only queue launches where the space queues them
-    repeated                             names of sums whose launches are the same at each call, if there are
-    load(*args)                          such; they take shards alone, and `load` their arguments before
+    prepare(piece)                       returns the shard of a piece, in the space of the place
+    NAME(shards, *args)                  takes prepared shards, returns an iterator of a result for each
+    queued                               names of functions that only queue launches, if the space queues them
+    repeated                             names of sums with the same launches at each call (optional); these
+    load(*args)                          functions take only shards, and `load` takes their arguments before
 
-A place works on neighbouring shards and adds up what it can of the tree of all n shards,
+A place processes neighbouring shards and adds up their results as far as possible by the tree of all n
+shards,
 
     node (a, b) = node (a, m) + node (m, b), m = (a + b) // 2;  node (a, a + 1): the result of shard a    (1)
 
-with the root (0, n), so that a sum has the same bits however the shards are shared out, and hands over one
-node where two, four, ... places share an even number of shards, else at most two of each length. Shards that
-a place has no room to keep are prepared anew at each call: data larger than memory are more shards than room.
+with the root (0, n), so that a sum is bit-identical for every distribution of the shards. It returns one node
+if an even number of shards is distributed over two, four, ... places, else at most two of each length. Shards
+that do not fit into the memory of a place are prepared again at each call, so data may be larger than memory.
 """
 
 from __future__ import annotations
@@ -41,29 +42,29 @@ from .places import nodes as nodes
 
 
 class Shards:
-    """Pieces of data and the places that work on them.
+    """Pieces of data and the places that process them.
 
     Parameters
     ----------
     make : callable (space) -> method
         With a cluster it must pickle.
     pieces : sequence
-        Each with `nbytes`; with a cluster they must pickle. Where one ends and the next begins must depend
-        on the data alone.
+        Each has `nbytes`; with a cluster they must pickle. The boundaries of pieces must depend only on the
+        data.
     client : distributed.Client, optional
     space : str, Space, None, or a list of them
-        Of the places. A list is several spaces of this process, which work side by side. With a client the
-        name of a space of each worker, by default as many of its threads as dask gives it.
+        Space of the places. A list is several spaces of this process, used in parallel. With a client, the
+        name of a space of each worker, by default as many threads as dask assigns to it.
     room : float, optional
-        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker as many
-        as a share of the memory that dask gives it.
+        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker a share
+        of its memory limit in dask.
     label : str
-        What dask's dashboard calls the work.
+        Name of the work in dask's dashboard.
 
     Raises
     ------
     DTypeError, SpaceError
-        Pieces of a dtype that kernels do not take; there is no such space.
+        The dtype of a piece is not supported by kernels; the space does not exist.
     """
 
     def __init__(
@@ -85,28 +86,28 @@ class Shards:
 
     @property
     def queued(self) -> bool:
-        """Return True if places are spaces of this process that keep all shards and queue launches:
-        callers need not look at each sum."""
+        """True if places are spaces of this process that keep all shards and queue launches, so that callers
+        need not read each sum."""
         places = getattr(self._crew, "places", ())
         return bool(places) and all(place.keeps_all and pk.queued(place.space) for place in places)
 
     def own(self) -> tuple[Any, list[Any]] | None:
-        """Return the method and all prepared shards where one space of this process has room for them, for
-        a method that launches on all of them at once; else None."""
+        """Return the method and all prepared shards if they fit into one space of this process, for a method
+        that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
         return places[0].whole(self.pieces) if len(places) == 1 else None
 
     def map(self, name: str, *args: object, numbers: range | None = None) -> list[Any]:
-        """Return a result of each shard, or of those of some numbers.
+        """Return a result of each shard, or of the shards `numbers`.
 
         Parameters
         ----------
         name : str
-            Of the method's function.
+            Name of the method's function.
         *args
-            Of that function.
+            Arguments of that function.
         numbers : range, optional
-            Of the shards that are wanted; all if not given.
+            Numbers of the shards; all by default.
 
         Returns
         -------
@@ -116,27 +117,27 @@ class Shards:
         Raises
         ------
         ClusterError
-            Worker after worker has ended, or the scheduler is gone.
+            Several workers have ended, or the scheduler is gone.
         """
         numbers = range(len(self.pieces)) if numbers is None else numbers
         return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
     def reduce(self, name: str, *args: object, stay: bool = False) -> tuple[Any, ...]:
-        """Return the sums (1) of what the method gives of each shard.
+        """Return the sums (1) of the method's results over all shards.
 
         Parameters
         ----------
         name : str
-            Of the method's function.
+            Name of the method's function.
         *args
-            Of that function.
+            Arguments of that function.
         stay : bool
-            Whether sums that a space holds may stay there.
+            True if sums in the memory of a space may be returned as Views.
 
         Returns
         -------
         tuple of numbers and ndarrays
-            With `stay`, where they were added up in the first space of this process, Views of it.
+            With `stay`, Views of the first space of this process if they were added up there.
 
         Raises
         ------
@@ -153,8 +154,8 @@ class Shards:
 
 
 class Threads:
-    """Places in this process, one a space; several of them work side by side. Each has all pieces, and
-    prepares its own."""
+    """Places in this process, one per space, used in parallel. Each has all pieces, and prepares those that
+    it processes."""
 
     def __init__(
         self,
@@ -166,23 +167,23 @@ class Threads:
         self.places, self._pieces = [Place(make, space, room, len(pieces)) for space in spaces], pieces
 
     def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
-        """Return the findings of each place.
+        """Return the results of each place.
 
         Parameters
         ----------
         name : str
-            Of the method's function.
+            Name of the method's function.
         args : tuple
-            Of that function.
+            Arguments of that function.
         reduce : bool
-            Whether the results are added up.
+            True to add up the results.
         numbers : range
-            Of the shards that are wanted.
+            Numbers of the requested shards.
 
         Returns
         -------
         list of lists
-            A list a place, in the order of the shards: results, or nodes of the tree (1).
+            One list per place, in the order of the shards: results, or nodes of the tree (1).
         """
         asked = self._asked(numbers)
         if len(asked) == 1:
@@ -191,8 +192,8 @@ class Threads:
             return list(pool.map(lambda one: self._run(one, name, args, reduce), asked))
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> list[Node] | None:
-        """Nodes of sums in the first place's space, by this thread alone: threads that launch wait for each
-        other at every launch. Spaces that queue launches let this thread go on.
+        """Return nodes of sums in the first place's space, launched by this thread only, since threads that
+        launch block each other at every launch. Spaces that queue launches do not block this thread.
 
         Parameters
         ----------
@@ -202,7 +203,7 @@ class Threads:
         Returns
         -------
         list of (first, end, values), or None
-            None where a place among several would have others wait.
+            None if one of several places would block the others.
         """
         asked = self._asked(numbers)
         if len(asked) > 1 and not all(place.queues(name, part) for place, part in asked):
@@ -230,8 +231,8 @@ class Threads:
             ]
 
     def _asked(self, numbers: range) -> list[tuple[Place, range]]:
-        """Return places, and the shards that each is asked for; what the first has been given to do comes
-        before."""
+        """Return the places, and the shards that are requested from each; pending work of the first place is
+        completed before."""
         parts = shared_out(numbers, len(self.places))
         asked = [(place, part) for place, part in zip(self.places, parts) if len(part)]
         for place, _ in asked[1:]:
@@ -247,7 +248,7 @@ class Threads:
 
 
 def _brought(value: object, space: pk.SpaceLike | None) -> object:
-    """Return a sum held by another space as a space holds it."""
+    """Return a sum in the memory of another space, copied to `space`."""
     if not isinstance(value, Held):
         return value
     view = pk.create_mirror_view(value.view, space)
@@ -257,8 +258,8 @@ def _brought(value: object, space: pk.SpaceLike | None) -> object:
 
 
 def even_number(n: int) -> int:
-    """So many shards or a few more, for places to have as many each: an even number from 3 on, and a multiple
-    of the largest power of two up to an eighth of them.
+    """Return n or a slightly larger number of shards that is divided evenly among places: an even number from
+    3 on, and a multiple of the largest power of two up to n / 8.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ def spread(n: int) -> list[int]:
 
 
 def _check_dtypes(pieces: Sequence) -> None:
-    """Refuse shards of different dtypes, for their sums would depend on which is where."""
+    """Raise for shards of different dtypes, whose sums would depend on their distribution."""
     kinds = [getattr(getattr(piece, "rows", piece), "dtype", None) for piece in pieces]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -298,7 +299,7 @@ def _check_dtypes(pieces: Sequence) -> None:
 
 
 def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
-    """Return the spaces of this process that were asked for.
+    """Return the spaces of this process for an argument `space`.
 
     Parameters
     ----------
@@ -312,7 +313,7 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
     Raises
     ------
     InputError, DTypeError
-        An empty list, or one that holds something else.
+        The list is empty, or has an element that is not a space.
     """
     if not isinstance(space, (list, tuple)):
         return [pk.default_space() if space is None else space]
@@ -327,7 +328,7 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
 
 
 def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
-    """Return the space of this process in which the small work between two maps is done.
+    """Return the space of this process for the small computations between two maps.
 
     Parameters
     ----------
@@ -337,7 +338,7 @@ def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
     Returns
     -------
     str or Space
-        With a client the space that workers were asked for if this machine has it, else its threads.
+        With a client, the requested space of the workers if this machine has it, else threads.
 
     Raises
     ------
@@ -354,7 +355,7 @@ def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
 
 
 def each(shards: Iterator[Any], function: Callable[..., Any], *args: object) -> Iterator[Any]:
-    """For methods whose shards do not know of each other: function(shard, ``*args``) of each.
+    """Return function(shard, ``*args``) of each shard, for methods with independent shards.
 
     Parameters
     ----------
@@ -364,6 +365,6 @@ def each(shards: Iterator[Any], function: Callable[..., Any], *args: object) -> 
 
     Returns
     -------
-    iterator of what the function returns
+    iterator of the function's results
     """
     return (function(shard, *args) for shard in shards)
