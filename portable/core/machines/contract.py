@@ -35,8 +35,8 @@ class Allocated(Protocol):
 
 
 class Memory(Protocol):
-    """One memory by its addresses. A copy comes after all that was queued in the memory's spaces, and has
-    ended when it returns.
+    """One memory by its addresses. A copy follows all work queued in the memory's spaces, and has ended when
+    it returns.
     """
 
     # DLPack's type and number of the device; 12 (kDLExtDev) if DLPack has no type for it
@@ -71,8 +71,9 @@ class Memory(Protocol):
         self.copy_to_device(target, through.ctypes.data, nbytes)
 
     def queue_copy(self, target: int, source: int, nbytes: int, origin: Memory):
-        """Queue a copy in this memory's space behind the work that is there, in no order with the work
-        queued in another's: see `follow`."""
+        """Queue a copy in this memory's space after the work that is queued there, unordered with the work
+        queued in another's space: see `follow`.
+        """
         self.copy(target, source, nbytes, origin)
 
     def reaches(self, other: Memory) -> bool:
@@ -90,7 +91,9 @@ class Memory(Protocol):
         self.copy_to_device(target, filled.ctypes.data, nbytes)
 
     def synchronize(self):
-        """Until all that was queued in the memory's spaces has finished: another library is about to read."""
+        """Wait until all work queued in the memory's spaces has finished: another library is about
+        to read.
+        """
 
     def ready(self, stream: int | None):
         """Order the queue `stream` of another library, which is about to use this memory, after all work
@@ -170,8 +173,8 @@ class Backend(Protocol):
         return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
-        """Memory of the host that its devices copy fast and its kernels reach, as `Memory.allocate` gives it;
-        None if there is no such thing.
+        """Allocate host memory that its devices copy fast and its kernels reach, as `Memory.allocate` does;
+        None if there is no such memory.
         """
         return None
 
@@ -203,8 +206,9 @@ class Launches(Protocol):
         """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
         has several.
 
-        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go
-        there without waiting, and nothing is returned. The last argument of a scan holds the prefixes.
+        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers are
+        written there without waiting, and None is returned. The last argument of a scan receives the
+        prefixes.
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
@@ -224,8 +228,8 @@ class Launches(Protocol):
         return Stamp()
 
     def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:
-        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed
-        tree as a text.
+        """Return facts about the code, the kind of memory access of each line, as explain.Access takes them,
+        and the typed tree as text.
         """
         return {}, [], ""
 

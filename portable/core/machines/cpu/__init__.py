@@ -16,7 +16,8 @@ def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a
     Parameters
     ----------
     n : int, optional
-        How many, also more than there are cores; PORTABLE_NUM_THREADS, else all usable cores, if not given.
+        The number of threads, which may exceed the number of cores. Default: PORTABLE_NUM_THREADS, else all
+        usable cores.
 
     Returns
     -------

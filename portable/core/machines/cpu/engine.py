@@ -1,4 +1,4 @@
-"""LLVM for this machine's CPU: object code, kept on disk and loaded."""
+"""LLVM for this machine's CPU: object code, cached on disk and loaded."""
 
 import ctypes
 import functools
@@ -71,12 +71,12 @@ def pack_registers():
     return 32 if "+avx512f" in features or name == "x86-64-v4" else 8
 
 
-_ROOM = 96 << 20  # bytes that LLVM may take for one kernel: it ends the process where it gets none
+_ROOM = 96 << 20  # bytes that LLVM may allocate for one kernel: it ends the process if an allocation fails
 _live: set[weakref.ref] = set()  # as in locks.py
 
 
 def _require_room():
-    """OutOfMemoryError where a limit of the process leaves too little room for LLVM."""
+    """Raise OutOfMemoryError if a limit of the process leaves too little memory for LLVM."""
     if resource is None or not os.path.exists("/proc/self/statm"):
         return
     for name, place in (("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)):
@@ -106,11 +106,11 @@ def _most_maps():
 
 @locks.alone
 def load(text, kernel_name, key=None, level=3, hear=None):
-    """Return addresses of the functions of an IR text, compiled or taken from the cache.
+    """Return addresses of the functions of IR, compiled or taken from the cache.
 
     Parameters
     ----------
-    text : str; or, for code with a `key` in the cache, a function that gives it if it is not there
+    text : str, the IR; or, for code with a `key` in the cache, a function that returns it if it is missing
     level : int or None
         Optimisation level of LLVM's optimiser and code generator: 0 for code that runs once and is needed
         soon; None for short IR that is not optimised.
@@ -133,7 +133,7 @@ def load(text, kernel_name, key=None, level=3, hear=None):
 
 
 def optimised(text, kernel_name, level=3):
-    """Return the module of an IR text, optimised for this machine; see `optimise`."""
+    """Return the module of IR, optimised for this machine; see `optimise`."""
     from ...compiler.writing.optimise import optimise
 
     return optimise(text, machine(level or 0), kernel_name, level, by_function=True)
@@ -162,7 +162,7 @@ def rewritten(text, kernel_name, change):
 
 
 def linked(code, hear=None):
-    """Return addresses of the functions of object code, as `load` gives them."""
+    """Return addresses of the functions of object code, as `load` does."""
     _require_room()
     # functions that it calls are registered before it is linked; many first launches never poll for Ctrl-C
     if b"portable_usual" in code:
@@ -253,7 +253,7 @@ def past_caches():
     return code("past_caches")
 
 
-# Calls an entry in the usual state of arithmetic, and sets the caller's again.
+# Calls an entry with the default floating-point state, and restores the caller's.
 USUAL = {
     "x86": """
 declare void @llvm.x86.sse.stmxcsr(ptr)

@@ -14,7 +14,7 @@ class Cores:
     ----------
     lanes : int, a fixed number of lanes of a pack
     scans : bool, True to emit the launcher of scans, False to treat scans as reductions
-    options : of `lower.text`
+    options : keyword arguments of `lower.text`
     """
 
     step, identity = 1, ""

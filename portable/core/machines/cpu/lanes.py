@@ -125,7 +125,7 @@ class CpuTeam(Members):
         ops = here.ops
         lo, hi = ops.get(lo, "int"), ops.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % ops.W == 0
-        # one loop for all packs: members that have left it stay out of the last one too
+        # one loop for all packs: members that have left it stay masked in the last one too
         if ops.W == 1 or loop.breaks:
             return self._loop(here, loop, lo, hi, aligned)
         full_end = _whole_packs(ops, lo, hi)
@@ -224,7 +224,7 @@ def _doubling(ops):
 
 
 def _behind(ops, state, by):
-    """Return the state of the lane so many before; the first lanes get the last ones'."""
+    """Return the state of the lane `by` lanes before; the first lanes receive the last ones' states."""
     return tuple(ops.rotated(v, ops.W - by) for v in ops.spread(state))
 
 

@@ -59,7 +59,7 @@ def launcher(code, team):
 
 # ---- copies of views that are only added to: worker 0 has the view itself, each other one a copy
 def _copies(code, k):
-    """(the number of copies, where they begin) of one of these views: the last words of the block."""
+    """Return (the number of copies, their address) for one of these views: the last words of the block."""
     first = code.signature.n_words + len(EXTRA) + code.entry.fault_bytes // 8
     return code.b.load(code.word(code.block, first), I64), code.b.load(
         code.word(code.block, first + 1 + k), PTR
@@ -120,7 +120,8 @@ def _range(code, begin, end, copies, outer=()):
 
     if copies == 1:
         rest = packs(code, begin, end, W, pack)
-    elif code.entry.light:  # an addition to an accumulator is waited for: the text once for each
+    # additions to one accumulator wait for each other: the kernel's code is emitted once for each accumulator
+    elif code.entry.light:
         rest = packs(code, begin, end, W * copies, several)
     else:
         rest = _in_turn(code, begin, end, copies, pack)
@@ -134,8 +135,9 @@ def _range(code, begin, end, copies, outer=()):
 
 
 def _in_turn(code, begin, end, copies, pack):
-    """Packs of a text that is there once: after each, every accumulator becomes the one before it, and
-    the first the last; as many packs as leave them where they were."""
+    """Process packs with a single copy of the code: after each, the accumulators rotate by one; the number of
+    packs is such that they end in their original order.
+    """
     b, W = code.b, code.width
 
     def one(base):
@@ -153,8 +155,9 @@ def _in_turn(code, begin, end, copies, pack):
 
 
 def packs(code, begin, end, step, body):
-    """Emit `loop` over packs; the launch may end after each pack of a text with loops, and else after STRIP
-    of them, where the launcher takes no strips."""
+    """Emit `loop` over packs; the launch may end after each pack of a kernel with loops, and else after STRIP
+    of them, unless the launcher processes strips.
+    """
     b = code.b
     if code.entry.in_strips:
         return code.loop(begin, end, step, body)
@@ -210,8 +213,9 @@ def _within(code, number, first, last, length):
 
 
 def _outer(code, number, inner, begins):
-    """Return the leading indices of a row, from its number; `inner`: the extents of those behind the
-    first."""
+    """Return the leading indices of a row, from its number; `inner`: the extents of the dimensions after the
+    first.
+    """
     b, outer = code.b, [number]
     for extent in reversed(inner):
         outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)

@@ -12,7 +12,7 @@ _HOST = Host()
 
 
 class Serial(Backend):
-    """One thread; `pool` gives the threads of spaces that have several."""
+    """One thread; `pool` returns the threads of spaces with several."""
 
     def memory(self, name):
         return _HOST if name == HOST else super().memory(name)

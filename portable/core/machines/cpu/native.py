@@ -37,7 +37,7 @@ class Operation:
 
 
 def _line(text):
-    """Return a function of the pointer at an address, and of numbers, by LLVM's text."""
+    """Return a function of the pointer at an address, and of numbers, given by LLVM IR."""
 
     def made(b, address, *numbers):
         operands = b.inttoptr(address, PTR), *numbers
@@ -103,7 +103,7 @@ store = Operation("store", _store)  # neighbouring words
 read = Operation("read", _line("load atomic i64, ptr {} seq_cst, align 8"))
 write = Operation("write", _line("atomicrmw xchg ptr {}, i64 {} seq_cst"))
 add = Operation("add", _line("atomicrmw add ptr {}, i64 {} seq_cst"))
-swap = Operation("swap", _line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # gives nothing
+swap = Operation("swap", _line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # without result
 call = Operation("call", _call)  # the word at an address
 pause = Operation("pause", _pause)
 stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # the address of n words
@@ -131,7 +131,7 @@ def text(functions):
 
 
 def compiled(functions, name, hear=None):
-    """Return addresses of functions by their names, as engine.load gives them."""
+    """Return addresses of functions by their names, as engine.load does."""
     made_by = compiler()
     if made_by is None:
         from ...compiler.reading.keys import sources

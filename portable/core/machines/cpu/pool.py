@@ -8,10 +8,10 @@ The design has five parts:
   worker that the system has not scheduled costs nothing, so more threads than cores cost only context
   switches. Each worker has a separate cache line to record that it is inside, so that no thread waits for a
   line that all write.
-* Where a launch lets them, threads take a part of the chunks that are left, so less and less: few steps of
-  the counter that all share, and no long chunk at the end.
-* Idle workers spin for SPIN_MICROSECONDS, so that launches in a row cost no system call, then sleep on a
-  condition; PATIENCE times as long after a sleep that was shorter than that. No more of them spin than there
+* If a launch permits it, threads take a part of the remaining chunks at once, in decreasing numbers: few
+  updates of the shared counter, and no long chunk at the end.
+* Idle workers spin for SPIN_MICROSECONDS, so that successive launches cost no system call, then sleep on a
+  condition; PATIENCE times as long after a sleep that was shorter than that. At most as many spin as there
   are cores.
 * Sleepers are woken as a chain (the launch wakes two, each of these two more): its cost does not grow with
   the cores.
@@ -47,13 +47,13 @@ from . import engine, native, pool_code, ring_code, stop, usable_cores
 from .pool_code import posix
 
 _RING_SPINS = 32  # a copy checks for its pieces this many times as long as an idle thread spins
-# Linux's default for a main thread; musl and macOS give other threads less than kernels may need
+# Linux's default for a main thread; musl and macOS give other threads a smaller stack than kernels may need
 STACK_BYTES = 8 << 20
 
 
 @locks.once
 def compiled():
-    """Return the pool's functions, a pool_code.Code; None where there are no POSIX threads."""
+    """Return the pool's functions, a pool_code.Code; None without POSIX threads."""
     return (
         pool_code.Code(native.compiled(pool_code.FUNCTIONS, "the pool", stop.known))
         if pool_code.threads()
@@ -120,7 +120,7 @@ class Pool:
 
         Parameters
         ----------
-        fn, block : int, addresses; `block` is handed on untouched
+        fn, block : int, addresses; `block` is passed on unchanged
         begin, end : int
         chunk : int, not 0
             Chunk k is [begin + k * chunk, min(begin + (k + 1) * chunk, end)), regardless of the thread that
@@ -291,7 +291,7 @@ def _create_threads(n_threads, function, argument):
 def _end_threads(threads, code, handle, memory):
     """Stop and join the workers, which use `memory` and `code`. Runs at the interpreter's exit, too."""
     if _word(handle + pool_code.GATE).value & 1:
-        return  # exit while another Python thread is in a launch: the process's end takes its workers along
+        return  # exit while another Python thread is in a launch: the workers end with the process
     _STOP(code.stop)(handle)
     for thread in threads:
         posix("pthread_join")(thread, None)

@@ -28,8 +28,8 @@ SLEEPERS = 384  # workers that sleep, or are about to
 WAITING = 392  # 1: the launching thread sleeps, or is about to
 STOP = 400
 SPINS = 408  # pauses before sleep
-WORKERS = 416  # threads besides the caller
-BORN = 424  # gives each thread its number
+WORKERS = 416  # threads in addition to the caller
+BORN = 424  # counter that numbers the threads
 CORES = 432
 SHORT = 448  # nanoseconds of a sleep after which a worker has patience
 BUSY = 440  # 1: a launch is under way; a signal handler that runs in it may launch again
@@ -75,7 +75,7 @@ def work(pool, worker):
     threads finish at about the same time.
     """
     fn, block, begin, end, chunk, last, per = _job(pool + JOB)
-    taken = read(pool + NEXT)  # so many at least
+    taken = read(pool + NEXT)  # a lower bound
     while taken <= last:
         if ends(block, worker):
             return
@@ -97,7 +97,7 @@ def shared(pool):
 
 
 def wake(pool):
-    """Wake two sleepers, if there are any."""
+    """Wake up to two sleepers."""
     if read(pool + SLEEPERS) > 0:
         _lock(pool + MUTEX)
         _signal(pool + WORK)
@@ -226,7 +226,7 @@ FUNCTIONS = pool_run, pool_worker, pool_stop, pool_copy, pool_pause
 
 @functools.cache
 def threads():
-    """Return True if there are POSIX threads: C's functions are known from then on."""
+    """Return True if there are POSIX threads; registers the C functions."""
     try:
         for function in _C_FUNCTIONS:
             llvm.add_symbol(function.__name__, ctypes.cast(posix(function.__name__), ctypes.c_void_p).value)

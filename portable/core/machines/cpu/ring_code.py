@@ -5,7 +5,7 @@ from ...language.words import int32
 from .native import add, call, load, pair, pause, read, stack, store, words
 from .pool_code import memcpy
 
-# Offsets in a ring's state, behind the ten words that `Pool.ring` sets.
+# Offsets in a ring's state, after the ten words that `Pool.ring` sets.
 MEMORY = 64
 POOL = 80
 THREADS = 88
@@ -51,7 +51,9 @@ def ring_piece(n, most, room):
 
 
 def ring_move(ring, target, source, n, serial):
-    """Launch a kernel that copies n bytes and leaves `serial` in the stamp of each piece that is there."""
+    """Launch a kernel that copies n bytes and writes `serial` to the stamp of each piece that has been
+    copied.
+    """
     launch, function, stamps = _three(ring + LAUNCH)
     values, places = stack(5), stack(5)
     store(values, target, source, n, stamps, serial)
@@ -99,9 +101,10 @@ def ring_take(block, begin, end, worker):
 
 
 def ring_near(ring, finish, target, source, n):
-    """Copy n bytes from a device to the host by the kernel: pieces are taken out when their stamps have come.
-    Where not all were (much is queued before it, the device has failed, Ctrl-C), all are when the queue has
-    ended."""
+    """Copy n bytes from a device to the host by the kernel: pieces are copied out when their stamps have
+    arrived. If some do not (a long queue before it, a device failure, Ctrl-C), all are copied out when the
+    queue has ended.
+    """
     memory, pool = load(ring + MEMORY), load(ring + POOL)
     run, copy, first, take, _ = _five(ring + HELP)
     stamps, _, serial, spins = _four(ring + STAMPS)

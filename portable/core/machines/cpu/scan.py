@@ -80,8 +80,9 @@ class Scan(Scanned):
         return words_of(self.ops, self.extra("partials", PTR), number, len(self.state))
 
     def _packs(self, lows, high, carries, outs):
-        """The indices lows[0]..high, and as many from each of the others on: whole packs, then the rest under
-        a mask."""
+        """Process the indices lows[0]..high, and the same number from each of the others on: whole packs,
+        then the rest under a mask.
+        """
         ops, b, step = self.ops, self.b, self._in_turn if self.in_turn else self._pack
         others = [b.sub(low, lows[0], flags=NSW) for low in lows]
 

@@ -28,7 +28,7 @@ _FEW_ROWS = 3  # that are called one by one; more in a row, with no Python betwe
 # as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
 # denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
-FINE = 64  # chunks for each thread, which takes many at once as long as many are left
+FINE = 64  # chunks for each thread, which takes several at once while many are left
 # indices of a loop-free kernel that are not worth waking a thread for, and of one that computes little: a
 # thread that sleeps begins after 5 to 50 microseconds, and 16,384 elements of y += a * x take 3
 SMALL, MANY = 4096, 16384
@@ -99,7 +99,7 @@ class Compiled:
 
 
 def _worth_a_thread(entry):
-    """Return how many indices are worth waking a thread for."""
+    """Return the number of indices that justifies waking a thread."""
     if entry.policy_kind == "team" or entry.has_loops:
         return 1 if entry.policy_kind == "team" else entry.width
     return MANY if entry.light else SMALL
@@ -159,7 +159,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
 
 
 def _compiled(kernel, policy_kind, specs, reducers, debug=False):
-    # the same code for serial and threads, and for foreign memory like our own
+    # the same code for serial and threads, and for memory of other libraries
     key = ("cpu", *[f"debug {debug}"] * bool(debug), policy_kind, specs, reducers)
     compiled = kernel.compiled.get(key)
     if compiled is None:
@@ -243,8 +243,9 @@ def _scan(compiled, policy, words, outs, n_threads):
 
 
 def _windows(compiled, size, n_blocks, n_threads):
-    """Yield the passes over as many blocks at a time as stay in a cache between them; over all where they
-    do not go in turn."""
+    """Yield the passes over as many blocks as stay in a cache between them; over all blocks unless they are
+    processed in sequence.
+    """
     window = n_threads * max(STREAMS, WINDOW // size) if compiled.in_turn else max(1, n_blocks)
     at_once = STREAMS if compiled.in_turn else _blocks_at_once(compiled, size, n_blocks, n_threads)
     for first in range(0, max(1, n_blocks), window):
@@ -261,8 +262,9 @@ def scan_blocks(entry):
 
 
 def _whole_lines(size):
-    """Return a block's indices: from 64 on so many that the next one's begin as a cache line does, if
-    these do."""
+    """Return the number of indices of a block: from 64 on such that the next block begins at a cache line, if
+    this one does.
+    """
     return size if size < 64 else -(-size // 64) * 64
 
 
@@ -326,8 +328,9 @@ def _pool(space):
 
 
 def _is_alone(space, begin, end, chunk):
-    """Return True if the calling thread takes [begin, end) by itself: one chunk holds it, or there is no
-    other thread."""
+    """Return True if the calling thread runs all of [begin, end): it is one chunk, or there is no other
+    thread.
+    """
     return end - begin <= abs(chunk) or space.n_threads == 1
 
 
@@ -359,7 +362,7 @@ def run(pattern, space, compiled, policy, words, outs):
     if not copies_fit(compiled, words, space.n_threads):
         compiled = compiled.plain()
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
-    left = buffer  # where a debug build leaves the first fault
+    left = buffer  # place to which a debug build writes the first fault
     if pattern == "for" or len(rows) > _FEW_ROWS:
         left = block = ctypes.create_string_buffer(block, len(block))
     _in_turn(space, block, rows)

@@ -169,7 +169,9 @@ def _forget():
 
 
 def arm():
-    """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
+    """Install the native handler in front of Python's handler of Ctrl-C, if there is one: setting another
+    handler removes it.
+    """
     now = _getsig(signal.SIGINT)
     if now not in _STOOD and callable(signal.getsignal(signal.SIGINT)):
         _STATE[_WORDS["python"]] = now

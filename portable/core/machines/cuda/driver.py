@@ -3,7 +3,7 @@ needed.
 
 Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over
 the device's primary context, which other CUDA libraries in the process share: their memory and streams may be
-used here, ours there.
+used here, and those of portable there.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ __all__ = ["Context", "attribute", "available", "context", "device_of", "devices
 _INVALID_CONTEXT, _INVALID_HANDLE, _ENABLED_ALREADY = 201, 400, 704  # the driver's codes
 _MOST_KNOWN = 4096
 _UNTIMED = 2  # a mark that has no time
-_KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
+_KEPT_SHARE = 8  # at most one in this number of bytes of the device's memory is kept
 # Bytes from which a copy checks whether its memory is pinned, and from which it justifies pinned memory,
 # whose allocation takes the system milliseconds; it is also allocated after _FEW smaller copies.
 _ASKED, _LARGE, _FEW = 64 << 10, 1 << 20, 16
@@ -147,7 +147,7 @@ class Context(contract.Memory):
     # Memory
 
     def allocate(self, nbytes, zero=False):
-        """Device memory as Memory; OutOfMemoryError if there is no room.
+        """Allocate device memory as Memory; OutOfMemoryError if there is no room.
 
         Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds
         for one.
@@ -159,7 +159,7 @@ class Context(contract.Memory):
         else:
             self._kept_bytes -= nbytes
             if self.parallel:
-                self.synchronize()  # another queue than the default stream may still be at work on it
+                self.synchronize()  # another queue than the default stream may still use it
         if zero:
             self.fill(pointer, 0, nbytes, wait=self.parallel)
         return Memory(self, pointer, nbytes, self._keep)
@@ -253,7 +253,7 @@ class Context(contract.Memory):
 
     def _staged(self, way, target, source, nbytes, host):
         """Copy pageable memory, at address `host`, through pinned pieces; returns False if it did not."""
-        if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
+        if self.parallel:  # queues other than the default stream, which copies follow anyway
             self.synchronize()
         large = nbytes >= _LARGE
         if nbytes >= _ASKED and device_of(host) is not None:  # pinned already
@@ -298,11 +298,11 @@ class Context(contract.Memory):
         """Queue the same copy without waiting for its end."""
         if origin is self and not self.parallel:
             self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=False)
-        else:  # other queues may be at work there
+        else:  # other queues may be active there
             self.copy(target, source, nbytes, origin)
 
     def reaches(self, other):
-        """Also False where queues besides the default ones would have to be waited for."""
+        """Also False if queues other than the default ones would have to be waited for."""
         alone = isinstance(other, Context) and other is not self and not (self.parallel or other.parallel)
         return alone and self._linked(other)
 
@@ -339,8 +339,9 @@ class Context(contract.Memory):
     # Programs
 
     def load(self, image):
-        """Return a Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the
-        compiler's log."""
+        """Return a Module from PTX (str or bytes) or machine code (bytes); DeviceError includes the
+        compiler's log.
+        """
         self.activate()
         module, log = c_void_p(), _Log()
         with log.attached():
@@ -348,7 +349,7 @@ class Context(contract.Memory):
         return Module(self, module)
 
     def link(self, ptx):
-        """Return this device's machine code of PTX: bytes that `load` takes, to be kept on disk."""
+        """Return this device's machine code of PTX: bytes for `load`, to be stored on disk."""
         self.activate()
         image, log = _image(ptx), _Log()
         state, cubin, size = c_void_p(), c_void_p(), c_size_t()
@@ -370,7 +371,7 @@ class Context(contract.Memory):
 
     @kept
     def recording(self):
-        """Return the handle, an int, of a stream for captures, which go one at a time."""
+        """Return the handle, an int, of a stream for captures, one at a time."""
         return self.lasting_stream()
 
     def lasting_stream(self):
@@ -519,11 +520,11 @@ class Event(_Owner):
         cu.cuEventRecord(self.handle, stream)
 
     def wait(self):
-        """Wait until the device has reached the mark; not at all if it was never recorded."""
+        """Wait until the device has reached the mark; return at once if it was never recorded."""
         cu.cuEventSynchronize(self.handle)
 
     def seconds_since(self, earlier):
-        """Time between two recorded events, once the device has reached the later one."""
+        """Return the time between two recorded events, once the device has reached the later one."""
         self.context.activate()
         cu.cuEventSynchronize(self.handle)
         milliseconds = c_float()
@@ -547,7 +548,7 @@ class Graph:
 
 
 class _Log:
-    """The options with which the driver's compiler writes its errors into our buffer."""
+    """The options with which the driver's compiler writes its errors into the buffer of this object."""
 
     def __init__(self, nbytes=16384):
         self._errors = create_string_buffer(nbytes)

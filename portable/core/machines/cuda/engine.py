@@ -1,4 +1,4 @@
-"""LLVM for NVIDIA GPUs: IR text to PTX, with no toolkit and no GPU."""
+"""LLVM for NVIDIA GPUs: IR to PTX, with no toolkit and no GPU."""
 
 import functools
 
@@ -32,7 +32,7 @@ def machine(capability):
 
 @locks.alone
 def ptx(text, capability, kernel_name):
-    """PTX of an IR text, compiled or taken from the cache."""
+    """Return the PTX of IR, compiled or taken from the cache."""
     for new, old in _OLDER if capability < (8, 0) else ():
         text = text.replace(new, old)
     key = cache.key("ptx", capability, llvm.llvm_version_info, text)

@@ -223,8 +223,9 @@ class CudaTeam(Members):
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
-        """Store the values of members that keep, behind those of lower ranks; return the number of these
-        members."""
+        """Store the values of the selected members, after those of lower ranks; return the number of these
+        members.
+        """
         ops = here.ops
         kept = ops.get(keep, "bool")
         if self.n == WARP:
@@ -251,7 +252,7 @@ class CudaTeam(Members):
         """Count members of a warp by index: the first of those with the same index adds them all, each
         counts those before it.
 
-        The first member's addition has returned before the shuffle that hands its result on, and so before
+        The first member's addition has returned before the shuffle that passes its result on, and so before
         the warp's next tally.
         """
         ops = here.ops

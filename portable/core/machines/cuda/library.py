@@ -1,6 +1,6 @@
 """The CUDA driver's library, its functions with the types of their parameters, its errors, and its devices.
 
-Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not
+Importing this file loads nothing; the first call does. After a fork every function refuses: CUDA does not
 survive in the child.
 """
 
@@ -30,8 +30,8 @@ import types
 from ....errors import DeviceError, NestedLaunchError, OutOfMemoryError
 
 LIBRARIES = ("nvcuda.dll",) if os.name == "nt" else ("libcuda.so.1", "libcuda.so")
-# The driver's codes after which a context answers nothing any more: ECC, illegal address, timeout, assert,
-# stack, ...
+# The driver's error codes after which a context is unusable: ECC, illegal address, timeout, assert, stack,
+# ...
 _FATAL = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
 
 # Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B
@@ -106,7 +106,7 @@ class Shape(Structure):
     ]
 
 
-# the loaded functions, less version suffixes; all but those with names of our own raise on failure
+# the loaded functions, without version suffixes; all raise on failure except those with different names here
 cu = types.SimpleNamespace()
 
 

@@ -37,7 +37,7 @@ REDUCE_THREADS = 256
 # indices that a thread of a reduction has on their way, for states of one number, and of several
 _COPIES = 6, 4
 _TOGETHER = 8  # teams of a warp in a block: a multiprocessor holds 64 warps, but 32 blocks
-_SHORT = 200  # instructions of a text that a thread runs at several indices
+_SHORT = 200  # largest number of instructions of a kernel that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -112,7 +112,7 @@ def _as_kernel(entry, text):
 
 
 def _first(code, indices):
-    """Return this thread's first index, counted from the policy's, where a block takes so many."""
+    """Return this thread's first index, counted from the policy's, for blocks of `indices` indices."""
     return _sum(code, _times(code, block(code.ops), indices), thread(code.ops))
 
 
@@ -131,14 +131,15 @@ def _range(code):
 
 
 def _short(code, index):
-    """Return an index, which has so many bits as LLVM sees, where the launch has no larger ones."""
+    """Return an index with a range that LLVM can use, if the launch has no larger ones."""
     apart = any(getattr(v, "apart", None) for v in flat(tuple(code.args)))
     return code.b.and_(index, I64(SHORT - 1)) if apart else index
 
 
 def _pack(code, index, end, step, visit):
-    """Visit a thread's indices up to `end`, so many steps apart: together if there are as many as lanes, else
-    one by one."""
+    """Process a thread's indices up to `end`, at a fixed distance: together if their number is that of lanes,
+    else one by one.
+    """
     ops, b, W = code.ops, code.b, code.width
     whole = b.icmp_signed("<", b.add(index, I64(step * (W - 1)), flags=NSW), end)
     with b.if_else(whole) as (pack, rest):
@@ -163,8 +164,9 @@ def _times(code, x, n):
 
 
 def _reduced_range(code):
-    """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in
-    the last a grid apart."""
+    """The grid processes the range in rounds; in each a thread folds several indices a block apart, in the
+    last a grid apart.
+    """
     ops = code.ops
     copies = 1 if code.has_loops else _COPIES[code.entry.state_words > 1]
     width = _times(code, grid(ops), code.machine.threads)
@@ -286,8 +288,9 @@ def _box(code):
 
 
 def _reduced_box(code):
-    """Tiles again, `depth` of them deep along the dimensions before, so that a block leaves one state for
-    many indices."""
+    """Process tiles, `depth` of them along the preceding dimensions, so that a block stores one state for
+    many indices.
+    """
     ops, b, depth = code.ops, code.b, code.extra("depth")
     bounds, index, row, height = _tile(code)
     leading, split = _leading(code, bounds)

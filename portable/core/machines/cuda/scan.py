@@ -20,8 +20,8 @@ always the combination of
     the groups before its own    in its section
     the tiles before its own     in its group
 
-A number that is left for others goes with the launch's mark: a word of 64 bits holds 32 bits of the number
-and the mark. So a word that has the mark is there, relaxed loads are enough, and the words need not be
+A number stored for other blocks carries the launch's mark: a word of 64 bits holds 32 bits of the number and
+the mark. A word with the mark is therefore complete, relaxed loads are enough, and the words need not be
 cleared.
 """
 
@@ -57,12 +57,13 @@ _STORE = ir.InlineAsm(
 
 
 _LOW, _HIGH, _HALF = I64(2**32 - 1), I64(-(2**32)), I64(32)
-_ROW = I64(4)  # bits of the words that shared memory takes or gives at once
+_ROW = I64(4)  # bits of the words that shared memory reads or writes at once
 
 
 def words_of_tiles(n_tiles, state_words):
-    """Words of 64 bits that a scan leaves for itself: the ticket, then for each level and half of a number a
-    word an entry, of whole groups."""
+    """Return the words of 64 bits in a scan's workspace: the ticket, then for each level and half of a number
+    a word an entry, of whole groups.
+    """
     return 1 + 2 * state_words * _LEVELS * GROUP * (n_tiles // GROUP + 1)
 
 
@@ -159,7 +160,8 @@ class Scan(Scanned):
     def _take_number(self):
         """Return the next number, and the launch's mark, an odd one of 32 bits.
 
-        Both are in the first word. The block that takes the last number gives the next launch another mark.
+        Both are in the first word. The block that takes the last number sets another mark for the next
+        launch.
         """
         ops, b = self.ops, self.b
         self.words, taken = self.extra("partials", PTR), shared_words(ops, 1, "taken")
@@ -243,7 +245,7 @@ class Scan(Scanned):
         return functools.reduce(self._combined, [self._read(places) for places in self._items()])
 
     def _total(self, tile):
-        """A tile's total, left for others."""
+        """Compute a tile's total, and store it for other blocks."""
         self._hint(self.keeping)
         self._run_kernel(self._start(tile))
         parts = fold_block(self.ops, self._own(), self._combined, self.threads)
@@ -273,7 +275,8 @@ class Scan(Scanned):
         ops, b = self.ops, self.b
         found = shared_words(ops, len(self.state), "before")
         places = words_of(ops, found, I64(0), len(self.state))
-        with b.if_then(self._is_warp(self.threads // WARP - 1)):  # the first has left the total meanwhile
+        # the first warp has stored the total meanwhile
+        with b.if_then(self._is_warp(self.threads // WARP - 1)):
             state = self._before(tile)
             with b.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
@@ -309,8 +312,9 @@ class Scan(Scanned):
 
     # ---- the prefix before a tile
     def _before(self, tile):
-        """By one warp, of which the first thread gets it. Waits for the tile's own total too: the block that
-        made it has read the tile, which may now be overwritten by its prefixes."""
+        """Run by one warp; its first thread receives the result. Waits for the tile's own total too: the
+        block that computed it has read the tile, which may now be overwritten by its prefixes.
+        """
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
@@ -354,7 +358,7 @@ class Scan(Scanned):
         return [b.gep(first, [I64(1 + k * GROUP)], I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
-        """Leave a state for the tiles behind."""
+        """Store a state for the following tiles."""
         b, words = self.b, []
         for v, n_halves in zip(state, self._halves()):
             bits = b.bitcast(self.ops.get(v), ir.IntType(32 * n_halves))

@@ -30,7 +30,9 @@ _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be requested
 TENSOR = 9, 0  # devices from here on have tensor cores that take steps of 16 x 8 float64
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_LAG = 0.8  # of the blocks that run at once: how many tiles behind a block's first its second is
+# distance in tiles between the first and the second pass of a block, as a share of the blocks that run at
+# once
+_LAG = 0.8
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 
@@ -71,7 +73,7 @@ class Compiled:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
         self.raw = memoryview(self.block).cast("B")
-        # the arguments, begin and end: all that a range reads
+        # the arguments, begin and end: the only words that a range reads
         put = struct.Struct(f"={8 * self.signature.n_words}s2q").pack_into
         self.put_range = functools.partial(put, self.block, 0)
         # a launch of a range on the default stream is one call of the driver
@@ -92,7 +94,7 @@ class Compiled:
         code = cache.get(key)
         if code is None:
             ptx = engine.ptx(entry.text, device.compute_capability, name)
-            # which of two widths is known when the text is
+            # the width, one of two, is determined when the code is emitted
             code = bytes([entry.width]) + self.context.link(ptx)
             cache.put(key, code)
         entry.width = code[0]
@@ -187,7 +189,7 @@ class _Faults:
             self.sites.raise_if(words)
 
     def _taken(self):
-        """Return the words that were left, which are forgotten."""
+        """Return the words of a fault, and clear them."""
         words = ctypes.string_at(self.words.pointer, N_BYTES)
         ctypes.memset(self.words.pointer, 0, N_BYTES)
         self.context.fill(self.memory.pointer, 0, FAULT, wait=True)
@@ -209,7 +211,7 @@ def _launch(space, rows):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """Return a function of the team size for teams; the compiled kernel for ranges."""
-    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
+    if reducers or policy_kind != "range":  # only plain ranges have enough work for each block
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
@@ -259,15 +261,16 @@ def _tile_bits(extents, threads):
 
 
 def _box_grid(extents, threads, each=1):
-    """(x, y, z) blocks of a box, a tile of its last two dimensions each, of so many indices a thread; 0 for
-    an empty box."""
+    """Return (x, y, z) blocks of a box: each has a tile of its last two dimensions, with `each` indices a
+    thread; 0 for an empty box.
+    """
     width = 1 << _tile_bits(extents, threads)
     wide, near = -(-extents[-1] // (width * each)), -(-extents[-2] // (threads // width))
     return (wide, near, math.prod(extents[:-2])) if 0 not in extents else 0
 
 
 def _deep_grid(extents, threads):
-    """Return the same where tiles are several deep along the dimensions before, and how many."""
+    """Return the same for tiles that are several deep along the preceding dimensions, and that depth."""
     wide, near, first = _box_grid(extents, threads) or (1, 1, 1)
     n_blocks = wide * near * first
     near, first = (1, near) if len(extents) == 2 else (near, first)
@@ -277,7 +280,7 @@ def _deep_grid(extents, threads):
 
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
-    """Return the words behind the arguments, in the order of compiler.block.EXTRA."""
+    """Return the words after the arguments, in the order of compiler.block.EXTRA."""
     begin, end, bits = 0, 0, 0
     if policy.__class__ is TeamPolicy:
         return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
@@ -298,8 +301,10 @@ def _fitting(compiled, policy):
 
 
 def _ready(space, compiled, policy):
-    """Return the sized code, grid, bytes of shared memory and words behind the arguments of a launch of a box
-    or of teams on the default stream, kept for the policy; a grid of 0 where it takes the longer way."""
+    """Return the sized code, grid, bytes of shared memory and words after the arguments of a launch of a box
+    or of teams on the default stream, cached for the policy; a grid of 0 if the launch must take the general
+    path.
+    """
     key = id(compiled), id(policy)
     found = _known.get(key)
     if found is None:
@@ -396,7 +401,7 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 
 def _scan(space, compiled, policy, words, outs, work):
-    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # the last block leaves the total
+    n_tiles = max(1, -(-(policy.end - policy.begin) // compiled.tile))  # the last block stores the total
     resident = compiled.resident_blocks()
     lag = int(_LAG * resident) if n_tiles > resident else 0
     left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
@@ -407,7 +412,7 @@ def _scan(space, compiled, policy, words, outs, work):
 
 
 def _kernels(*rows):
-    """Return the kernels with something to do; raises InputError if CUDA cannot launch one."""
+    """Return the kernels that have work; raises InputError if CUDA cannot launch one."""
     for _, _, grid, _, _ in rows:
         n_blocks = grid if grid.__class__ is int else grid[0]
         if n_blocks > _MAX_GRID:
@@ -449,7 +454,7 @@ def _calls(space, rows):
 
 
 def _shortest(call, handle, grid, threads, shared, stream, parameters):
-    """Return the same by one call of the driver, unless it refuses."""
+    """Return the same by one driver call, unless it refuses."""
     shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared, stream)
     of_shape = ctypes.byref(shape)
 
@@ -469,7 +474,7 @@ def sequence(space, recorded):
     alone = patterns == ["for"]
     queue = space if alone else dataclasses.replace(space, stream=context.recording)
     work = _Workspace(context) if {"reduce", "scan"} & {*patterns} else None
-    made, calls = {}, []  # made once, of launches that come again
+    made, calls = {}, []  # made once for launches that repeat
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in made:
             rows = _STEPS[launch.pattern](queue, compiled, policy, words, launch.outs, work)
@@ -501,8 +506,9 @@ class _Workspace:
         return self._last(self.partials, n_bytes)
 
     def words(self, n_bytes):
-        """Return the words that only scans write, zero before the first: a word there is a number with a
-        launch's mark."""
+        """Return the words that only scans write, zero before the first: a word with a launch's mark is a
+        number.
+        """
         return self._last(self.scans, n_bytes, zero=True)
 
     def _last(self, kept, n_bytes, zero=False):

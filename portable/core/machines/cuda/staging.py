@@ -25,7 +25,7 @@ from ... import registry
 from .library import cu, error, version
 
 RING_BYTES, _SEGMENTS = 64 << 20, 8
-_MANY = 256 << 10  # from so many bytes on the pool's threads help
+_MANY = 256 << 10  # from this number of bytes on the pool's threads help
 _CALLS = (
     "cuEventSynchronize",
     "cuEventRecord",
@@ -33,7 +33,7 @@ _CALLS = (
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
 )
-NEAR_BYTES = 4 << 20  # that come back by a kernel, at most
+NEAR_BYTES = 4 << 20  # largest copy to the host by a kernel
 _STAMP_BYTES = NEAR_BYTES >> 11  # eight for each 16 KiB
 _MOVE = """
 .version 6.0
