@@ -1,8 +1,8 @@
 """Compiled kernels on disk, keyed by content: the typed trees they are made from, by which files, for which
 machine.
 
-The key (compiler/keys.py) is a hash of all that decides the code, so nothing can be stale: editing a comment
-recompiles nothing, editing a constant two calls away does. PORTABLE_CACHE=0 turns the cache off;
+The key (compiler/keys.py) is a hash of everything that determines the code, so no entry can be stale: editing
+a comment recompiles nothing, editing a constant two calls away does. PORTABLE_CACHE=0 turns the cache off;
 PORTABLE_CACHE=FOLDER moves it.
 """
 
@@ -68,8 +68,9 @@ def folder() -> Path | None:
 
 
 def _open_to_others(path):
-    """Return the first of a folder and those above it in which another user could create or replace files;
-    None if there is none."""
+    """Return the first of a folder and its parents in which another user could create or replace files; None
+    if there is none.
+    """
     if os.name != "posix":
         return None
     for place in (path, *path.resolve().parents):
@@ -224,8 +225,9 @@ def statistics() -> dict[str, Any]:
 
 
 def files(*rooms: str) -> list[str]:
-    """Return the paths of the layer's own Python files, those of some rooms, sorted; OSError if it lies in
-    an archive."""
+    """Return the paths of portable's Python files, or those of some packages, sorted; OSError if it is in an
+    archive.
+    """
     layer, found = os.path.dirname(os.path.dirname(__file__)), []
     for room in rooms:
         left = [f"{layer}/{room}"]

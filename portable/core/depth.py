@@ -18,7 +18,7 @@ _lock, _held = Lock(), []  # the limits that were there before, one a thread tha
 
 @contextlib.contextmanager
 def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator[None]:
-    """Let this block read, or write, texts of many levels.
+    """Let this block read, or write, deeply nested sources.
 
     Parameters
     ----------

@@ -168,7 +168,7 @@ def _destroy(capsule):
 
 
 def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
-    """Return a capsule that hands on memory and holds `owner` until the consumer is done.
+    """Return a capsule that exports memory and keeps `owner` alive until the consumer has finished.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def instead(hooks):
 
 
 def changed(**hooks):
-    """Return the same, with some of them changed."""
+    """Change some of the hooks for a block, and keep the others."""
     return instead(current()._replace(**hooks))
 
 

@@ -4,7 +4,7 @@ parts.
 A thread that holds one of these locks acquires others only in this order; tests/hostile/order.py checks it:
 
     1  of a plan, a graph, a count, the checked space, a device's launches, its staged copies
-    2  numba's lock of compilers, `compiling` behind it
+    2  numba's lock of compilers, then `compiling`
     3  Python's own of a module that is imported: so no module compiles in its body
     4  of a pool's launch, a device's captures, llvmlite: a holder neither compiles nor imports
 """
@@ -63,7 +63,7 @@ class Compiling(Lock):
 
     def __enter__(self):
         other = contextlib.nullcontext()
-        if not self.held._is_owned():  # else numba's would be taken behind this one
+        if not self.held._is_owned():  # else numba's would be acquired after this one
             other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", other)
         other.__enter__()
         super().__enter__()
@@ -85,7 +85,7 @@ def _before_fork():
     """Wait for the end of a compilation and of calls of LLVM before a fork: the child could not release
     their locks."""
     compiling.__enter__()
-    # each call of LLVM takes it, also one of a thread that lets go of a kernel
+    # each call of LLVM acquires it, also one of a thread that frees a kernel
     if lib := getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None):
         _llvms.enter_context(lib._lock)
 

@@ -39,7 +39,7 @@ def known():
 
 @functools.cache
 def _discover():
-    from importlib.metadata import entry_points  # slow, and only for names that are not the layer's own
+    from importlib.metadata import entry_points  # slow, and only for names of other packages
 
     for point in entry_points(group="portable.backends"):
         _loaders.setdefault(point.name, point.load)

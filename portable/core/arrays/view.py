@@ -47,8 +47,9 @@ _known = {}
 
 
 def _address_by_layout(array):
-    """Return the address of an array's data: NumPy's first field behind the object header of CPython, in
-    all versions."""
+    """Return the address of an array's data: NumPy's first field after the object header of CPython, in all
+    versions.
+    """
     return _word_at(id(array) + _HEADER_BYTES).value
 
 
@@ -253,7 +254,7 @@ class View(_Fields):
         return _view(self._array.T, self.memory, self.space, self.label)
 
     def reshape(self, *shape: Any) -> View:
-        """Return the same elements in another shape, without a copy.
+        """Return a view of the same elements in another shape, without a copy.
 
         Parameters
         ----------
@@ -290,7 +291,7 @@ class View(_Fields):
 
     def __getitem__(self, index: Any) -> Any:
         index = _check_index(index)
-        # With an Ellipsis NumPy makes an array of whatever is left and reads no element.
+        # With an Ellipsis NumPy always makes an array and reads no element.
         part = self._array[index if Ellipsis in index else (*index, Ellipsis)]
         if len(index) == self.ndim and Ellipsis not in index and not part.ndim:
             return _view(part, self.memory, self.space).to_numpy()[()]
@@ -369,7 +370,7 @@ class View(_Fields):
 def zeros(
     shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
 ) -> View:
-    """Return a View with all elements zero, as `View(...)` makes it.
+    """Return a View with all elements zero, as `View(...)` does.
 
     Parameters
     ----------
@@ -493,8 +494,9 @@ def _allocate(shape, dtype, space, label, *, zero):
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _row_major(shape, dtype, space):
-    """Return the parts that new arrays of one kind share: (space, its name, shape, dtype, spec, words
-    behind the address)."""
+    """Return the common parts of new arrays of one kind: (space, its name, shape, dtype, spec, words after
+    the address).
+    """
     where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
     if math.prod(shape) * dtype.itemsize > _MAX_BYTES:
         raise _no_room(where, shape, dtype)
@@ -578,7 +580,7 @@ def describe_adopted(interface, memory):
 
 @functools.lru_cache(maxsize=1024)
 def _layout(typestr, shape, strides, readonly, memory):
-    """Return the spec, the multiple at which the memory must begin, and the words behind the address."""
+    """Return the spec, the required alignment of the memory, and the words after the address."""
     interface = {"typestr": typestr, "shape": shape, "strides": strides, "data": (64, readonly)}
     array = over(interface | {"version": 3}, None)
     spec, words = describe(array)
@@ -640,7 +642,7 @@ def _check_index(index):
 
 
 def _space_of(memory):
-    """Return a space's name for memory that comes without one: the default space if it reaches it."""
+    """Return the name of a space for memory given without one: the default space if it reaches it."""
     default = spaces.default_space()
     return str(default) if default.memory == memory else registry.PREFERRED[-1] if memory == HOST else memory
 

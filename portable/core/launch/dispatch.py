@@ -59,7 +59,7 @@ _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _MOST_STATICS = 1024
 _MOST_LEVELS = 50  # of tuples and records within each other
-_statics = {}  # the last constants by type and text, one object each: a NaN equals itself only as an object
+_statics = {}  # the last constants by type and repr, one object each: a NaN equals itself only as an object
 _policy, _space = functools.lru_cache(maxsize=1024)(as_policy), functools.lru_cache(maxsize=64)(require)
 _REFUSED = InputError, struct.error
 Names: TypeAlias = Union[str, tuple[str, ...]]
@@ -139,7 +139,7 @@ def _describe_record(a, level):
     return ("tuple", specs, names), (words, weak) if weak else b"".join(words)
 
 
-# what describes an argument at a level, by its type: learned from the first one of a type
+# function that describes an argument at a level, by its type: added at the first argument of a type
 _of_type: dict[type, Any] = {
     np.ndarray: lambda a, level: describe(a),
     bool: lambda a, level: (_NUMBER["bool"], _pack_int(a)),
@@ -393,7 +393,7 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
     code(words)
-    # where its text was not read, its code was found on disk, and so it has been accepted
+    # if the source was not read, the code was found on disk, and so it has been accepted before
     if key and not reducers and "portable_text" in vars(kernel):
         refuse_results(kernel)
     pack_weak = None if backend.interprets else _own_float(wanted)
@@ -439,8 +439,9 @@ def _none(words):
 
 
 def refuse_results(kernel):
-    """LanguageError for a kernel that does nothing but return a value, of which parallel_for has no use; a
-    warning for one of the user's that also writes."""
+    """Raise LanguageError for a kernel that only returns a value, which parallel_for would discard; warn for
+    a user's kernel that also writes.
+    """
     lost = kernel.portable_text.returns_something
     if lost is None:
         return
@@ -587,7 +588,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
     Raises
     ------
     InputError, SpaceError, KernelError
-        Before anything ran; the message names kernel, file, line and argument.
+        Raised before any execution; the message names kernel, file, line and argument.
 
     Examples
     --------
@@ -748,9 +749,9 @@ def parallel_reduce(
     Returns
     -------
     number, tuple (value, index) for MinLoc and MaxLoc, or a tuple of such results; None with `out`
-        Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on
-        the number of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in
-        `out` it is one number, counted row by row.
+        Floats keep the dtype that the kernel returns, integers are summed in 64 bits. The bits do not depend
+        on the number of threads. The result of an empty policy is the reducer's identity. An index of a box
+        is a tuple; in `out` it is one number, counted row by row.
 
     Raises
     ------

@@ -13,8 +13,9 @@ Given = TypeVar("Given", covariant=True)  # by a launch
 
 
 class Launching(Protocol[Given]):
-    """The signature of a launch: a kernel of as many indices as its policy has, and the arguments behind
-    them."""
+    """The signature of a launch: a kernel with the number of indices of its policy, followed by the
+    arguments.
+    """
 
     @overload
     def __call__(

@@ -1,5 +1,6 @@
-"""Choose between two codes of a launch: one for views that overlap nothing, are aligned and have short
-extents, or one that assumes nothing."""
+"""Choose between two codes of a launch: one for non-overlapping, aligned views with short extents, and one
+without assumptions.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +57,9 @@ class TwoCodes:
         return self.codes[facts]
 
     def specs_for(self, words):
-        """Return the specs of a launch with the facts that its words show: which views overlap nothing, and
-        which short ones are only added to, as a ScatterView is."""
+        """Return the specs of a launch with the facts that its words show: the views without overlap, and the
+        short ones that are only added to, as a ScatterView is.
+        """
         return self._specs_with(self._facts(words))
 
     def _specs_with(self, facts):

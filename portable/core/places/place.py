@@ -1,4 +1,4 @@
-"""A space's name, memory, threads and device, as its backend gives them."""
+"""A space's name, memory, threads and device, as its backend defines them."""
 
 from __future__ import annotations
 

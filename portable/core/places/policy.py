@@ -32,7 +32,7 @@ AUTO = _Auto()
 
 
 def check_index(value, name):
-    """`value` as a Python int; anything that is not a whole number in index range is refused by name."""
+    """Return `value` as a Python int; anything but an integer in index range is refused by name."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
             box = "; several extents are those of a pk.MDRangePolicy" * isinstance(value, tuple)
@@ -50,7 +50,7 @@ class RangePolicy:
     Parameters
     ----------
     begin, end : int
-        begin <= end; an empty range simply does nothing.
+        begin <= end; an empty range runs no index.
     space : str or Space, optional
         Where to run; the default space if not given.
     chunk : int, optional

@@ -152,8 +152,8 @@ def unavailable_because(space: SpaceLike) -> str | None:
 
 
 def concurrency(space: SpaceLike | None = None) -> int:
-    """Return the number of teams that a space runs at one time, about: the cost of workspaces that are
-    kept between tasks.
+    """Return the approximate number of teams that a space runs at one time: that of workspaces that are kept
+    between tasks.
 
     Parameters
     ----------
@@ -220,7 +220,8 @@ def follow(space: SpaceLike, other: SpaceLike) -> None:
 
 def require(space: SpaceLike | None = None) -> Space:
     """Return the Space meant by a name, a Space, or None (the default); SpaceUnavailableError with the reason
-    where it cannot run here."""
+    if it cannot run here.
+    """
     space = resolve(space)
     if (reason := registry.backend(space.name).unavailable(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
@@ -228,7 +229,7 @@ def require(space: SpaceLike | None = None) -> Space:
 
 
 def stamp(space: SpaceLike | None = None) -> events.Stamp:
-    """Return a mark behind everything launched on a space until now.
+    """Return a mark after everything launched on a space until now.
 
     Parameters
     ----------
