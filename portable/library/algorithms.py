@@ -72,7 +72,7 @@ def _ordered(x, i):
 
 @kernel
 def _order_keys(i, descending, keys, out):
-    """One key's integer, kept, and handed on for the least and the largest."""
+    """Store a key's integer, and return it for the least and the largest."""
     key = ~_ordered(keys, i) if descending else _ordered(keys, i)
     out[i] = key
     return key, key
@@ -127,9 +127,10 @@ def _add_counts(begin, end, counts, sums):
 
 @kernel(packed=False)
 def _move(team, tile, digit_bits, shift, counts, keys, order, sorted_keys, sorted_order):
-    """One tile, by one member: its keys and their numbers to where the digits of the tile start, behind
-    smaller digits and the tiles before. Both read and written once, and the counts of all tiles read; the
-    first digit's numbers are the keys' places."""
+    """Process a tile by one member: move its keys and their numbers to the start of the tile's digits, after
+    smaller digits and the preceding tiles. Both are read and written once, and the counts of all tiles read;
+    the first digit's numbers are the keys' places.
+    """
     n_digits, start = 1 << digit_bits, 0
     place, others = team.scratch(n_digits, counts.dtype), team.scratch(n_digits, counts.dtype)
     if team.single():
@@ -367,7 +368,7 @@ def _take_numbers(team, turn, begin, n_here, numbers, taken):
 
 @function
 def _find_places(team, shift, begins, shelf, mine, places):
-    """A member's keys of the sorted tile, and where they go."""
+    """Load a member's keys of the sorted tile, and compute their destinations."""
     for m in range(mine.shape[0]):
         p = m * team.size + team.rank
         mine[m] = shelf[p]
@@ -419,8 +420,8 @@ def _sort_tile(team, descending, known, at, given, even, odd, shared, own):
 
 @kernel(packed=False, teams=3)
 def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, even, odd, order, state):
-    """One tile of `n_keys` keys and their numbers, sorted by the digit at a place in scratch, then written
-    where its digits go, neighbours to neighbours. Both read and written once.
+    """Sort one tile of `n_keys` keys and their numbers by the digit at a place in scratch, then write them to
+    their destinations, neighbours to neighbours. Both are read and written once.
 
     A team takes the next tile, so that the preceding ones are finished or in progress, and it waits for no
     other. It stores its digits' counts in the tile's words, and once they are available the counts of all
@@ -515,7 +516,7 @@ def _sorted(here, there, n_bits, space):
     return order
 
 
-_teams = functools.lru_cache(64)(TeamPolicy)  # a policy that comes again finds its launch ready
+_teams = functools.lru_cache(64)(TeamPolicy)  # a repeated policy finds its launch prepared
 
 
 def _argsort_by_teams(keys, descending, space):
@@ -648,7 +649,7 @@ def sort_by_key(
 
 
 def _taken(order, x, space, dtype=None):
-    """x[order], or all of x, as a new view."""
+    """Return x[order], or all of x, as a new view."""
     out = empty(x.shape if order is None else order.shape, dtype or x.dtype, space)
     parallel_for(RangePolicy(0, out.shape[0], space=space), _take, order, x, out, label="sort.take")
     return out

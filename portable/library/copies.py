@@ -52,7 +52,7 @@ def create_mirror(view: View, space: SpaceLike | None = None) -> View:
 
 
 def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
-    """Return a new view in a space with the elements of an array: how data come to a GPU.
+    """Return a new view in a space with the elements of an array: the way to copy data to a GPU.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     Raises
     ------
     OutOfMemoryError
-        The system does not give so much; pinned memory cannot be swapped out.
+        The system has too little memory; pinned memory cannot be swapped out.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def _copied(target, source):
 
 
 def _copy(target, source, wait=True):
-    """Copy elements between views of one shape, wherever they lie."""
+    """Copy elements between views of one shape, in any memories."""
     direct = (
         source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
     )

@@ -93,5 +93,5 @@ _OF = {3: _three, 4: _four, 5: _five}  # by the number of arguments
 
 
 def drawn(text: Function[Parameters, Any]) -> Function[Parameters, Any]:
-    """Return the host's form of a function of numbers: kernels compile the same text."""
+    """Return the host's form of a function of numbers: kernels compile the same source."""
     return Drawn(text.fn)

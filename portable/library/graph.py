@@ -75,7 +75,7 @@ class Graph:
         self.launches.append((launch, bound))
 
     def finish(self, times):
-        """Make the recorded launches ready, to run so many times one after the other."""
+        """Prepare the recorded launches, to run `times` times in succession."""
         self.launches *= times
         recorded = [(bound, launch) for launch, bound in self.launches]
         self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._again

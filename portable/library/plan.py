@@ -27,7 +27,7 @@ class Plan:
         )
         hooks = current()
         self._build = hooks.redirect, hooks.debug
-        # hooks with which nothing else is to be done
+        # hooks that require no further work
         self._plain = events.NONE if self._build == (None, events.NONE.debug) else None
 
     def __call__(self) -> None:
@@ -35,14 +35,14 @@ class Plan:
         if hooks is not self._plain:
             launch = self._launch
             if not self.as_made:  # another context, which checks or debugs its launches
-                with use(launch.space):  # where it was made for
+                with use(launch.space):  # the space for which it was made
                     return dispatch.parallel_for(
                         launch.policy, launch.kernel, *launch.args, label=launch.label
                     )
             if hooks.recording is not None:
                 return hooks.recording.record(launch, self._bound)
         try:
-            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+            with self._lock.held:  # calls of one plan run one after the other, in any threads
                 if hooks is self._plain:
                     return self._call()
                 with events.kernel(launch):

@@ -64,8 +64,9 @@ def _looked_at(r, offsets):
 
 @kernel
 def find_row(t, tile, offsets, rows):
-    """In which row a tile begins, the row's end included. A tile is `tile` values and ends of rows together:
-    so neither long rows nor many empty ones make it large."""
+    """Find the row in which a tile begins, the row's end included. A tile has `tile` values and ends of rows
+    together: so neither long rows nor many empty ones enlarge it.
+    """
     low, high = 0, offsets.shape[0] - 1
     while low < high:
         middle = (low + high) // 2
@@ -225,7 +226,7 @@ def looks_of(space):
 
 
 def _new_looks(space):
-    """Return the same; where kernels reach no memory that the host reads, the host sees nothing."""
+    """Return the same; without memory shared by kernels and the host, the host's copy stays unset."""
     view, elements = read_by_host(space, LOOKS, "uint8")
     return view, memoryview(bytearray(LOOKS) if elements is None else elements)
 

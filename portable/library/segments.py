@@ -53,7 +53,8 @@ _ALONE = 32  # values, or parts, that a member combines by itself while others w
 _JOINED = 256  # tiles of a team that joins their rows
 _LOOKED_AT = Min, Sum, Sum, Max  # of offsets: see rows.py
 _LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
-_LONGER = 768  # the same, from which on a member reads twice as many ahead: gains at 1,000, loses at 300
+# the same, from which on a member reads twice as many values ahead: faster at 1,000, slower at 300
+_LONGER = 768
 
 
 # ---- searches in sorted numbers
@@ -116,7 +117,7 @@ def searchsorted(
     Raises
     ------
     DTypeError, InputError
-        `edges` and `values` differ in dtype; there is no such side.
+        `edges` and `values` differ in dtype; `side` is unknown.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def bincount(
     weights : View or NumPy array, shape (n,), of float32 or float64, optional
         Sums are of their dtype.
     minlength : int
-        At least so many bins.
+        The minimum number of bins.
     space : str or Space, optional
 
     Returns
@@ -206,7 +207,8 @@ def bincount(
     Raises
     ------
     DTypeError, ShapeError, InputError
-        `x` holds no whole numbers from 0 on, `weights` are not as many floats, `minlength` is out of range.
+        `x` has a value other than integers from 0 on, `weights` are not floats of the same length,
+        `minlength` is out of range.
 
     Examples
     --------
@@ -234,7 +236,7 @@ def bincount(
 
 
 def _sums_of_weights(x, weights, n_bins, space):
-    """Return the sum of each bin's weights, in the order in which they came."""
+    """Return the sum of each bin's weights, in the order of their occurrence."""
     if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
         raise ShapeError(
             f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
@@ -274,7 +276,7 @@ def _fold_together(team, reducer, neutral, values, low, high):
 
 @function
 def _stage(team, begin, end, values, staged):
-    """A tile's values to scratch, all of a member's on their way at once."""
+    """Load a tile's values into scratch, with all of a member's loads in flight at once."""
     ahead = local(staged.shape[0] // team.size, values.dtype)
     if begin < end:
         for m in range(ahead.shape[0]):
@@ -299,7 +301,7 @@ def _bounds(tile, number, n_values, n_rows, rows):
 
 @function
 def _ends(r, offsets):
-    """Return begin and end of a row; of one behind all rows, those of the last."""
+    """Return begin and end of a row; for rows past the end, those of the last."""
     there = max(min(r, offsets.shape[0] - 2), 0)
     return int64(offsets[there]), int64(offsets[there + 1])
 
@@ -410,7 +412,7 @@ def _join(reducer, number, n_more, heads, tails):
 
 @function
 def _join_together(team, reducer, neutral, number, n_more, heads, tails):
-    """Return the same, by the whole team."""
+    """Combine the parts of a row that a tile begins, by the whole team."""
     total = neutral
     for t in team.thread_range(number + 1, number + n_more + 1):
         total = reducer.combine(total, heads[t])
@@ -523,7 +525,7 @@ def _reduce_tiles(sizes, reducer, neutral, values, offsets, dtype):
         check = _checked_rows(sizes, offsets, row_length, offsets)
         parallel_for(ends, find_row, tile, offsets, rows, label="segments.find_rows")
         reduce_tile = _reduce_tile
-    out = empty(n_rows, dtype, space)  # the device is at work already
+    out = empty(n_rows, dtype, space)  # the device has begun already
     parts = offsets, out, heads, tails, rows
     parallel_for(teams, reduce_tile, reducer, tile, neutral, values, *parts, label="segments.reduce")
     parallel_for(teams_of_tiles, _join_tiles, reducer, tile, n, neutral, *parts, label="segments.join")

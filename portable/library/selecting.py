@@ -178,7 +178,7 @@ def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = 
 # ---- compaction
 @kernel
 def _count_kept(team, keep, counts):
-    """One tile: how many of its elements are kept. `keep` read once."""
+    """Count the kept elements of one tile. Reads `keep` once."""
     begin = team.league_rank * _COMPACTED
     end = min(begin + _COMPACTED, keep.shape[0])
     n_kept = 0
@@ -194,8 +194,9 @@ def _count_kept(team, keep, counts):
 
 @kernel
 def _move_kept(team, numbers, starts, keep, values, out):
-    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in
-    step."""
+    """Write one tile's kept values (or their numbers) side by side from their start. Reads all
+    once, in step.
+    """
     begin = team.league_rank * _COMPACTED
     end = min(begin + _COMPACTED, keep.shape[0])
     at = int(starts[team.league_rank])
@@ -217,7 +218,7 @@ def _itself(i, x):
 
 
 def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:
-    """Return the values that are kept, in their order; without values their numbers.
+    """Return the kept values, in their order; without values their numbers.
 
     Parameters
     ----------
@@ -233,7 +234,7 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     Raises
     ------
     DTypeError, ShapeError
-        `keep` is neither bool nor of whole numbers; `values` are not as many.
+        `keep` is neither bool nor integer; `values` has another length.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
+"""The rest of C99's functions as kernel source, by the rules and with the tools of elementary.py."""
 
 from ...core.texts.elementary import (
     INF,

@@ -175,7 +175,7 @@ def _binomial_hat(p, mean):
 
 @function
 def _binomial_accepts(k, v, left, hat, trials, p, top):
-    """Return the same; `top` is the logarithm of the largest probability."""
+    """Return the same condition for the binomial; `top` is the logarithm of the largest probability."""
     b, a, alpha, inside = hat
     accepted = left >= 0.07 and v <= inside
     if not accepted and k >= 0.0 and k <= trials:
@@ -186,7 +186,7 @@ def _binomial_accepts(k, v, left, hat, trials, p, top):
 
 @function
 def _successes(seed, stream, draw, trials, p):
-    """Return the number of successes among so many trials, as a float; p is at most 1/2."""
+    """Return the number of successes among `trials` trials, as a float; p is at most 1/2."""
     mean = trials * p
     k = 0.0
     if mean < 10.0:

@@ -1,4 +1,4 @@
-"""The error function and its relatives as kernel text, by the rules and with the tools of elementary.py."""
+"""The error function and its relatives as kernel source, by the rules and with the tools of elementary.py."""
 
 from ...core.texts.elementary import (
     at_most,

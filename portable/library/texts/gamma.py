@@ -1,4 +1,4 @@
-"""The gamma function and its relatives as kernel text."""
+"""The gamma function and its relatives as kernel source."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def gamma_reflected(a, h, low, near):
 
 
 def gamma_of(x):
-    """gamma(x) from a = |x| and its logarithm where that is above 8."""
+    """gamma(x) from a = |x|, and its logarithm where a is above 8."""
     a = abs(x)
     end, largest, tiny = T.GAMMA_ENDS
     b = where(a < end, a, end)

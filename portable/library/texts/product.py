@@ -28,7 +28,7 @@ def place_of_lanes(team, tile, e):
 
 @function
 def at(x, i, most, k):
-    """Return a number of row i, of `most`, or of the last row there is."""
+    """Return an element of row i, of `most`, or of the last row."""
     return x[i if x.shape[0] >= most else min(i, x.shape[0] - 1), k]
 
 
