@@ -38,7 +38,7 @@ from .target import LANES, Target
 
 _INDEX = "number", "int", t.UNIFORM, 0, False
 LEAST_COPIES, MOST_BYTES = 64, 1 << 31  # of arrays to which any index may add
-MORE_BYTES = 1 << 27  # of more of them, of which a GPU has as many threads
+MORE_BYTES = 1 << 27  # for further copies: a GPU has as many threads
 
 
 class Template(NamedTuple):
@@ -145,7 +145,9 @@ def _put(build, target, tree, given, seeded):
 
 # ---- analysis of a kernel's arrays
 def looked_at(found, n_index, seeded):
-    """Return the Target of a text that is put nowhere: which elements it reads and writes."""
+    """Return the Target of a tree that is analysed without emission: the elements that it reads and
+    writes.
+    """
     build = Build(1, found.build.float_dtype, found.build.kernel_name)
     call = Call(found.walk.text, build.block, [])
     build.frame = Frame(found.walk.text, call, None)
@@ -360,7 +362,9 @@ class _Launch:
         return self.each({}, "numbers", paths, launch) if paths else ()
 
     def copies(self, sums):
-        """Add to copies, one for each of the indices of a launch, each of which does some of the kernel's."""
+        """Add to copies, one for each index of a launch, each of which processes some of the kernel's
+        indices.
+        """
         n = self.n_copies(sum(v.nbytes for v in sums.values()))
         blocks = n // LANES
         copies = {

@@ -57,15 +57,15 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
     wrt : str or tuple of str
         Parameters that are floats, "x"; of a record a field, "p.omega", or all of its fields, "p".
     value : bool
-        Whether the value comes first.
+        True if the value comes first.
     order : 1 or 2
         2 adds the second derivatives, row by row up to the diagonal.
 
     Returns
     -------
     Function or Kernel, as `function` is
-        It takes the same arguments. A function gives the derivative; of several numbers, with `value`, or of
-        order 2 a tuple of the value, the derivatives in the order of `wrt`, and the second ones.
+        It takes the same arguments. A function returns the derivative; for several numbers, with `value`, or
+        of order 2, a tuple of the value, the derivatives in the order of `wrt`, and the second ones.
 
     Raises
     ------

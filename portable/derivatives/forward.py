@@ -1,4 +1,4 @@
-"""Forward mode: behind each operation of a text that was read, its tangents, before dtypes are solved.
+"""Forward mode: the tangents of each operation of a tree, inserted after it, before dtypes are solved.
 
 A source is read as usual. Sweeps over the nodes of its tree find the numbers on which operations, variables
 and local arrays depend; then each block is traversed once more, and a tangent is inserted after each
@@ -36,7 +36,7 @@ from ..errors import LanguageError
 from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
 from .rules import FLAT, NAMES, PARTIALS
 
-_OWN = tuple(  # texts of the layer's own warn of nothing
+_OWN = tuple(  # portable's functions issue no warnings
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(words.__file__))), room)
     for room in ("core", "library")
 )
@@ -67,7 +67,7 @@ def partial_of(build, partial, args, result, need=lambda *numbers: None):
 
 
 def product(build, partial, slope):
-    """Return their product; nothing is done for 1 and -1."""
+    """Return the product of two numbers; none is emitted for factors 1 and -1."""
     for a, b in ((partial, slope), (slope, partial)):
         if a.const == 1.0:
             return b
@@ -185,7 +185,7 @@ class Walk:
         handle(self, node)
 
     def keep(self, node):
-        """Put a node that was there where it was, and in order."""
+        """Append an existing node at its place, and in order."""
         self.build.block.body.append(node)
         k = self.position[node]
         if k >= self.next:

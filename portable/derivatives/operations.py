@@ -1,6 +1,6 @@
 """Tangents of operations that are not functions of numbers only: a rule for each, by its name.
 
-A rule gets the walk (forward.py) and the operation, behind which it puts tangents, or which it refuses.
+A rule receives the walk (forward.py) and the operation; it inserts tangents after it, or refuses it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shadow(walk, view, k):
 
 
 def _of(walk, view, whole, k):
-    """Return the array of tangents that there is for `whole`, of which `view` is a part or a choice."""
+    """Return the existing array of tangents of `whole`, of which `view` is a part or a choice."""
     return walk.tangents.get((whole, k)) or walk.refuse_view(view)
 
 

@@ -1,4 +1,4 @@
-"""A text read with its derivatives, in the place of its call."""
+"""A source read with its derivatives, in place of its call."""
 
 from __future__ import annotations
 

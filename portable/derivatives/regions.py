@@ -14,7 +14,7 @@ from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation
 from ..core.language import types as t
 
 N_KEPT = 64
-LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 where nothing was left
+LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 if no statement has left the region
 
 
 def lost(dtype, *keys):
@@ -220,7 +220,7 @@ def rest(r, put, nodes, env):
 
 # ---- loops
 def loop(r, s, env):
-    """Put a loop of the text, and its adjoint on the tape; `r`: a Reverse."""
+    """Emit a loop of the tree, and add its adjoint to the tape; `r`: a Reverse."""
     if s.form == "range" and not isinstance(s.step, int):
         r.refuse(s, "a range whose step is known at run time alone has no reverse mode")
     ways = leaves(q for block in inside(s) for q in block.body)

@@ -106,13 +106,13 @@ class Reverse:
         return self.build.operation("get", attr=variable, dtype=dtype)
 
     def inside(self, block, put, *args):
-        """Put something into a block."""
+        """Emit nodes into a block."""
         outer, self.build.block = self.build.block, block
         put(*args)
         self.build.block = outer
 
     def where(self, condition, put, *args):
-        """Put something that is done where a condition holds."""
+        """Emit nodes that are executed if a condition holds."""
         if condition.const is not None:
             if condition.const:
                 put(*args)
@@ -212,7 +212,7 @@ class Reverse:
         fork(self, self.known(o.args[0], env), puts, nodes, env, (o,))
 
     def again(self, o, args, env, step=None):
-        """Put an operation of the text on other numbers."""
+        """Emit an operation of the tree with other numbers."""
         walk, key, view = self.walk, self.walk.key(o), o.view and env[o.view]
         made = self.put(o.op, args, o.dtype, attr=o.attr, view=view, counts=o.counts)
         if step:
@@ -269,7 +269,7 @@ class Reverse:
         return self.put("binary", [a, b], a.dtype, step, attr=op)
 
     def as_dtype(self, value, dtype):
-        """Return a number as one of a dtype, as a store to an array makes it."""
+        """Return a number converted to a dtype, as by a store to an array."""
         if value.dtype == dtype or value.const is not None:
             return self.build.cast(value, dtype)
 

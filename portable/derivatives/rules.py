@@ -31,7 +31,7 @@ NAMES = {
     "erf_at_0": 2.0 / math.sqrt(math.pi),
     "ndtr_at_0": 1.0 / math.sqrt(2.0 * math.pi),
 }
-_QUOTIENTS = (1.0, "-rint((a - y) / b)")  # a remainder takes b away so many times
+_QUOTIENTS = (1.0, "-rint((a - y) / b)")  # a remainder subtracts b this number of times
 
 PARTIALS = {
     "+": (1.0, 1.0),

@@ -259,10 +259,10 @@ class Target:
 
     def begin(self, reverse, env):
         """Record the elements of the arrays before any write."""
-        self.home, self.sure = reverse.build.block, set()  # of `sure`: written whatever branches are taken
+        self.home, self.sure = reverse.build.block, set()  # of `sure`: written in every branch
         self.extents = {root: list(map(reverse.build.extent, env[root].shape)) for root in self.sums}
         for key in self.keys:
-            if ("array", key[0]) in reverse.kept:  # it is read where it may have been written
+            if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before
                 self.markers[key] = self.loaded(reverse, key, env[key[0]])
             else:
                 self.markers[key] = lost(t.held(key[0].dtype), ("array", key[0]))
@@ -292,7 +292,7 @@ class Target:
         return reverse.got(found, dtype)
 
     def where_inside(self, reverse, key, view, put):
-        """Do something with an element if there is such a one."""
+        """Process an element if it is inside the array."""
         build, indices = reverse.build, [self.number(reverse, k) for k in key[1]]
         if key in self.sure:
             put(view, indices)
