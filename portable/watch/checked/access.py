@@ -1,5 +1,6 @@
-"""Reads and writes of kernels: `x[i]`, `x[i] = v` and the atomics, in a kernel's Python. A site comes shifted
-into its place."""
+"""Reads and writes of kernels: `x[i]`, `x[i] = v` and the atomics, in a kernel's Python. A site is passed
+already shifted into place.
+"""
 
 from ...core.language import words
 from ...core.language import types as t

@@ -12,14 +12,15 @@ from ...core.language import words
 from ...core.language import types as t
 
 _EXACT = 2**53
-# within a few units of the layer's own
+# within a few units of portable's own functions
 FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}
 FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
 class Numbers:
-    """Rules for integers that do not fit. Outside of a kernel, as in the steps of a reducer, nothing is
-    noted."""
+    """Rules for integers that do not fit. Outside a kernel, as in the steps of a reducer, no finding is
+    recorded.
+    """
 
     def overflow(self, message, site):
         """An integer did not fit."""
@@ -56,7 +57,9 @@ class Numbers:
         return short
 
     def range(self, start, stop, step, site):
-        """range(start, stop, step); noted if the number behind its last one is beyond int64."""
+        """Implement range(start, stop, step); record a finding if the number after its last one is beyond
+        int64.
+        """
         found = range(start, stop, step)
         if not -(2**63) <= start + len(found) * step < 2**63:
             self.overflow(f"{found} steps beyond int64", site)
@@ -86,8 +89,9 @@ def divided(a, b):
 
 
 def shifted(op, a, n, dtype):
-    """a << n or a >> n: a count that is negative, or as large as the type, leaves nothing (of a negative
-    number -1)."""
+    """Implement a << n or a >> n: a count that is negative, or as large as the type, gives 0 (for a negative
+    number -1).
+    """
     if not 0 <= n < t.BITS[dtype]:
         return -1 if a < 0 and op == ">>" else 0
     return t.converted(a << n, dtype) if op == "<<" else a >> n
@@ -108,6 +112,6 @@ def printed(texts, *numbers):
 
 
 def asserted(condition, message):
-    """An assertion of the text."""
+    """Implement an assertion of the source."""
     if not condition:
         raise AssertionError(message)

@@ -121,7 +121,7 @@ def check(
     Raises
     ------
     InputError, KernelError
-        The launch is refused on every space; nothing ran.
+        The launch is refused on every space; no index was run.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def check(
     >>> report.ok, report.findings[0].kind
     (False, 'race')
     """
-    from . import trials  # here, so that importing portable costs nothing more
+    from . import trials  # imported here, so that importing portable costs no more
 
     policy = dataclasses.replace(as_policy(policy), space="checked")
     kernel, args = registry.part("given arguments").arranged(policy, kernel, args, named)

@@ -29,8 +29,8 @@ from . import access, arithmetic
 from .access import stopped
 from .memory import SITE_SHIFT
 
-PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
-# folders of the layer's own texts
+PLACES = "__places__"  # a global of these functions only: the source places of their lines
+# folders of portable's own functions
 _OWN = tuple(str(Path(words.__file__).parents[2] / room) for room in ("core", "library"))
 _SCOPE = {
     **vars(words),
@@ -113,7 +113,7 @@ _LOOPS = {
 
 
 class Site(NamedTuple):
-    """A place in a text."""
+    """A place in a source."""
 
     file: str
     line: int

@@ -44,7 +44,7 @@ class Finding:
         A key of `KINDS`.
     kernel, file : str
     line : int
-        Where the defect shows. Of two accesses the one that comes later in the kernel's course.
+        The place of the defect. Of two accesses that of the later one in the kernel's course.
     message : str
         The defect and its remedy.
     view : str or None
@@ -100,7 +100,9 @@ class Notes:
         self._found = {}  # key -> [finding, times]
 
     def add(self, kind, file, line, message, view=None, index=None, members=(), other_line=None, times=1):
-        """Note a defect; `message` may be a function that makes it, called for the first of its kind only."""
+        """Record a defect; `message` may be a function that makes it, called only for the first of
+        its kind.
+        """
         known = self._found.get((kind, file, line, view))
         if known is not None:
             known[1] += times

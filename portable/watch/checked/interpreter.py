@@ -1,4 +1,4 @@
-"""A launch at work: a kernel's Python at every index, with each access noted and looked into.
+"""A launch: a kernel's Python run at every index, with each access recorded and checked.
 
 `run` raises its findings; a `Run` used directly returns them.
 """
@@ -267,7 +267,7 @@ def _element(label, index):
 
 def run(compiled, policy, args, scan=None, outs=()):
     """Return the results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`;
-    CheckError with all that was found.
+    CheckError with all findings.
 
     An index of a box is its place counted row by row. A team's contribution is the return value of its member
     0.

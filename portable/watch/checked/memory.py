@@ -129,7 +129,7 @@ class Watched:
         return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
     def turned(self, n):
-        """Return the same memory with the first n dimensions in reverse."""
+        """Return a view of the same memory with the first n dimensions in reverse."""
         array = self.array.transpose(*range(n)[::-1], *range(n, self.ndim))
         return Watched(array, self.run, self.first, self.root, self.valid, self.label)
 
@@ -166,7 +166,7 @@ class Memory:
         self.undefined = []  # pairs of cells: memory unwritten at the beginning of the run
 
     def claim(self, n_bytes):
-        """Return the first of so many new cells."""
+        """Return the first of new cells for `n_bytes` bytes."""
         first = self.top
         self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first

@@ -70,7 +70,7 @@ def _columns(run):
 
 
 def _races(run, all_of):
-    """Note races; the sites that take part in one."""
+    """Record races; return the sites that take part in one."""
     cell, top = _compact(all_of.cell, run.memory.top)
     last, shared, written, plain = np.zeros(top, np.int64), *np.zeros((3, top), bool)
     last[cell] = all_of.lane
@@ -225,8 +225,9 @@ def _kind(group, a, b, same_team):
 
 
 def _later(all_of, group, a, b, same_team):
-    """Return True if access `a` comes after `b`: in the order of execution if one member makes both, else
-    in the source's order."""
+    """Return True if access `a` is later than `b`: in the order of execution if one member makes both, else
+    in the source's order.
+    """
     one, two = group.site[a], group.site[b]
     near = (all_of.site == one) | (all_of.site == two)
     if same_team:

@@ -14,8 +14,9 @@ from .code import Code
 
 
 def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
-    """Return the function of a text, for numbers of these dtypes that are arranged `like` its parameters;
-    how its result is arranged."""
+    """Return the Python function of a source, for numbers of these dtypes that are arranged `like` its
+    parameters; and the arrangement of its result.
+    """
     numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
     tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
     code = Code(tree, float_dtype, kernel_name, combining, to)
@@ -35,7 +36,7 @@ def _state(dtypes):
 
 @functools.lru_cache(maxsize=1024)
 def combining(reducer, dtypes, float_dtype, kernel_name):
-    """Return the function of two states, one number after the other, that gives their combination."""
+    """Return the function of two states, one number after the other, that returns their combination."""
     combine, like = _step(
         reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes
     )
@@ -81,7 +82,7 @@ class Folding:
         return tuple(map(number, values, self.dtypes))
 
     def total(self, states):
-        """Return all states combined, behind the neutral one."""
+        """Return all states combined, starting from the neutral one."""
         return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
 
     def broken_laws(self, states, in_order):
@@ -121,7 +122,7 @@ class Folding:
         )
 
     def finished(self, state):
-        """Return the numbers that a state gives."""
+        """Return the numbers of a state's result."""
         return self.finish(*state) if self.finish is not None else state
 
     def result(self, state):

@@ -16,7 +16,7 @@ _LONGEST = 16  # accesses between two switches: mean 8, a few lines of a kernel
 
 
 class Member:
-    """One lane at work: an index, or a member of a team."""
+    """One running lane: an index, or a member of a team."""
 
     __slots__ = (
         "_loop",

@@ -53,7 +53,7 @@ def names(kernel, trial):
 
 
 def bound(ones, inputs, terms):
-    """Return a bound of the difference between two orders of adding so many terms, for terms as large as
+    """Return a bound of the difference between two orders of a sum of `terms` terms, for terms as large as
     any number here.
 
     Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and

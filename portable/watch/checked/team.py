@@ -35,8 +35,9 @@ class Team:
         self._meet("barrier", site, lambda values: None, None)
 
     def reduce(self, site, combine, state):
-        """Return the states of all members, combined in the order of ranks; every member gets the
-        result."""
+        """Return the states of all members, combined in the order of ranks; every member receives
+        the result.
+        """
 
         def over_members(states):
             total = states[0]
@@ -55,7 +56,7 @@ class Team:
         return self._meet("scan", site, running, state)[self.rank]
 
     def broadcast(self, site, value, rank):
-        """Return the value of member `rank`; every member gets it."""
+        """Return the value of member `rank`; every member receives it."""
         return self._meet("broadcast", site, lambda values: values[rank], value)
 
     def append(self, site, view, at, value, keep):
@@ -69,7 +70,7 @@ class Team:
         return ends[-1] - at
 
     def scratch(self, call, shape, dtype, name):
-        """Return an array that the team shares: each member's of the same call in its text."""
+        """Return an array that the team shares: the same for each member's same call in the source."""
         return self._group.scratch(call, shape, np.dtype(dtype), name, self._run)
 
     def _meet(self, word, site, answer, value):
@@ -81,8 +82,8 @@ class Team:
 class Group:
     """Members that run together: a team, or a single index.
 
-    Its members meet at collectives. When all have arrived, each gets the answer; where some cannot, the group
-    is over.
+    Its members meet at collectives. When all have arrived, each receives the result; if some cannot, the
+    group ends.
     """
 
     def __init__(self, number, size):

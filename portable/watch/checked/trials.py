@@ -70,7 +70,7 @@ def _grouped(trial, seeds, in_full, team_sizes):
 
 
 def reference(policy, kernel, args, reducers):
-    """Return A Trial under seed 0; CheckError if it found anything."""
+    """Return a Trial under seed 0; CheckError if it has findings."""
     policy = dataclasses.replace(policy, space="checked")
     refusal, compiled = _compiled(policy, kernel, args, reducers)
     if refusal is not None:

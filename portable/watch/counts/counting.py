@@ -23,7 +23,7 @@ ISSUED = "", "issued", ""
 # Of a GPU's shared memory: banks, and bytes of a word; one in SAMPLED accesses is examined
 WORDS, BANK, SAMPLED = 32, 4, 17
 PASSES = "banks taken", "banks least"
-SPECIAL = "special "  # begins the name of a function that is one operation of the text
+SPECIAL = "special "  # begins the name of a function that is one operation of the source
 
 
 class Reached(Watch):
@@ -44,7 +44,7 @@ class Reached(Watch):
 
 
 class Named(Watch):
-    """Knows when random numbers are drawn, by a function of the layer's own that counts as one operation."""
+    """Detects draws of random numbers, by a function of portable's that counts as one operation."""
 
     def call(self, here, node):
         if node.text.file != draws.__file__:

@@ -106,7 +106,7 @@ def _made(kernel, policy_kind, specs, reducers, build):
 
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
-    if reducers or build != "executed":  # in a text they are its atomics
+    if reducers or build != "executed":  # in the source's builds they count as its atomics
         specs = without_scatter(specs)
     entry, counts, function = _compiled(kernel, policy_kind, specs, reducers, build)
     n = len(counts.mixes) * space.n_threads if build == "executed" else len(counts.kept)

@@ -1,8 +1,8 @@
 """Executed instructions of a launch on CUDA: the GPU's own code, each basic block of which counts its runs in
 a thread.
 
-The counters' address is part of the code, so that the layer's own functions, which branch here, count like
-all others.
+The counters' address is part of the code, so that portable's own functions, which branch here, count like all
+others.
 """
 
 import ctypes

@@ -74,8 +74,9 @@ class _Region:
 
 
 def _views(entry, views, words):
-    """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a
-    launch."""
+    """List (name, place among the views, first byte, byte after the last, bytes of an element) of each view
+    of a launch.
+    """
     names = [v.label for v in views]
     word = place = 0
     for spec in flatten(entry.signature.specs):

@@ -244,7 +244,7 @@ class Debug(Watch):
             end = word(here.ops.plus(before, here.ops.bytes_times(made.shape[0], made.strides[0])))
             ok = here.b.icmp_unsigned("<=", end, self.scratch_limit)
             self._require(here, ok, end, self.scratch_limit, "scratch", view.name or view.label)
-            if not self.leaves:  # an array of nothing: each of its accesses is left out
+            if not self.leaves:  # an empty array: each of its accesses is skipped
                 made.shape[0] = here.b.select(ok, word(made.shape[0]), word(0))
 
     # ---- reports
@@ -284,7 +284,7 @@ class Debug(Watch):
         fine = {ok: _of_all(b, ok) for ok, *_ in looks}
         b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
-        # those of one visit of the kernel's text
+        # checks of one visit of the kernel's code
         groups = [list(group) for _, group in itertools.groupby(looks, lambda look: look[-1])]
         for group in groups:
             bad = [_alone(b, look, fine) for look in group]

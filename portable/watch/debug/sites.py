@@ -1,5 +1,6 @@
-"""Findings of a debug build: the function that leaves them in words, and the Fault that is made from
-these."""
+"""Findings of a debug build: the function that stores them in words, and the Fault that is made
+from these.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +59,9 @@ class Fault:
 
 
 class Sites:
-    """Meanings of the sites of one kernel's debug build; `raise_if` reads the words that a launch has
-    left."""
+    """The sites of one kernel's debug build with their descriptions; `raise_if` raises the fault in the words
+    of a launch.
+    """
 
     def __init__(self, kernel, policy_kind, step):
         self.kernel, self.policy_kind, self.step, self.known = kernel, policy_kind, step, []
