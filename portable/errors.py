@@ -92,11 +92,11 @@ class WrongSpaceError(SpaceError, ValueError):
 
 
 class KernelError(PortableError):
-    """The text of a kernel is at fault; the message names kernel, file and line."""
+    """The source of a kernel is at fault; the message names kernel, file and line."""
 
 
 class SourceError(KernelError):
-    """The text of a kernel cannot be read."""
+    """The source of a kernel cannot be read."""
 
 
 class LanguageError(KernelError):
@@ -137,7 +137,7 @@ class NestedLaunchError(LaunchError):
 
 
 class DeviceError(LaunchError):
-    """The device's driver reported a failure; the message carries its code and text."""
+    """The device's driver reported a failure; the message includes its code and text."""
 
 
 class OutOfMemoryError(LaunchError, MemoryError):

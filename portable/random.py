@@ -5,9 +5,9 @@ host.
 
 The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
 SC 2011). One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1,
-`stream` its words 2 and 3, each with the low word first. All three are whole numbers, seed and draw from 0 to
-2^64 - 1, stream to 2^63 - 1: a seed has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and
-nothing is initialised; an index is a natural stream, the step of a loop a natural draw.
+`stream` its words 2 and 3, each with the low word first. All three are integers, seed and draw from 0 to 2^64
+- 1, stream to 2^63 - 1: a seed has 2^63 streams of 2^64 draws, and none overlap. There is no state and no
+initialisation; an index is a natural stream, the step of a loop a natural draw.
 
 Uniform, exponential and integer variates read the same block, so those of the same (seed, stream, draw)
 depend on each other, as do normal variates and those of float32. Independent values require different draws

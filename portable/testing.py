@@ -38,8 +38,8 @@ def assert_same_on_all_spaces(
     reducer : Reducer or tuple of Reducers, optional
         For kernels that return contributions.
     terms : int, optional
-        The longest sum that a result is made of. Not given: as many as a team or index reads elements, and in
-        a reduction as the policy has indices.
+        The largest number of terms in a sum of the results. Default: the number of elements that a team or
+        index reads, in a reduction plus the number of indices of the policy.
 
     Raises
     ------

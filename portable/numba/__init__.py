@@ -46,7 +46,7 @@ def most_threads():
 
 @functools.cache
 def register():
-    """Teach numba the layer's words and launches. numba itself calls this entry point before it compiles."""
+    """Register portable's words and launches with numba, which calls this entry point before it compiles."""
     from . import launches, policies, views, words  # noqa: F401
 
 

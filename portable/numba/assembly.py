@@ -70,7 +70,7 @@ class _Results:
 
 
 def calling(name, inputs, out):
-    """Return a block that calls a function of the text around it."""
+    """Return a block that calls a function of the surrounding PTX."""
     lines = ["{"]
     for k, kind in enumerate(inputs):
         bits = REGISTERS[str(kind)][1]

@@ -1,7 +1,7 @@
 """Functions that numba compiles, called in kernels unchanged: numba's code, types and bits.
 
-A call is a loop over the lanes of a pack around numba's function, which LLVM inlines, and turns into vector
-code where it can. A lane in which the function raises gets NaN, an integer 0.
+A call is a loop over the lanes of a pack around numba's function, which LLVM inlines, and vectorises if it
+can. A lane in which the function raises has the result NaN, or the integer 0.
 """
 
 import contextlib
@@ -32,7 +32,8 @@ class Foreign:
     ----------
     name : str
     n_results : int or None
-        How many numbers a tuple has that it returns, by its text; None for a number, 0 for nothing.
+        Return the length of the tuple that a function returns, by its source; None for a number, 0 for no
+        result.
     """
 
     def __init__(self, function):
@@ -43,8 +44,9 @@ class Foreign:
         return f"{self.name} {self.code} {_versions()}"  # which a kernel's code on disk is known by
 
     def results(self, dtypes):
-        """Return the dtypes of its results for arguments of these; TypeClash where numba or the text
-        disagrees."""
+        """Return the dtypes of its results for arguments of these types; TypeClash if numba or the source
+        disagrees.
+        """
         try:
             result = self.typed(tuple(NUMBA[d] for d in dtypes))
         except NumbaError as error:
@@ -117,8 +119,9 @@ class Foreign:
         return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
 
     def _lanes(self, name, kinds, W, masked):
-        """Return the IR text of a function of whole packs, numba's in it; the first argument is the mask,
-        if any."""
+        """Return the IR of a function of whole packs, with numba's in it; the first argument is the mask, if
+        any.
+        """
         module, struct = ir.Module(name), self._struct(W)
         function = ir.Function(module, ir.FunctionType(struct, kinds), name)
         function.attributes.add("alwaysinline")
@@ -137,7 +140,7 @@ class Foreign:
         return self._optimised(module, name)
 
     def _call(self, b, arguments):
-        """numba's call in one lane: the numbers of its result as in memory, NaN and 0 where it raised."""
+        """Emit numba's call in one lane: the numbers of its result as in memory, NaN and 0 if it raised."""
         context, signature = cpu_target.target_context, self.compiled.signature
         function = context.declare_function(b.module, self.compiled.fndesc)
         arguments = [
@@ -154,8 +157,7 @@ class Foreign:
             )
 
     def _optimised(self, module, name):
-        """Return the text with numba's code, its loop vectorised; TypeClash if it needs the
-        interpreter."""
+        """Return the IR with numba's code, its loop vectorised; TypeClash if it needs the interpreter."""
         from ..core.machines.cpu import engine
 
         linked = llvm.parse_assembly(str(module))

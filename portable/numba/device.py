@@ -29,7 +29,7 @@ CAPABILITY = 7, 5
 I32 = ir.IntType(32)
 
 
-# ---- functions of ours in kernels of numba-cuda's
+# ---- portable's functions in numba-cuda's kernels
 def _words(spec):
     """Return the LLVM types of an argument's words; a bool fills one."""
     if spec[0] == "static":
@@ -65,8 +65,9 @@ def _block(linked):
 
 
 def _of_registers(linked, inputs, outs):
-    """Return a module with a function "outer" that hands words and results of a function of ours on in
-    registers."""
+    """Return a module with a function "outer" that passes words and results of a portable function in
+    registers.
+    """
     result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
     module = _module(linked.written.name)
     outer = ir.Function(module, ir.FunctionType(result, inputs), "outer")
@@ -94,7 +95,7 @@ def _return(b, kind, numbers):
 
 
 def call(linked, context, builder, kinds, values):
-    """Return the numbers that a function of ours gives at the place of numba-cuda's builder."""
+    """Return the results of a portable function at the place of numba-cuda's builder."""
     body, outs = _block(linked)
     args = []
     for kind, value in zip(kinds, values):
@@ -106,7 +107,7 @@ def call(linked, context, builder, kinds, values):
     return [builder.trunc(x, I1) if t == I1 else x for x, t in zip(numbers, linked.llvm)]
 
 
-# ---- functions of numba's in kernels of ours
+# ---- numba's functions in portable's kernels
 @functools.cache
 def _compiled(function, dtypes):
     """(name, PTX, dtype of the result) of a function of numba's for arguments of these dtypes."""
@@ -143,7 +144,7 @@ def _hash(ptx):
 
 
 def emit(here, foreign, values):
-    """Return a call of a function of numba's at the place of our emitter; its Value."""
+    """Return a call of a numba function at the place of portable's emitter; its Value."""
     ops = here.ops
     ops.diverges()
     dtypes = tuple(ops.strong(v.dtype) for v in values)
@@ -181,7 +182,7 @@ def _as_text(ptx, name, own):
     return text.replace(".visible ", "").replace(".weak ", "")
 
 
-# ---- a kernel of ours as one of numba-cuda's
+# ---- a portable kernel as one of numba-cuda's
 def kernel(written):
     """See `portable.numba.cuda_kernel`."""
     if not isinstance(written, Kernel):

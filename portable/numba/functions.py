@@ -33,7 +33,8 @@ from .types import NUMBA, PTR, block, specs_of, word_at
 
 
 class Linked:
-    """A function or kernel for arguments of known types: `void name(block)`, results behind the arguments.
+    """A function or kernel for arguments of known types: `void name(block)`, with the results after the
+    arguments.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class Linked:
         """Before code from numba's cache is loaded."""
 
     def emit(self, module, name, target=Unwatched):
-        """Put the function into a module; texts of foreign functions that it calls."""
+        """Emit the function into a module; return the IR of foreign functions that it calls."""
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
         function.attributes.add("alwaysinline")
         written = self.written
@@ -172,7 +173,7 @@ def _tuple(context, builder, parts, kind):
 
 
 def _arranged(like, numbers, wrap, kind=None):
-    """Return numbers arranged as a text returns them, each tuple by `wrap`."""
+    """Return numbers arranged as a source returns them, each tuple by `wrap`."""
     if like is None:
         return next(numbers)
     parts = [_arranged(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
@@ -180,7 +181,7 @@ def _arranged(like, numbers, wrap, kind=None):
 
 
 class Written(types.Function):
-    """numba's type of a function or kernel of ours, `written`; it holds nothing at run time."""
+    """numba's type of a portable function or kernel, `written`; it has no run-time data."""
 
     def __reduce__(self):
         return typeof, (self.written,)

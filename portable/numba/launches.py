@@ -1,8 +1,8 @@
 """parallel_for, parallel_reduce and parallel_scan in functions that numba compiles, on numba's threads.
 
-The code of a launch from Python, packs and all, goes into a library of numba's own kind, which numba keeps in
-its cache; the argument block lies on the caller's stack. Blocks of reductions and scans are those of a launch
-from Python, and so are the bits.
+The code of a launch from Python, with its packs, is put into a library of numba's type, which numba caches;
+the argument block is on the caller's stack. Blocks of reductions and scans are those of a launch from Python,
+and so are the bits.
 """
 
 import functools
@@ -179,7 +179,7 @@ class Launch:
 
     # ---- code
     def functions(self, context, builder):
-        """Return the addresses, integers, of entry, finish and apply; 0 for one that there is not."""
+        """Return the addresses, integers, of entry, finish and apply; 0 for a missing one."""
         codegen = context.codegen()
         if codegen not in self.libraries:
             self.libraries[codegen] = self._library(codegen)
@@ -351,7 +351,7 @@ def _launch(word, args, names):
 
 
 def _named(positional, names):
-    """Return a signature of so many arguments and these keywords, by which numba puts them in order."""
+    """Return a signature of so many arguments and these keywords, by which numba orders them."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [inspect.Parameter(name, kind) for name in (*(f"_{k}" for k in range(positional)), *names)]

@@ -25,7 +25,7 @@ from ..errors import SpaceUnavailableError
 
 I64, PTR = ir.IntType(64), ir.PointerType()
 ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as core/machines/cpu/lower.py emits them
-MOST = 2**62  # threads: as many as numba has
+MOST = 2**62  # threads: all of numba's
 CHUNKS_A_THREAD = 8  # more of them, and all end nearer to each other
 _int = types.int64
 
@@ -90,7 +90,7 @@ def _say(who):
 
 
 _told = []  # the mode of requests, once it has been set
-_orphaned = []  # not empty in the child of a fork that numba's threads did not come along to
+_orphaned = []  # not empty in the child of a fork without numba's threads
 
 
 def _named(builder, name, result, *values):
@@ -104,7 +104,7 @@ def _named(builder, name, result, *values):
 
 @intrinsic
 def n_threads(typingctx):
-    """Return the number of threads that the user left to numba."""
+    """Return the number of threads that the user allows numba."""
     return _int(), lambda context, builder, signature, args: _named(builder, "get_num_threads", I64)
 
 
@@ -156,8 +156,9 @@ def _take(typingctx, counter, chunk):
 
 
 def _kept(compiler, function):
-    """Return a function compiled for numba's cache, if there is a place for one, and the layer may keep
-    code on disk."""
+    """Return a function compiled for numba's cache, if it has a folder, and portable may store code
+    on disk.
+    """
     if cache.folder():
         with contextlib.suppress(RuntimeError):
             return compiler(cache=True)(function)
@@ -209,8 +210,9 @@ _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 
 @locks.once
 def _compiled():
-    """Return the address of `share`, and a way to call it: with Python's lock where only its holders get
-    threads."""
+    """Return the address of `share`, and a function that calls it: with Python's lock if only its holders get
+    threads.
+    """
     ready()
     code = _kept(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE

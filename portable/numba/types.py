@@ -92,8 +92,8 @@ def _field(context, builder, kind, value, name):
 
 
 def block(context, builder, specs, kinds, values, single, more=()):
-    """Return an argument block on the caller's stack, with `more` words behind the arguments, None for an
-    open one.
+    """Return an argument block on the caller's stack, with `more` words after the arguments, None for an
+    unset one.
 
     single : True if weak floats are float32 there
     """
